@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, overload
 
+from sympy_tensordiff.codegen.emit.dialects import PURE
 from sympy_tensordiff.codegen.program import build_program, program_at
+from sympy_tensordiff.codegen.run.array_functions import ArrayFunction, print_array_module
 from sympy_tensordiff.codegen.run.compile import CompiledFunction, print_source
 from sympy_tensordiff.codegen.run.compute import with_compute
 from sympy_tensordiff.codegen.run.results import flatten
@@ -210,6 +212,10 @@ def lambdify(
     options = _options(backend, temporaries=temporaries, expand=expand)
     program = build_program(args, expr, sizes=sizes, **options)
     build = partial(program_at, args, tuple(flatten(expr)[0]), program.structure, options)
+    if backend in PURE:
+        if parallel:
+            raise ArgumentError(f"parallel=True is for 'llvm' and 'numba', not for {backend!r}: leave it out")
+        return ArrayFunction(program, backend, functions, build)
     return CompiledFunction(program, backend, functions, parallel, build)
 
 
@@ -335,6 +341,8 @@ def generate_code(
         from sympy_tensordiff.codegen.emit.c import COptions, print_c  # as other printers, where it is asked for
 
         return print_c(program, COptions(parallel=parallel, **of_c))
+    if backend in PURE:
+        return print_array_module(program, backend)
     if backend == "llvm":
         return print_source(program, backend, parallel, **of_c)
     return with_compute(print_source(program, backend, parallel), program, backend)

@@ -1,4 +1,4 @@
-"""Scalar expressions as NumPy text over lanes.
+"""Scalar expressions as the text of array operations over lanes, in NumPy's names.
 
 A value that varies along some dimensions of the lanes is an array whose axes are the dimensions from the first of
 these on, with length 1 where the value does not vary; other values are NumPy scalars or Python numbers. So any two
@@ -11,15 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, NamedTuple
 
-from sympy_tensordiff.codegen.emit.base import NestPrinter, ScalarPrinter
+from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span
+from sympy_tensordiff.codegen.emit.base import ScalarPrinter
+from sympy_tensordiff.codegen.emit.dialects import Dialect
 from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, SUM, Block, Names, tuple_text
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
-from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
-from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.facts import Prover, as_integer_or_condition
 from sympy_tensordiff.codegen.ir.scalars import External, IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row
-from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.extrema import Extremum
 from sympy_tensordiff.integer.rows import Rows
 
@@ -55,17 +56,16 @@ class StoredValue(NamedTuple):
 class VectorPrinter(ScalarPrinter):
     """Prints scalar expressions as arrays over the current ``lanes``."""
 
-    functions: Mapping[str, str] = {
-        name: name if name in NUMPY_HELPERS else f"np.{name}" for name in (*NestPrinter.functions, "floor", "ceil")
-    } | {"max": "np.maximum", "min": "np.minimum"}
-    negated = ("np.logical_not({})", CHOICE, ATOM)
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {
         **ScalarPrinter.operators,
         "and": (" & ", COMPARE), "or": (" | ", COMPARE),  # these bind more tightly than comparisons
     }  # fmt: skip
 
-    def __init__(self, names: Names, prover: Prover, bare: frozenset[str]) -> None:
+    def __init__(self, names: Names, prover: Prover, bare: frozenset[str], dialect: Dialect) -> None:
         super().__init__(names)
+        self.dialect = dialect
+        self.functions = dialect.functions
+        self.negated = f"{dialect.negation}({{}})", CHOICE, ATOM
         self.prover = prover
         self.shapes = dict(prover.shapes)
         self.bare = bare
@@ -115,7 +115,7 @@ class VectorPrinter(ScalarPrinter):
             own = self.names(axis)
             made[axis] = self.names.fresh(axis) if own in self._used else own
             self._used.add(made[axis])
-            slot.line(f"{made[axis]} = np.arange({start}{self.form(dim.stop)}){tail}")
+            slot.line(f"{made[axis]} = {self.dialect.arange}({start}{self.form(dim.stop)}){tail}")
         return made[axis]
 
     # ------------------------------------------------------------------------ integers
@@ -141,7 +141,8 @@ class VectorPrinter(ScalarPrinter):
         """Return the maximum or minimum of two integers, or of index arrays, as text."""
         if extremum.function == "abs" or not self.lanes.dims_of(extremum.one - extremum.other):
             return super().extremum(extremum)
-        return f"np.{extremum.function}imum({self.form(extremum.one)}, {self.form(extremum.other)})"
+        function = self.dialect.extrema.format(extremum.function)
+        return f"{function}({self.form(extremum.one)}, {self.form(extremum.other)})"
 
     # ------------------------------------------------------------------------ reads
 
@@ -187,7 +188,7 @@ class VectorPrinter(ScalarPrinter):
             if row.form == index[axis]:
                 function, end = "max", "0"
             if self.lanes.dims_of(index[axis]):
-                function = f"np.{function}imum"
+                function = self.dialect.extrema.format(function)
             texts[axis] = f"{function}({texts[axis]}, {end})"
         return texts
 
@@ -213,12 +214,18 @@ class VectorPrinter(ScalarPrinter):
         along = [[dim for dim in steps if dim.axis in form.atoms()] for form in index]
         dims = [dim for found in along for dim in found]
         rises = [steps[found[0]][axis] if found else 1 for axis, found in enumerate(along)]
-        if len(set(dims)) == len(dims) and all(len(found) < 2 for found in along) and min(rises) > 0:
-            texts = [
-                self.slice_text(start, step, found[0], extent) if found else self.form(start)
-                for start, step, found, extent in zip(starts, rises, along, extents, strict=True)
-            ]
+        is_sliced = len(set(dims)) == len(dims) and all(len(found) < 2 for found in along)
+        if is_sliced and (min(rises) > 0 or self.dialect.is_pure):
+            texts = []
+            for start, step, found, extent in zip(starts, rises, along, extents, strict=True):
+                least = start + step * (found[0].length - 1) if step < 0 else start
+                texts.append(self.slice_text(least, abs(step), found[0], extent) if found else self.form(start))
+            turned = [n for n, dim in enumerate(dims) if min(steps[dim]) < 0]
+            if turned:
+                name, texts = f"np.flip({name}{subscript(texts)}, {tuple_text(map(str, turned))})", [":"] * len(dims)
             return self.in_lane_order(name, dims, texts)
+        if self.dialect.is_pure:
+            return f"{name}[{', '.join(map(self.form, index))}]"
         # One axis for each dimension in the indices, also with stride 0: the indices of stored values rely on it.
         lengths = [self.form(dim.length) if dim in used else "1" for dim in steps]
         rows = [map(self.form, starts), lengths, *(map(str, column) for column in steps.values())]
@@ -251,7 +258,7 @@ class VectorPrinter(ScalarPrinter):
         texts = list(texts)
         if order != sorted(order):
             ranks = sorted(range(len(order)), key=order.__getitem__)
-            name += subscript(texts) + (".T" if len(order) == 2 else f".transpose({', '.join(map(str, ranks))})")
+            name += subscript(texts) + (".T" if len(order) == 2 else f".{self.dialect.transpose}({', '.join(map(str, ranks))})")
             texts, order = [":"] * len(order), sorted(order)
         result: list[str] = []
         place = iter(order)
@@ -287,19 +294,22 @@ class VectorPrinter(ScalarPrinter):
         return f"real({self.scalar(argument)})" if isinstance(argument, Number) else self.scalar(argument)
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the call of a function; a function of the user is called only in lanes that are not masked."""
-        if isinstance(function, External) and self.masks:
+        """Return the call of a function; NumPy calls a function of the user only in lanes that are not masked."""
+        if isinstance(function, External) and self.masks and not self.dialect.is_pure:
             mask = " & ".join(self.scalar(mask, SUM) for mask in dict.fromkeys(self.masks))
             texts = [self.names.functions[function], mask, *map(self.argument, arguments)]
             return f"real(called({', '.join(texts)}))"
+        if function == "spherical_bessel" and self.dialect.is_pure and isinstance(arguments[0], Number):
+            return f"spherical_bessel({arguments[0].value}, {self.argument(arguments[1])})"
         text = super().call(function, arguments)
-        return f"real({text})" if function in NUMPY_HELPERS else text
+        return f"real({text})" if function in NUMPY_HELPERS and not self.dialect.is_pure else text
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
         """Return a choice with its precedence: ``np.where`` if it varies over the lanes, else a conditional
         expression.
         """
-        if not self.varies(Operation("select", (condition, value, otherwise))):
+        varies = self.varies(Operation("select", (condition, value, otherwise)))
+        if not varies and (not self.dialect.is_pure or is_static(condition)):
             return super().select(condition, value, otherwise)
         texts, outer = [], self.masks
         for branch, mask in ((value, condition), (otherwise, Operation("not", (condition,)))):
@@ -313,6 +323,12 @@ class VectorPrinter(ScalarPrinter):
         if exponent < 3 or not self.varies(base):
             return super().integer_power(base, exponent)
         return f"power({self.scalar(base)}, {exponent})", ATOM
+
+
+def is_static(condition: Scalar) -> bool:
+    """Return whether a condition depends on Python integers only: not on numbers, and not on data."""
+    parts = [part for part in subexpressions(condition) if isinstance(part, IndexValue)]
+    return as_integer_or_condition(condition) is not None and not data_entries(part.form for part in parts)
 
 
 def slope_along(form: Affine, span: Span) -> int | None:

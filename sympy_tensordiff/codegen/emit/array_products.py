@@ -1,4 +1,4 @@
-"""Sums of products in NumPy: the factors are grouped into two arrays, whose product ``einsum`` sums.
+"""Sums of products of arrays: the factors are grouped into two arrays, whose product ``einsum`` sums.
 
 No array has an axis for each index of the sum and of the result, unless a factor has. A read along several indices at
 once is a view. Computed factors, and windows that a matrix product has to copy, may have more entries than the
@@ -15,9 +15,9 @@ from string import ascii_letters
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.forms import PRODUCT, Block
-from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span, sort_conditions
-from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, slope_along
-from sympy_tensordiff.codegen.emit.numpy_sums import (
+from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span, sort_conditions
+from sympy_tensordiff.codegen.emit.array_scalars import Frame, slope_along
+from sympy_tensordiff.codegen.emit.array_sums import (
     SHORT_LENGTH,
     WINDOW_BLOCK_FACTOR,
     Additions,
@@ -184,7 +184,8 @@ class _SumOfProducts:
             scalars = [factor for factor in self.factors if not self.values.varies(factor)]
             if scalars:
                 text = f"{self.values.scalar(product_of(scalars), PRODUCT)}*{text}"
-            self.additions.update(self.add.name, ("-" if self.is_negative else "") + text, "sum", self.frame)
+            text = ("-" if self.is_negative else "") + text
+            self.additions.update(self.add.name, text, "sum", self.frame, frozenset(out))
 
     def _einsum(self, found: Arrangement, out: Sequence[Span]) -> str:
         """Return the ``einsum`` of two operands, with the dimensions ``out``, as text."""
@@ -195,7 +196,7 @@ class _SumOfProducts:
         orders = [self._order(operand) for operand in found.operands]
         subscripts = ["".join(letters[dim] for dim in order) for order in orders]
         arrays = [self._array(operand, order) for operand, order in zip(found.operands, orders, strict=True)]
-        how = ", optimize=True" if found.by_matrices else ""
+        how = self.values.dialect.optimize if found.by_matrices else ""
         return f'np.einsum("{",".join(subscripts)}->{"".join(letters[dim] for dim in out)}", {", ".join(arrays)}{how})'
 
     def _order(self, operand: FactorGroup) -> list[Span]:
@@ -239,9 +240,10 @@ class _SumOfProducts:
             stop, array = first + kept.length + along.length - 1, self.values.names(load.array)
             is_whole = first == Affine.of(0) and stop == self.values.shapes[load.array][0]
             part = array if is_whole else f"{array}[{self.values.form(first)}:{self.values.form(stop)}]"
-            function = "np.correlate" if rises[0] == 1 else "np.convolve"
+            dialect = self.values.dialect
+            function = dialect.correlation + ("correlate" if rises[0] == 1 else "convolve")
             vector = self._array(weights, [along])
-            return f'{function}({part}, {vector}, "valid"){"[::-1]" if rises[1] == -1 else ""}'
+            return f'{function}({part}, {vector}, "valid"){dialect.reverse if rises[1] == -1 else ""}'
         return None
 
 
@@ -358,13 +360,16 @@ def print_window(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> 
         return False
     array = values.names(loads[0].array)
     vector = f"np.ones({values.form(span.length)}, {array}.dtype)"
+    if values.dialect.is_pure:
+        vector = f"np.broadcast_to(real(1), ({values.form(span.length)},))"
     if weights:
         with values.inside(inner._replace(lanes=Lanes((span,), lanes.images))):
             vector = values.scalar(product_of(weights))
-    text = f'np.correlate({array}, {vector}, "full")' if rises[0] == 1 else f"np.convolve({array}, {vector})"
+    calls = '{}correlate({}, {}, "full")', "{}convolve({}, {})"
+    text = calls[rises[0] == -1].format(values.dialect.correlation, array, vector)
     if first != Affine.of(0) or stop != whole:
         text += f"[{values.form(first)}:{values.form(stop)}]"
-    text = "*".join([*scalars, text + "[::-1]" * (rises[1] == -1)])
-    additions.update(add.name, "-" * is_negative + text, "sum", inner._replace(lanes=lanes))
+    text = "*".join([*scalars, text + values.dialect.reverse * (rises[1] == -1)])
+    additions.update(add.name, "-" * is_negative + text, "sum", inner._replace(lanes=lanes), frozenset(lanes.dims))
     frame.block.slot(lines)
     return True

@@ -1,4 +1,4 @@
-"""Conditions, loop ranges and reductions as NumPy text: narrower spans, masks, summed dimensions, running sums."""
+"""Conditions, loop ranges and reductions as array operations: narrower spans, masks, summed dimensions, running sums."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from math import prod
 
 from sympy_tensordiff.codegen.emit.base import initial_value_text
-from sympy_tensordiff.codegen.emit.forms import ATOM, SUM, UNARY, Block
-from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span, SpanEnds, sort_conditions
-from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, StoredValue, VectorPrinter
+from sympy_tensordiff.codegen.emit.dialects import Dialect
+from sympy_tensordiff.codegen.emit.forms import ATOM, SUM, UNARY, Block, tuple_text
+from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span, SpanEnds, sort_conditions
+from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter, slope_along
 from sympy_tensordiff.codegen.ir.facts import Prover, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement, is_addition, reduction_of
 from sympy_tensordiff.codegen.ir.scalars import (
@@ -23,7 +24,9 @@ from sympy_tensordiff.codegen.ir.scalars import (
     Scalar,
 )
 from sympy_tensordiff.codegen.ir.walk import subexpressions
+from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.rows import Rows
 
 BLOCK = 1 << 16
@@ -55,7 +58,7 @@ class Narrowing:
 
     def restrict_lanes(self, frame: Frame, rows: Rows) -> Frame:
         """Return the frame of the lanes that satisfy ``rows``; its block runs only if there may be some."""
-        found = sort_conditions(frame.lanes, rows)
+        found = sort_conditions(frame.lanes, rows, self.values.dialect.is_pure)
         scalar = tuple(row for row in found.scalar if not self.prover.proves(row, frame.known))
         if scalar:
             frame = frame.child(f"if {' and '.join(map(self.values.condition, scalar))}:", scalar)
@@ -100,6 +103,8 @@ class Narrowing:
         computed.
         """
         image = frame.lanes.image(form)
+        if self.values.dialect.is_pure:
+            image = _without_data(image, sign)
         extreme = frame.lanes.extreme(image, sign)
         if extreme is not None:
             return extreme
@@ -124,6 +129,8 @@ class Narrowing:
         has more.
         """
         lengths = [dim.length for dim in (span, *others)]
+        if self.values.dialect.is_fused:
+            return span, frame
         if all(n.is_constant for n in lengths) and prod(n.constant for n in lengths) <= BLOCK * times:
             return span, frame
         self.has_blocks = True
@@ -170,6 +177,30 @@ class Narrowing:
         return variable, frame._replace(known=frame.known + known)
 
 
+def _without_data(form: Affine, sign: int) -> Affine:
+    """Return a bound of ``form``, its maximum over all data (``sign`` 1) or its minimum, from declared ranges.
+
+    Raise UnsupportedError for data without a range, or data inside of a quotient.
+    """
+    for entry in data_entries([form]):
+        coefficient = form.coefficient(entry)
+        if not coefficient or entry.below is None:
+            raise UnsupportedError(
+                f"the range of a sum depends on {entry}: libraries that trace programs need a bound that is known "
+                f"before the data, so declare {entry.tensor} with below=, or use another backend"
+            )
+        form = form.substitute({entry: entry.below - 1 if (coefficient > 0) == (sign > 0) else Affine.of(0)})
+    return form
+
+
+def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
+    """Return the rows of a range that are not the same for all lanes, or not known before the data."""
+    rows = lanes.varying_rows(loop_rows(loop))
+    if not dialect.is_pure:
+        return rows
+    return tuple([row for row in loop_rows(loop) if row in rows or data_entries([row.form])])
+
+
 def loop_ends(loop: Loop) -> tuple[list[Affine], list[Affine]]:
     """Return the lower bounds of a loop, and one more than its upper bounds."""
     lows = [quotient(b.form + (b.divisor - 1), b.divisor) for b in loop.lows]
@@ -198,6 +229,8 @@ class Additions:
     def __init__(self, narrowing: Narrowing) -> None:
         self.narrowing = narrowing
         self.values = narrowing.values
+        self.complete: set[str] = set()
+        """The lines that add to all entries of an accumulator."""
 
     def applies_to_all_lanes(self, name: str, frame: Frame) -> bool:
         """Return whether an addition in ``frame`` needs no mask."""
@@ -220,11 +253,28 @@ class Additions:
             assert frame.mask is not None
             idle = Name(name) if reduction in EXTREMA else Number(int(reduction == "prod"))
             value = Operation("select", (frame.mask, value, idle))
-        self.update(name, self._reduced(value, self.summed_dims(name, frame.lanes), reduction), reduction, frame)
+        varies = self.values.varies(value)
+        text = self._reduced(value, self.summed_dims(name, frame.lanes), reduction)
+        self.update(name, text, reduction, frame, varies)
 
-    def update(self, name: str, text: str, reduction: Reduction, frame: Frame) -> None:
-        """Append the addition of a reduced array, given as ``text``, to an accumulator."""
+    def update(
+        self, name: str, text: str, reduction: Reduction, frame: Frame, varies: frozenset[Span] = frozenset()
+    ) -> None:
+        """Append the addition of a reduced array, given as ``text``, to an accumulator.
+
+        ``varies`` are dimensions along which the text has entries, as far as that is known.
+        """
         function, operator = _FUNCTIONS[reduction]
+        if self.values.dialect.is_pure:
+            own = self.values.names(name)
+            part = self._in_whole(name, text if varies else f"real({text})", reduction, frame)
+            if operator == "*" and " " in part:
+                part = f"({part})"
+            line = f"{own} = {own} {operator} {part}" if operator else f"{own} = {function}({own}, {part})"
+            frame.block.line(line)
+            if self.values.stored[name].varies <= varies:
+                self.complete.add(line)
+            return
         target = self._target(name, frame)
         if not operator and target.isidentifier() and target != self.values.names(name):
             target += "[...]"
@@ -245,7 +295,29 @@ class Additions:
         kept = [dims.index(dim) for dim in varies if dim not in summed]
         axes = range(min(kept) - min(map(dims.index, varies))) if kept else range(0)
         axis = f"axis={tuple(axes) if len(axes) > 1 else 0}" if kept else ""
-        return reduce_copies(f"{self.values.scalar(value, ATOM)}.{reduction}({axis})", counts, reduction)
+        call = f".{self.values.dialect.methods.get(reduction, reduction)}({axis})"
+        if reduction == "prod" and len(axes) > 1 and not self.values.dialect.reduces_several:
+            call = ".prod(axis=0)" * len(axes)
+        return reduce_copies(f"{self.values.scalar(value, ATOM)}{call}", counts, reduction)
+
+    def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> str:
+        """Return values over the current lanes, given as ``text``, as an array over all entries of an accumulator."""
+        home = self.values.stored[name]
+        rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]
+        if not home.varies or rest == home.lanes.dims:
+            return text
+        lanes, form = Lanes(rest, frame.lanes.images), self.values.form
+        spans = []
+        for dim, wanted in home.lanes.dims_from_first(home.varies):
+            image = lanes.image(Affine.variable(dim.axis)) - dim.low
+            (own,) = lanes.dims_of(image)
+            step = slope_along(image, own)
+            assert step
+            start = image.substitute({own.axis: own.low})
+            forms = start, Affine.of(step), own.length, dim.length
+            spans.append("None" if own is dim or not wanted else tuple_text(map(form, forms)))
+        fill = initial_value_text(reduction)
+        return f"spread({', '.join([text, fill, *spans])})"
 
     def _target(self, name: str, frame: Frame) -> str:
         """Return the part of an accumulator that the current lanes add to."""
@@ -266,7 +338,9 @@ class Additions:
         nan only reach the entries that contain them. Return False for any other loop.
         """
         lanes, add = frame.lanes, self.single_addition(loop.body, frame)
-        tied = lanes.varying_rows(loop_rows(loop))
+        tied = tied_rows(loop, lanes, self.values.dialect)
+        if data_entries(row.form for row in tied) and self.values.dialect.is_pure:
+            return False
         if add is None or len(tied) != 1 or len(lanes.dims_of(tied[0].form)) != 1:
             return False
         if self.summed_dims(add.name, lanes) or calls_user_function(add.value):
@@ -283,7 +357,9 @@ class Additions:
             text = self.values.scalar(add.value)
         is_first = tied[0].form.coefficient(loop.variable) < 0
         array, function = self.values.names.fresh("partial"), _FUNCTIONS[reduction_of(add)][0]
-        turned = text if is_first else f"({text})[::-1]"
+        if self.values.dialect.is_pure:
+            function = repr(reduction_of(add))
+        turned = text if is_first else f"({text}){self.values.dialect.reverse}"
         inner.block.line(f"{array} = running({function}, {turned}, {initial_value_text(reduction_of(add))})")
         tied_lows, tied_stops = ([f for f in forms if lanes.dims_of(f)] for forms in loop_ends(loop))
         count = tied_stops[0] - span.low if is_first else span.stop - tied_lows[0]
@@ -293,7 +369,7 @@ class Additions:
             if not all(self.values.prover.proves(row, frame.context + inner.known) for row in rows):
                 index = f"np.clip({index}, 0, {self.values.form(span.length)})"
         text = self.values.in_lane_order(f"{array}[{index}]", [dim, *others], [":"] * (1 + len(others)))
-        self.update(add.name, text, reduction_of(add), inner)
+        self.update(add.name, text, reduction_of(add), inner, frozenset((dim, *others)))
         frame.block.slot(lines)
         return True
 
