@@ -69,6 +69,22 @@ def lambdify(
 def lambdify(
     args: Any,
     expr: Any,
+    backend: Literal["jax", "torch", "cupy"],
+    *,
+    temporaries: bool = True,
+    functions: Mapping[Any, Callable[..., Any]] | None = None,
+    parallel: bool | None = None,
+    sizes: Mapping[Any, int] | None = None,
+    expand: bool = False,
+    blocks: None = None,
+    memory: None = None,
+) -> ArrayFunction: ...
+
+
+@overload
+def lambdify(
+    args: Any,
+    expr: Any,
     backend: str = "llvm",
     *,
     temporaries: bool = True,
@@ -94,7 +110,7 @@ def lambdify(
     expand: bool = False,
     blocks: Mapping[Any, int | None] | None = None,
     memory: int | str | None = None,
-) -> CompiledFunction | BlockFunction:
+) -> CompiledFunction | ArrayFunction | BlockFunction:
     """A callable that evaluates ``expr``.
 
     Parameters
@@ -105,10 +121,11 @@ def lambdify(
     expr : Expr, or tuple of Expr
         A tensor expression, a scalar, or several: tuples, also in tuples (the blocks that `hessian`
         gives), come back as such.
-    backend : {"llvm", "numba", "numpy", "cuda", "dask", "dask-numpy"}
+    backend : {"llvm", "numba", "numpy", "cuda", "jax", "torch", "cupy", "dask", "dask-numpy"}
         ``"llvm"`` compiles loops in the language of LLVM, which ``.llvm`` shows, while ``.source`` is their text for
-        Numba. ``"numba"`` computes the same and takes ten times as long to compile. The last two make a function of
-        [dask arrays](howto_dask.md), with LLVM's or NumPy's kernels (extra ``dask``): a `DaskFunction`, whose results
+        Numba. ``"numba"`` computes the same and takes ten times as long to compile. ``"jax"``, ``"torch"`` and
+        ``"cupy"`` make an `ArrayFunction` of the arrays of these libraries, which can trace it
+        ([how to](howto_array_libraries.md)). The last two make a function of [dask arrays](howto_dask.md), with LLVM's or NumPy's kernels (extra ``dask``): a `DaskFunction`, whose results
         are lazy.
     temporaries : bool
         False: the form of the paper, without temporary memory: every entry recomputes the sums it
@@ -120,7 +137,7 @@ def lambdify(
         Implementations of undefined functions and of their partial derivatives, also of SymPy
         functions that the backend cannot evaluate (``"polylog"``). A key is a name, ``"g"``, or a name with
         how often it is differentiated by each argument, ``("g", (0, 1))``; ``"g'"`` is short for
-        one argument. NumPy calls them with arrays, compiled kernels with numbers (Numba compiles them), CUDA makes
+        one argument. NumPy, JAX, PyTorch and CuPy call them with arrays, compiled kernels with numbers (Numba compiles them), CUDA makes
         device functions of them.
     sizes : mapping, optional
         About how large sizes that are symbols will be, ``{n: 300}``: plans are compared for these, and for 100
@@ -173,6 +190,8 @@ def lambdify(
         If a symbol of ``expr`` is missing from ``args``, an argument is given twice, a tuple of ``expr``
         is empty, ``functions`` has a key that is not in ``expr``, ``sizes`` one that is no size, or ``parallel`` is
         no such value.
+    BackendError
+        If the library of the backend is not installed.
     UnsupportedError
         If a function that no backend can evaluate is missing from ``functions``; the message lists all keys.
         Or, for ``backend="cuda"`` without CuPy, if an inverse, a determinant or an adjugate is needed. Or if a kernel
@@ -299,7 +318,7 @@ def generate_code(
     Parameters
     ----------
     args, expr, backend, temporaries, parallel, sizes, expand
-        As for `lambdify`; ``backend`` may also be ``"c"``, with pragmas of OpenMP if ``parallel`` is True.
+        As for `lambdify`, but not for Dask; ``backend`` may also be ``"c"``, with pragmas of OpenMP if ``parallel`` is True.
     name : str, optional
         For C: the name of the function, ``"compute"`` by default.
     dtype : {"float64", "float32"}, optional

@@ -27,7 +27,7 @@ MAX_SIZE = 1000
 """The greatest size of an axis for ``"numbers"``."""
 VARIABLES = ("x", "X", "w", "W", "theta", "beta", "u", "U", "z", "Z", "y", "Y")
 """The default variables of a formula without a derivative clause, the likeliest first."""
-WANTS = ("formulas", "python", "numpy", "numba", "c", "cuda", "graph", "check", "convex", "numbers")
+WANTS = ("formulas", "python", "numpy", "numba", "c", "cuda", "jax", "torch", "cupy", "graph", "check", "convex", "numbers")
 LANGUAGES = {"any": None, "index": "index", "matrix": "matrix", "text": "thesis"}
 """The languages of the input, as names for `parse`; ``None`` is detected."""
 CHOICES: dict[str, tuple[Any, ...]] = {"language": tuple(LANGUAGES), "order": (1, 2), "want": WANTS}

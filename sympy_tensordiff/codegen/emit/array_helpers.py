@@ -73,8 +73,8 @@ def spread(values, fill, *spans):
     values = np.reshape(values, (1,)*(len(spans) - values.ndim) + values.shape)
     shape = [n if span is None else span[3] for n, span in zip(values.shape, spans)]
     result = np.full(shape, fill, values.dtype)
-    index = [slice(None) if span is None else span[0] + span[1]*np.arange(span[2]) for span in spans]
-    result[np.ix_(*[np.arange(n)[place] if isinstance(place, slice) else place for n, place in zip(shape, index)])] = values
+    index = [np.arange(n) if span is None else span[0] + span[1]*np.arange(span[2]) for n, span in zip(shape, spans)]
+    result[np.ix_(*index)] = values
     return result
 ''',
 }
@@ -121,7 +121,8 @@ def products_of_others(s, order):
     result = is_chosen
     for _ in range(order - 1):
         result = result[..., None, :] | is_chosen
-    return np.where(result, np.ones_like(s)[(..., *(None,)*order, slice(None))], s[(..., *(None,)*order, slice(None))]).prod(-1)
+    s = s[(..., *(None,)*order, slice(None))]
+    return np.where(result, np.ones_like(s), s).prod(-1)
 ''',
     "cofactor": '''
 def cofactor(x, order):
@@ -179,7 +180,8 @@ def spread(values, fill, *spans):
     """
     values = values.reshape((1,)*(len(spans) - values.ndim) + values.shape)
     shape = [n if span is None else span[2] for n, span in zip(values.shape, spans)]
-    values = jnp.flip(jnp.broadcast_to(values, shape), [axis for axis, span in enumerate(spans) if span and span[1] < 0])
+    turned = [axis for axis, span in enumerate(spans) if span and span[1] < 0]
+    values = jnp.flip(jnp.broadcast_to(values, shape), turned)
     spans = [span and (span[0] + min(span[1], 0)*(span[2] - 1), abs(span[1]), *span[2:]) for span in spans]
     around = [(0, 0, 0) if span is None else
               (span[0], span[3] - span[0] - span[1]*(span[2] - 1) - 1, span[1] - 1) for span in spans]
@@ -204,7 +206,8 @@ def solve_factorized(factors, right, transposed):
 def inverse_factorized(factors):
     """The inverse of a matrix from its factors."""
     triangles = factors[0] if isinstance(factors, tuple) else factors
-    return solve_factorized(factors, jnp.broadcast_to(jnp.eye(triangles.shape[-1], dtype=triangles.dtype), triangles.shape), False)
+    eye = jnp.eye(triangles.shape[-1], dtype=triangles.dtype)
+    return solve_factorized(factors, jnp.broadcast_to(eye, triangles.shape), False)
 ''',
     "sign_and_diagonal": '''
 def sign_and_diagonal(factors):

@@ -14,7 +14,6 @@ from math import prod
 from string import ascii_letters
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.emit.forms import PRODUCT, Block
 from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span, sort_conditions
 from sympy_tensordiff.codegen.emit.array_scalars import Frame, slope_along
 from sympy_tensordiff.codegen.emit.array_sums import (
@@ -24,6 +23,7 @@ from sympy_tensordiff.codegen.emit.array_sums import (
     calls_user_function,
     reduce_copies,
 )
+from sympy_tensordiff.codegen.emit.forms import PRODUCT, Block
 from sympy_tensordiff.codegen.ir.facts import condition_of, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Loop, Set
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar

@@ -258,7 +258,9 @@ class VectorPrinter(ScalarPrinter):
         texts = list(texts)
         if order != sorted(order):
             ranks = sorted(range(len(order)), key=order.__getitem__)
-            name += subscript(texts) + (".T" if len(order) == 2 else f".{self.dialect.transpose}({', '.join(map(str, ranks))})")
+            name += subscript(texts) + (
+                ".T" if len(order) == 2 else f".{self.dialect.transpose}({', '.join(map(str, ranks))})"
+            )
             texts, order = [":"] * len(order), sorted(order)
         result: list[str] = []
         place = iter(order)

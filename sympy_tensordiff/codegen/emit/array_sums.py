@@ -1,15 +1,15 @@
-"""Conditions, loop ranges and reductions as array operations: narrower spans, masks, summed dimensions, running sums."""
+"""Conditions, loop ranges and reductions as array operations: narrower spans, masks, summed dimensions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
 
+from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span, SpanEnds, sort_conditions
+from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter, slope_along
 from sympy_tensordiff.codegen.emit.base import initial_value_text
 from sympy_tensordiff.codegen.emit.dialects import Dialect
 from sympy_tensordiff.codegen.emit.forms import ATOM, SUM, UNARY, Block, tuple_text
-from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span, SpanEnds, sort_conditions
-from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter, slope_along
 from sympy_tensordiff.codegen.ir.facts import Prover, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement, is_addition, reduction_of
 from sympy_tensordiff.codegen.ir.scalars import (

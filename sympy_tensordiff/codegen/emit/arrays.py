@@ -14,7 +14,11 @@ import re
 from collections.abc import Collection
 
 from sympy_tensordiff.codegen.emit import array_sums
+from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span
 from sympy_tensordiff.codegen.emit.array_library import pure_driver, pure_library_text, pure_module_text
+from sympy_tensordiff.codegen.emit.array_products import find_offsets, over_widest_range, print_product, print_window
+from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter
+from sympy_tensordiff.codegen.emit.array_sums import Additions, Narrowing, is_short, loop_ends, tied_rows
 from sympy_tensordiff.codegen.emit.base import initial_value_text
 from sympy_tensordiff.codegen.emit.dialects import DIALECTS, Dialect
 from sympy_tensordiff.codegen.emit.driver import (
@@ -31,10 +35,6 @@ from sympy_tensordiff.codegen.emit.driver import (
 from sympy_tensordiff.codegen.emit.forms import Block, Names, tuple_text
 from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.emit.library import library_text
-from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span
-from sympy_tensordiff.codegen.emit.array_products import find_offsets, over_widest_range, print_product, print_window
-from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter
-from sympy_tensordiff.codegen.emit.array_sums import Additions, Narrowing, is_short, loop_ends, tied_rows
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
 from sympy_tensordiff.codegen.ir.loops import (
@@ -97,9 +97,7 @@ def print_arrays(program: Program, dialect: Dialect) -> str:
 class KernelPrinter:
     """Prints one kernel as a function of whole arrays: its statements over all lanes at once."""
 
-    def __init__(
-        self, kernel: Kernel, bare: frozenset[str], names: Names, prover: Prover, dialect: Dialect
-    ) -> None:
+    def __init__(self, kernel: Kernel, bare: frozenset[str], names: Names, prover: Prover, dialect: Dialect) -> None:
         self.kernel = kernel
         self.names = names
         self.dialect = dialect

@@ -1,7 +1,7 @@
 """The array libraries that `arrays` prints for, as tables: names, imports, helpers.
 
-All of them follow NumPy where they can; a dialect lists the differences. Functions of a pure dialect never write into an
-array, so that the library can trace, differentiate, batch and compile them.
+All of them follow NumPy where they can; a dialect lists the differences. Functions of a pure dialect never write into
+an array, so that the library can trace, differentiate, batch and compile them.
 """
 
 from __future__ import annotations

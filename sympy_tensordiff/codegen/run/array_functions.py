@@ -76,14 +76,13 @@ class ArrayFunction:
         self._for_empty_axes = functools.lru_cache(MAX_EMPTY_AXIS_PROGRAMS)(
             functools.partial(_for_empty_axes, build, backend, self.functions)
         )
-        self._is_compiling = _never
-        self._compute: Callable[..., Any] | None = None
+        self._is_compiling: Callable[[], bool] = _never
+        self._compute = self._load()
         self.__signature__ = signature(program.arguments, backend)
         self.__doc__ = documentation(program, backend)
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """Return the results for the arguments ``args``, or ``named`` by keywords."""
-        compute = self._compute or self._load()
         if named:
             args = in_order(self.program.arguments, args, named)
         if not self._is_compiling():
@@ -95,7 +94,7 @@ class ArrayFunction:
                 except EmptyAxes as empty:
                     return self._for_empty_axes(empty.sizes)(*args)
                 self._shapes = shapes
-        return compute(*args)
+        return self._compute(*args)
 
     def _checked(self, args: Sequence[Any]) -> list[Any]:
         """Return the arguments, of which each has a shape or is a Python integer; raise if one has a wrong rank."""
@@ -136,8 +135,8 @@ class ArrayFunction:
         supplied = {(external.name, external.orders): f for external, f in self._implementations.items()}
         for name, key in getattr(module, "FUNCTIONS", {}).items():
             setattr(module, name, supplied[key])
-        self._compute = module.compute
-        return self._compute
+        compute: Callable[..., Any] = module.compute
+        return compute
 
     @property
     def plan(self) -> str:

@@ -95,8 +95,9 @@ def with_pure_compute(source: str, program: Program, dialect: Dialect) -> str:
             continue
         is_real = argument.dtype == "real"
         inner.line(f"{name} = {f'real({name})' if is_real else dialect.integers.format(name)}")
-        wrong = f"{argument.label.replace('{', '{{').replace('}', '}}')} has {{{name}.ndim}} axes, {len(argument.shape)} needed"
-        inner.child(f"if {name}.ndim != {len(argument.shape)}:").line(f"raise ValueError(f{wrong!a})")
+        label, rank = argument.label.replace("{", "{{").replace("}", "}}"), len(argument.shape)
+        message = f"{label} has {{{name}.ndim}} axes, {rank} needed"
+        inner.child(f"if {name}.ndim != {rank}:").line(f"raise ValueError(f{message!a})")
     for line in size_lines(program, names):
         inner.line(line)
     _check_shapes(program, names, inner)
@@ -106,7 +107,9 @@ def with_pure_compute(source: str, program: Program, dialect: Dialect) -> str:
         inner.child(f"if {condition}:").line(f"raise ValueError({message!a})")
     results = [_Text(names(output.name)) for output in program.outputs]
     text = ", ".join(results)
-    inner.line(f"{text}{',' * (len(results) == 1)} = run({', '.join([parameters, *dialect.preamble]).removeprefix(', ')})")
+    inner.line(
+        f"{text}{',' * (len(results) == 1)} = run({', '.join([parameters, *dialect.preamble]).removeprefix(', ')})"
+    )
     inner.line(f"return {_nested_text(program, results)}")
     return f"{source}\n{TYPE_HELPERS[dialect.backend]}\n\n" + "\n".join(block.render()) + "\n"
 
