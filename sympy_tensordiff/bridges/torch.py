@@ -131,7 +131,7 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
         """Return the results of a derived operator."""
         return _autograd_of(torch, derived).apply(*values)
 
-    class TracedOperator(torch.autograd.Function):  # type: ignore[misc, name-defined]
+    class TracedOperator(torch.autograd.Function):  # type: ignore[misc]
         """The autograd function of one operator."""
 
         generate_vmap_rule = True

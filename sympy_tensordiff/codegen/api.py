@@ -125,8 +125,8 @@ def lambdify(
         ``"llvm"`` compiles loops in the language of LLVM, which ``.llvm`` shows, while ``.source`` is their text for
         Numba. ``"numba"`` computes the same and takes ten times as long to compile. ``"jax"``, ``"torch"`` and
         ``"cupy"`` make an `ArrayFunction` of the arrays of these libraries, which can trace it
-        ([how to](howto_array_libraries.md)). The last two make a function of [dask arrays](howto_dask.md), with LLVM's or NumPy's kernels (extra ``dask``): a `DaskFunction`, whose results
-        are lazy.
+        ([how to](howto_array_libraries.md)). The last two make a function of [dask arrays](howto_dask.md), with LLVM's
+        or NumPy's kernels (extra ``dask``): a `DaskFunction`, whose results are lazy.
     temporaries : bool
         False: the form of the paper, without temporary memory: every entry recomputes the sums it
         needs. (Comprehensions read by others, and sums of sums inside of sums, are kept all the
@@ -137,8 +137,8 @@ def lambdify(
         Implementations of undefined functions and of their partial derivatives, also of SymPy
         functions that the backend cannot evaluate (``"polylog"``). A key is a name, ``"g"``, or a name with
         how often it is differentiated by each argument, ``("g", (0, 1))``; ``"g'"`` is short for
-        one argument. NumPy, JAX, PyTorch and CuPy call them with arrays, compiled kernels with numbers (Numba compiles them), CUDA makes
-        device functions of them.
+        one argument. NumPy, JAX, PyTorch and CuPy call them with arrays, compiled kernels with numbers (Numba compiles
+        them), CUDA makes device functions of them.
     sizes : mapping, optional
         About how large sizes that are symbols will be, ``{n: 300}``: plans are compared for these, and for 100
         where nothing is said. The function works for all sizes all the same.
@@ -318,7 +318,8 @@ def generate_code(
     Parameters
     ----------
     args, expr, backend, temporaries, parallel, sizes, expand
-        As for `lambdify`, but not for Dask; ``backend`` may also be ``"c"``, with pragmas of OpenMP if ``parallel`` is True.
+        As for `lambdify`, but not for Dask; ``backend`` may also be ``"c"``, with pragmas of OpenMP if ``parallel`` is
+        True.
     name : str, optional
         For C: the name of the function, ``"compute"`` by default.
     dtype : {"float64", "float32"}, optional

@@ -1,4 +1,4 @@
-"""Programs of array libraries: CuPy's text runs with NumPy in place of CuPy, those of JAX and PyTorch where installed."""
+"""Programs of array libraries: CuPy's run with NumPy in place of CuPy, those of JAX and PyTorch where installed."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_wrong_calls(cupy):
     f = td.lambdify((A, x), A.T @ x, "cupy")
     with pytest.raises(ArgumentError, match=r"argument A has the shape \(3,\), an array of 2 axes is needed"):
         f(np.ones(3), np.ones(3))
-    with pytest.raises(ArgumentError, match="axis 0 of argument x|x has shape"):
+    with pytest.raises(ArgumentError, match="argument x has length 4 on axis 0, expected 3"):
         f(np.ones((3, 2)), np.ones(4))
     with pytest.raises(ArgumentTypeError, match=r"argument n must be a known integer, not 1\.5: pass a Python int"):
         td.lambdify((x, n), n * x[0], "cupy")(np.ones(3), 1.5)

@@ -65,7 +65,6 @@ class VectorPrinter(ScalarPrinter):
         super().__init__(names)
         self.dialect = dialect
         self.functions = dialect.functions
-        self.negated = f"{dialect.negation}({{}})", CHOICE, ATOM
         self.prover = prover
         self.shapes = dict(prover.shapes)
         self.bare = bare
@@ -285,6 +284,12 @@ class VectorPrinter(ScalarPrinter):
         return steps
 
     # ------------------------------------------------------------------------ operations
+
+    def operation(self, node: Operation) -> tuple[str, int]:
+        """Return the text of an operation and its precedence."""
+        if node.function == "not":
+            return f"{self.dialect.negation}({self.scalar(node.arguments[0])})", ATOM
+        return super().operation(node)
 
     def constant(self, text: str) -> str:
         """Return a constant as text, without a conversion."""

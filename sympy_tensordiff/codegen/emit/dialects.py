@@ -74,7 +74,9 @@ class Dialect:
         """The texts of functions that modules contain if they use them, each before its callers."""
         if not self.is_pure:
             return NUMPY_HELPERS | LIBRARY_HELPERS
-        return {name: self.text(text) for name, text in (HELPERS | MATRIX_HELPERS | self.other_helpers).items()}
+        own = dict(self.other_helpers)
+        texts = own | HELPERS | MATRIX_HELPERS | own  # helpers that all libraries lack come before their callers
+        return {name: self.text(text) for name, text in texts.items()}
 
     @property
     def own_names(self) -> frozenset[str]:

@@ -99,7 +99,7 @@ class ArrayFunction:
     def _checked(self, args: Sequence[Any]) -> list[Any]:
         """Return the arguments, of which each has a shape or is a Python integer; raise if one has a wrong rank."""
         self._checker.check_count(args)
-        found = []
+        found: list[Any] = []
         for argument, value in zip(self.program.arguments, args, strict=True):
             if argument.kind == "integer":
                 try:
