@@ -61,7 +61,7 @@ def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
     found = _SumOfProducts(
         inner._replace(lanes=lanes.with_outer(*spans), block=Block()), addition, additions
     ).arranged()
-    if found is None:
+    if found is None or (additions.values.dialect.is_fused and not found.pays_in_fused_sums):
         return False
     wide = [operand for operand in found.operands if operand.is_wide and (operand.is_computed or found.by_matrices)]
     widest = max(wide, key=lambda operand: _entries(operand.dims), default=None)
@@ -116,6 +116,11 @@ class Arrangement(NamedTuple):
 
     operands: tuple[FactorGroup, ...]
     by_matrices: bool
+
+    @property
+    def pays_in_fused_sums(self) -> bool:
+        """Whether a product is worth the memory of its operands if a compiler fuses sums with their terms."""
+        return self.by_matrices or not any(operand.is_computed and operand.is_wide for operand in self.operands)
 
     def work(self) -> float:
         """Return an estimate of the work: entries times factors of the computed arrays; matrix products win ties."""
@@ -203,13 +208,9 @@ class _SumOfProducts:
         """Return the dimensions of an operand in the order of its axes: as in an array; in computed operands, short
         ones first.
         """
-        lanes = self.frame.lanes
-        parts = [part for factor in operand.factors for part in subexpressions(factor)]
-        if operand.is_wide and operand.is_computed:
-            parts = []  # summed dimensions come first: the last axis of a block must not be short
-        loads = sorted((p for p in parts if isinstance(p, Load)), key=lambda load: -len(self.values.varies(load)))
-        own = [lanes.dim(axis) for load in loads for form in load.index for axis in lanes.axes_in(form)]
-        dims = dict.fromkeys([*own, *(dim for dim in lanes.dims if dim in operand.dims)])
+        # In a wide one, summed dimensions come first: the last axis of a block must not be short.
+        factors = [] if operand.is_wide and operand.is_computed else operand.factors
+        dims = self.additions.memory_order(factors, operand.dims)
         return sorted(dims, key=lambda dim: operand.is_computed and not _is_short(dim))
 
     def _array(self, operand: FactorGroup, order: Sequence[Span]) -> str:

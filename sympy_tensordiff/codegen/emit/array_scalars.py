@@ -17,12 +17,24 @@ from sympy_tensordiff.codegen.emit.dialects import Dialect
 from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, SUM, Block, Names, tuple_text
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.ir.facts import Prover, as_integer_or_condition
-from sympy_tensordiff.codegen.ir.scalars import External, IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import (
+    INFINITY,
+    External,
+    IndexValue,
+    Load,
+    MaskedEntry,
+    Name,
+    Number,
+    Operation,
+    Scalar,
+)
 from sympy_tensordiff.codegen.ir.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.extrema import Extremum
 from sympy_tensordiff.integer.rows import Rows
+
+_INFINITE = INFINITY, Operation("neg", (INFINITY,))
 
 
 class Frame(NamedTuple):
@@ -69,6 +81,7 @@ class VectorPrinter(ScalarPrinter):
         self.shapes = dict(prover.shapes)
         self.bare = bare
         self.lanes = Lanes(())
+        self.frame = Frame(self.lanes, Block(), (), ())
         self.context: Rows = ()
         self.masks: tuple[Scalar, ...] = ()
         self.stored: dict[str, StoredValue] = {}
@@ -82,13 +95,14 @@ class VectorPrinter(ScalarPrinter):
         """Print over the lanes of ``frame`` within the ``with`` block; new index arrays are defined at the end of its
         block.
         """
-        outer = self.lanes, self._slots, self.context, self.masks
+        outer = self.lanes, self._slots, self.context, self.masks, self.frame
         slot, lanes = frame.block.slot(), frame.lanes
         new = {(dim, lanes.dims_after(dim)): (slot, dict[str, str]()) for dim in lanes.dims}
         masks = () if frame.mask is None else (frame.mask,)
         self.lanes, self._slots, self.context, self.masks = lanes, new | self._slots, frame.context, masks
+        self.frame = frame
         yield
-        self.lanes, self._slots, self.context, self.masks = outer
+        self.lanes, self._slots, self.context, self.masks, self.frame = outer
 
     def varies(self, node: Scalar) -> frozenset[Span]:
         """Return the dimensions of the lanes along which ``node`` varies."""
@@ -206,6 +220,8 @@ class VectorPrinter(ScalarPrinter):
         ``options`` are further arguments of ``view``.
         """
         steps = self._strides(index)
+        if steps is None and self.dialect.is_pure and (text := self._rows_text(name, index, extents)) is not None:
+            return text
         if not index or steps is None:
             return f"{name}[{', '.join(map(self.form, index)) or '()'}]"
         used = self.lanes.dims_of(*index)
@@ -229,6 +245,37 @@ class VectorPrinter(ScalarPrinter):
         lengths = [self.form(dim.length) if dim in used else "1" for dim in steps]
         rows = [map(self.form, starts), lengths, *(map(str, column) for column in steps.values())]
         return f"view({', '.join([name, *map(tuple_text, rows)])}{options})"
+
+    def _rows_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine]) -> str | None:
+        """Return array entries as text in which some axes, next to each other, have index arrays, and the others
+        slices; None if there are no such axes.
+        """
+        axes = [self.lanes.dims_of(form) for form in index]
+        alone = [
+            n
+            for n, (form, dims) in enumerate(zip(index, axes, strict=True))
+            if len(dims) == 1 and not any(dims & other for m, other in enumerate(axes) if m != n)
+            if (slope_along(form, *dims) or 0) > 0
+        ]
+        chosen = [n for n in range(len(index)) if n not in alone]
+        if not alone or chosen != list(range(chosen[0], chosen[-1] + 1)):
+            return None
+        own = [dim for dim in self.lanes.dims if any(dim in axes[n] for n in chosen)]
+        lanes = self.lanes
+        with self.inside(self.frame._replace(lanes=Lanes(tuple(own), lanes.images))):
+            arrays = {n: self.form(index[n]) for n in chosen}
+        texts, dims = [], list[Span]()
+        for n, form in enumerate(index):
+            if n in alone:
+                (dim,) = axes[n]
+                step = slope_along(form, dim)
+                assert step is not None
+                texts.append(self.slice_text(form.substitute({dim.axis: dim.low}), step, dim, extents[n]))
+                dims.append(dim)
+            else:
+                texts.append(arrays[n])
+                dims += own if n == chosen[0] else []
+        return self.in_lane_order(f"{name}[{', '.join(texts)}]", dims, [":"] * len(dims))
 
     def target_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], block: Block) -> str:
         """Return array entries as text that may be assigned to; a transposed view is named in ``block`` first."""
@@ -298,7 +345,8 @@ class VectorPrinter(ScalarPrinter):
     def argument(self, argument: Scalar) -> str:
         """Return an argument of a function as text; a constant is converted to the type of the results."""
         # A function of a Python number alone would be a float64 even among float32.
-        return f"real({self.scalar(argument)})" if isinstance(argument, Number) else self.scalar(argument)
+        is_constant = isinstance(argument, Number) or (self.dialect.is_pure and argument in _INFINITE)
+        return f"real({self.scalar(argument)})" if is_constant else self.scalar(argument)
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
         """Return the call of a function; NumPy calls a function of the user only in lanes that are not masked."""

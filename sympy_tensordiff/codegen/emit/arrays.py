@@ -11,14 +11,22 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from sympy_tensordiff.codegen.emit import array_sums
 from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span
 from sympy_tensordiff.codegen.emit.array_library import pure_driver, pure_library_text, pure_module_text
 from sympy_tensordiff.codegen.emit.array_products import find_offsets, over_widest_range, print_product, print_window
 from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter
-from sympy_tensordiff.codegen.emit.array_sums import Additions, Narrowing, is_short, loop_ends, tied_rows
+from sympy_tensordiff.codegen.emit.array_sums import (
+    SHORT_LENGTH,
+    SHORTEST_LENGTH,
+    Additions,
+    Narrowing,
+    is_short,
+    loop_ends,
+    tied_rows,
+)
 from sympy_tensordiff.codegen.emit.base import initial_value_text
 from sympy_tensordiff.codegen.emit.dialects import DIALECTS, Dialect
 from sympy_tensordiff.codegen.emit.driver import (
@@ -51,7 +59,7 @@ from sympy_tensordiff.codegen.ir.loops import (
 )
 from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import dependences, scalar_arrays
+from sympy_tensordiff.codegen.ir.walk import dependences, loads, loops, scalar_arrays
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.rows import Rows
 
@@ -218,10 +226,15 @@ class KernelPrinter:
             target = self.values.target_text(array, images, self.values.shapes[self.kernel.array], frame.block)
             frame.block.line(f"{target} += {self.values.scalar(value)}")
             return
-        text, entries = self.values.scalar(value), self.values.index_arrays(self.kernel.array, statement.index)
+        text, chosen = self.values.scalar(value), len(statement.index)
+        if self.dialect.is_pure:
+            chosen -= self.count_whole_axes(images, lanes)
+        outer = lanes.dims[: len(lanes.dims) - len(statement.index) + chosen]
+        with self.values.inside(frame._replace(lanes=Lanes(outer, lanes.images))):
+            entries = self.values.index_arrays(self.kernel.array, statement.index)[:chosen]
         whole = tuple_text(self.values.form(dim.length) for dim in lanes.dims)
-        if lanes.dims_of(*statement.index) != frozenset(lanes.dims):
-            entries[0] = f"np.broadcast_to({entries[0]}, {whole})"
+        if lanes.dims_of(*statement.index[:chosen]) != frozenset(outer):
+            entries[0] = f"np.broadcast_to({entries[0]}, {tuple_text(self.values.form(dim.length) for dim in outer)})"
         if self.values.varies(value) not in (frozenset(), frozenset(lanes.dims)):
             # NumPy 2.4 reads past the end of values with fewer axes than one array of places has.
             text = f"np.broadcast_to({text}, {whole})"
@@ -232,15 +245,31 @@ class KernelPrinter:
         places = f"({', '.join(entries)})" if len(entries) > 1 else entries[0]
         frame.block.line(f"np.add.at({array}, {places}, {text})")
 
+    def count_whole_axes(self, index: Sequence[Affine], lanes: Lanes) -> int:
+        """Return the number of last axes of the array that are the last dimensions of the lanes, each as a whole; one
+        axis is left.
+        """
+        count, shape = 0, self.values.shapes[self.kernel.array]
+        pairs = zip(reversed(index[1:]), reversed(lanes.dims), reversed(shape), strict=False)
+        for form, dim, extent in pairs:
+            others = index[: len(index) - count - 1]
+            is_whole = form == Affine.variable(dim.axis) and dim.low == Affine.of(0) and dim.stop == extent
+            if not is_whole or dim in lanes.dims_of(*others):
+                break
+            count += 1
+        return count
+
     # ------------------------------------------------------------------------ loops
 
     def print_loop(self, loop: Loop, frame: Frame) -> None:
         """Append a loop: as array operations if possible, else as a Python loop."""
         wide = self.narrowing.widest(loop, frame)
         if wide == loop:
-            # One more dimension is worth it for a long sum, not for a short one.
+            # One more dimension is worth it for a long sum, and for a short one if it is fused and reads slices.
+            is_long = not is_short(loop, SHORTEST_LENGTH if self.dialect.is_fused else SHORT_LENGTH)
             is_done = print_product(loop, frame, self.additions) or (
-                not is_short(loop) and self.print_as_dimension(loop, frame)
+                (not is_short(loop) or (is_long and self.reads_slices(loop, frame)))
+                and self.print_as_dimension(loop, frame)
             )
         else:
             is_done = not is_short(wide) and (
@@ -253,6 +282,15 @@ class KernelPrinter:
             self.print_as_dimension(wide, frame, tied_rows(loop, frame.lanes, self.dialect))
         elif not is_done:
             self.print_python_loop(loop, wide, frame)
+
+    def reads_slices(self, loop: Loop, frame: Frame) -> bool:
+        """Return whether all reads in a loop are slices, if its variable is a dimension: no index needs several."""
+        inner = {loop.variable, *(one.variable for one in loops(loop.body))}
+        for load in loads(loop.body):
+            names = [{*frame.lanes.axes_in(form), *(form.atoms() & inner)} for form in load.index]
+            if any(len(found) > 1 for found in names) or any(form.compounds() for form in load.index):
+                return False
+        return True
 
     def print_python_loop(self, loop: Loop, wide: Loop, frame: Frame) -> None:
         """Append a Python loop over the range ``wide``, whose body covers the lanes for which the value is in range."""
