@@ -17,6 +17,13 @@ def nearest(x, *index):
     return x[tuple(index)]
 ''',
     "inside": NUMPY_HELPERS["inside"],
+    "part": '''
+def part(x, *spans):
+    """The part of x with a (start, length) along each axis; outside of x it has zeros."""
+    around = [(max(-start, 0), max(start + count - n, 0)) for n, (start, count) in zip(x.shape, spans)]
+    inside = [slice(max(start, 0), max(start, 0) + count) for start, count in spans]
+    return np.pad(x, around)[tuple(inside)]
+''',
     "power": NUMPY_HELPERS["power"],
     "sigmoid": NUMPY_HELPERS["sigmoid"],
     "softplus": '''
@@ -167,6 +174,12 @@ def running(reduction, values, start):
     function = {"sum": jnp.cumsum, "prod": jnp.cumprod, "max": jax.lax.cummax, "min": jax.lax.cummin}[reduction]
     return function(values, axis=0)
 ''',
+    "part": '''
+def part(x, *spans):
+    """The part of x with a (start, length) along each axis; outside of x it has zeros."""
+    around = [(-start, start + count - n, 0) for n, (start, count) in zip(x.shape, spans)]
+    return jax.lax.pad(x, jnp.zeros((), x.dtype), around)
+''',
     "added": '''
 def added(x, index, values):
     """The array x with the values added to its entries at an index; repeated ones count each time."""
@@ -275,6 +288,12 @@ def running(reduction, values, start):
     if reduction in ("sum", "prod"):
         return values.cumsum(0) if reduction == "sum" else values.cumprod(0)
     return (values.cummax(0) if reduction == "max" else values.cummin(0)).values
+''',
+    "part": '''
+def part(x, *spans):
+    """The part of x with a (start, length) along each axis; outside of x it has zeros."""
+    around = [(-start, start + count - n) for n, (start, count) in zip(x.shape, spans)]
+    return torch.nn.functional.pad(x, [width for pair in reversed(around) for width in pair])
 ''',
     "added": '''
 def added(x, index, values):

@@ -185,13 +185,32 @@ class VectorPrinter(ScalarPrinter):
     def read_text(self, array: str, index: Sequence[Affine]) -> str:
         """Return the text of a read: slices or a view if the index is regular, else index arrays.
 
-        Under a mask, an index that may be out of bounds is clipped to the nearest entry, which is not used.
+        Under a mask, an index that may be out of bounds is clipped to the nearest entry, or reads a 0 behind the array;
+        neither is used.
         """
         if self._outside(array, index):
+            if self.dialect.is_pure and (text := self._part_text(array, index)):
+                return text
             if all(self.prover.proves(Row("ge", extent - 1)) for extent in self.shapes[array]):
                 return f"{self.names(array)}[{', '.join(self.index_arrays(array, index))}]"
             return f"nearest({', '.join([self.names(array), *map(self.form, index)])})"
         return self.view_text(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
+
+    def _part_text(self, array: str, index: Sequence[Affine]) -> str:
+        """Return a part of an array with zeros around it, given by its start and length along each axis; "" if indices
+        are not those of a part.
+        """
+        spans, texts, dims = [], [], list[Span]()
+        for form in map(self.lanes.image, index):
+            own = self.lanes.dims_of(form)
+            if len(own) > 1 or any(dim in dims or slope_along(form, dim) != 1 for dim in own):
+                return ""
+            dims += own
+            start = form.substitute({dim.axis: dim.low for dim in own})
+            (length,) = [self.form(dim.length) for dim in own] or ["1"]
+            spans.append(f"({self.form(start)}, {length})")
+            texts.append(":" if own else "0")
+        return self.in_lane_order(f"part({', '.join([self.names(array), *spans])})", dims, texts) if dims else ""
 
     def index_arrays(self, array: str, index: Sequence[Affine]) -> list[str]:
         """Return the indices of a read as index arrays, clipped if they may be out of bounds."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from math import prod
 
 from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span, SpanEnds, sort_conditions
 from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter, slope_along
 from sympy_tensordiff.codegen.emit.base import initial_value_text
 from sympy_tensordiff.codegen.emit.dialects import Dialect
-from sympy_tensordiff.codegen.emit.forms import ATOM, SUM, UNARY, Block, tuple_text
-from sympy_tensordiff.codegen.ir.facts import Prover, loop_rows
+from sympy_tensordiff.codegen.emit.forms import ATOM, SUM, UNARY, Block, FormPrinter, tuple_text
+from sympy_tensordiff.codegen.ir.facts import Prover, condition_of, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement, is_addition, reduction_of
 from sympy_tensordiff.codegen.ir.scalars import (
     EXTREMA,
     Bound,
     External,
+    Identity,
     Load,
     Name,
     Number,
@@ -116,7 +118,14 @@ class Narrowing:
         if extreme is not None:
             return extreme
         variable = self.values.names.fresh(name)
-        frame.block.line(f"{variable} = np.{'max' if sign > 0 else 'min'}({self.values.form(image)})")
+        text, function = self.values.form, "max" if sign > 0 else "min"
+        if self.values.dialect.is_pure:  # an array may be traced, and a bound has to be known
+            spans = map(frame.lanes.dim, frame.lanes.axes_in(image))
+            names, printer = self.values.names, FormPrinter(self.values.names)
+            loops = [f"for {names(one.axis)} in range({text(one.low)}, {text(one.stop)})" for one in spans]
+            frame.block.line(f"{variable} = {function}({' '.join([printer.form(image), *loops])})")
+        else:
+            frame.block.line(f"{variable} = np.{function}({text(image)})")
         return Affine.variable(variable)
 
     def span(self, frame: Frame, loop: Loop) -> tuple[Span, Frame]:
@@ -208,6 +217,18 @@ def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
     return tuple([row for row in loop_rows(loop) if row in rows or data_entries([row.form])])
 
 
+def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
+    """Return the row that ties a range to a dimension of its own, a tuple, and the other rows; two empty ones for
+    none.
+    """
+    for row in rows:
+        own, rest = lanes.dims_of(row.form), tuple([other for other in rows if other is not row])
+        is_alone = len(own) == 1 and not own & lanes.dims_of(*(other.form for other in rest))
+        if is_alone and not data_entries([row.form]):
+            return (row,), rest
+    return (), ()
+
+
 def loop_ends(loop: Loop) -> tuple[list[Affine], list[Affine]]:
     """Return the lower bounds of a loop, and one more than its upper bounds."""
     lows = [quotient(b.form + (b.divisor - 1), b.divisor) for b in loop.lows]
@@ -274,12 +295,12 @@ class Additions:
         function, operator = _FUNCTIONS[reduction]
         if self.values.dialect.is_pure:
             own = self.values.names(name)
-            part = self._in_whole(name, text if varies else f"real({text})", reduction, frame)
+            part, own_dims = self._in_whole(name, text if varies else f"real({text})", reduction, frame)
             if operator == "*" and " " in part:
                 part = f"({part})"
             line = f"{own} = {own} {operator} {part}" if operator else f"{own} = {function}({own}, {part})"
             frame.block.line(line)
-            if self.values.stored[name].varies <= varies:
+            if own_dims <= varies:
                 self.complete.add(line)
             return
         target = self._target(name, frame)
@@ -333,24 +354,27 @@ class Additions:
         with self.values.inside(frame._replace(lanes=Lanes(lanes.dims[len(summed) :], lanes.images))):
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
-    def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> str:
-        """Return values over the current lanes, given as ``text``, as an array over all entries of an accumulator."""
+    def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span]]:
+        """Return values over the current lanes, given as ``text``, as an array over all entries of an accumulator, and
+        the dimensions along which they have to vary to have a value for each of them.
+        """
         home = self.values.stored[name]
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]
         if not home.varies or rest == home.lanes.dims:
-            return text
+            return text, home.varies
         lanes, form = Lanes(rest, frame.lanes.images), self.values.form
-        spans = []
+        spans, wanted_dims = [], set[Span]()
         for dim, wanted in home.lanes.dims_from_first(home.varies):
             image = lanes.image(Affine.variable(dim.axis)) - dim.low
             (own,) = lanes.dims_of(image)
             step = slope_along(image, own)
             assert step
             start = image.substitute({own.axis: own.low})
+            wanted_dims |= {own} if wanted else set()
             forms = start, Affine.of(step), own.length, dim.length
             spans.append("None" if own is dim or not wanted else tuple_text(map(form, forms)))
         fill = initial_value_text(reduction)
-        return f"spread({', '.join([text, fill, *spans])})"
+        return f"spread({', '.join([text, fill, *spans])})", frozenset(wanted_dims)
 
     def _target(self, name: str, frame: Frame) -> str:
         """Return the part of an accumulator that the current lanes add to."""
@@ -372,10 +396,14 @@ class Additions:
         """
         lanes, add = frame.lanes, self.single_addition(loop.body, frame)
         tied = tied_rows(loop, lanes, self.values.dialect)
-        if data_entries(row.form for row in tied) and self.values.dialect.is_pure:
-            return False
+        rest: Rows = ()
+        if self.values.dialect.is_pure:
+            tied, rest = _single_tie(tied, lanes)
         if add is None or len(tied) != 1 or len(lanes.dims_of(tied[0].form)) != 1:
             return False
+        if rest:
+            identity = Identity(reduction_of(add)).value
+            add = replace(add, value=Operation("select", (condition_of(rest), add.value, identity)))
         if self.summed_dims(add.name, lanes) or calls_user_function(add.value):
             return False
         (dim,) = lanes.dims_of(tied[0].form)
@@ -394,7 +422,7 @@ class Additions:
             function = repr(reduction_of(add))
         turned = text if is_first else f"({text}){self.values.dialect.reverse}"
         inner.block.line(f"{array} = running({function}, {turned}, {initial_value_text(reduction_of(add))})")
-        tied_lows, tied_stops = ([f for f in forms if lanes.dims_of(f)] for forms in loop_ends(loop))
+        tied_lows, tied_stops = ([f for f in forms if dim in lanes.dims_of(f)] for forms in loop_ends(loop))
         count = tied_stops[0] - span.low if is_first else span.stop - tied_lows[0]
         with self.values.inside(inner._replace(lanes=Lanes((dim,), lanes.images))):
             index = self.values.form(count)
