@@ -112,7 +112,9 @@ class FactorGroup(NamedTuple):
 
 
 class Arrangement(NamedTuple):
-    """The evaluation of a sum of products: its one or two operands, and whether they are multiplied as matrices."""
+    """The evaluation of a sum of products: its operands, one or two unless the library orders several, and whether they
+    are multiplied as matrices.
+    """
 
     operands: tuple[FactorGroup, ...]
     by_matrices: bool
@@ -145,6 +147,8 @@ class _SumOfProducts:
             varying = [factor for factor in self.factors if self.values.varies(factor)]
             if not varying or len(varying) > _MAX_FACTORS:
                 return None
+            if self.values.dialect.is_fused and (several := self._several(varying)) is not None:
+                return several
             found = []
             for sides in combinations((False, True), repeat=len(varying) - 1):
                 pairs = list(zip((False, *sides), varying, strict=True))
@@ -158,6 +162,17 @@ class _SumOfProducts:
                 found.append(Arrangement(operands, by_matrices))
         best = min(found, key=Arrangement.work)
         return None if len(best.operands) == 1 and best.operands[0].is_computed else best
+
+    def _several(self, varying: Sequence[Scalar]) -> Arrangement | None:
+        """Return more than two operands, which the library orders itself: the factors along the same dimensions; None
+        if there are fewer, or one has to be computed along all.
+        """
+        groups: dict[frozenset[Span], list[Scalar]] = {}
+        for factor in varying:
+            groups.setdefault(self.values.varies(factor), []).append(factor)
+        operands = tuple(map(self._operand, groups.values()))
+        has_wide = any(operand.is_computed and operand.is_wide for operand in operands)
+        return Arrangement(operands, True) if len(operands) > 2 and not has_wide else None
 
     def _operand(self, factors: Sequence[Scalar]) -> FactorGroup:
         """Return some factors as one operand."""
@@ -177,9 +192,11 @@ class _SumOfProducts:
             if len(found.operands) == 1:
                 self.additions.add(self.add.name, self.add.value, "sum", self.frame)
                 return
-            dims, varies = self.frame.lanes.dims, found.operands[0].dims | found.operands[1].dims
+            dims = self.frame.lanes.dims
+            varies = frozenset[Span]().union(*(operand.dims for operand in found.operands))
             out = [dim for dim in dims if dim in varies and dim not in self.summed_dims]
-            text = self._correlation(found.operands, out) or self._einsum(found, out)
+            is_pair = len(found.operands) == 2
+            text = (self._correlation(found.operands, out) if is_pair else None) or self._einsum(found, out)
             behind = dims[dims.index(out[0]) :] if out else ()
             if len(behind) > len(out):
                 text += f"[{', '.join(':' if dim in out else 'None' for dim in behind)}]"
