@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib
-import linecache
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,8 +17,10 @@ from sympy_tensordiff.codegen.ir.sizes import MAX_EMPTY_AXIS_PROGRAMS, Builder, 
 from sympy_tensordiff.codegen.ir.walk import externals
 from sympy_tensordiff.codegen.lower.externals import bind, called
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
+from sympy_tensordiff.codegen.run.cache import load_source
 from sympy_tensordiff.codegen.run.compute import with_pure_compute
 from sympy_tensordiff.codegen.run.described import plan_text
+from sympy_tensordiff.codegen.run.modules import lease
 from sympy_tensordiff.codegen.run.signature import documentation, in_order, signature
 from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError
@@ -126,12 +126,10 @@ class ArrayFunction:
             library = importlib.import_module(self.backend)
             if self.backend == "torch":
                 self._is_compiling = library.compiler.is_compiling
-            module: Any = ModuleType("sympy_tensordiff_generated")
-            file = f"<sympy_tensordiff {self.backend} {id(self):x}>"
-            linecache.cache[file] = len(self.source), None, self.source.splitlines(True), file
-            exec(compile(self.source, file, "exec"), module.__dict__)
+            module: Any = load_source(self.source, self.backend, own=True, on_disk=False)
         except ImportError as error:
             raise BackendError(f"{dialect.title} is not installed ({error}): pip install {self.backend}") from error
+        self._lease = lease(module, own=True)
         supplied = {(external.name, external.orders): f for external, f in self._implementations.items()}
         for name, key in getattr(module, "FUNCTIONS", {}).items():
             setattr(module, name, supplied[key])
