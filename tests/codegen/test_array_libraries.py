@@ -203,6 +203,15 @@ def test_functions_of_matrices_in_torch(name, torch):
     check_matrices(name, "torch", torch.as_tensor)
 
 
+def test_compiled_by_torch(torch):
+    case = CASES["waves"]
+    arrays = [torch.as_tensor(array) for array in arrays_of(case)]
+    for function in (td.lambdify(case.args, case.expr, "torch"), td.torch_function(case.args, case.expr)):
+        compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+        assert_close(compiled(*arrays), function(*arrays))
+    torch.compiler.reset()
+
+
 def arrays_of(case):
     drawn = np.random.default_rng(0)
     return [drawn.uniform(0.5, 1.5, shape) for shape in case.shapes]
