@@ -13,6 +13,7 @@ from sympy_tensordiff.codegen.api import evaluate as evaluate
 from sympy_tensordiff.codegen.api import generate_code as generate_code
 from sympy_tensordiff.codegen.api import lambdify as lambdify
 from sympy_tensordiff.codegen.cost import cost as cost
+from sympy_tensordiff.codegen.run.array_functions import ArrayFunction as ArrayFunction
 from sympy_tensordiff.codegen.run.cache import clear_cache as clear_cache
 from sympy_tensordiff.codegen.run.compile import CompiledFunction as CompiledFunction
 from sympy_tensordiff.convex.api import certify_convex as certify_convex

@@ -27,7 +27,12 @@ from sympy_tensordiff.app import command_line
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-NEEDED = {"howto_pytorch.md": "torch", "howto_jax.md": "jax", "howto_dask.md": "zarr"}
+NEEDED = {
+    "howto_array_libraries.md": "jax",
+    "howto_pytorch.md": "torch",
+    "howto_jax.md": "jax",
+    "howto_dask.md": "zarr",
+}
 """What the blocks of a page need that the tests do not: where it is not installed, they are not run."""
 AS_PYTHON = ("example_paper.md", "howto_structure.md", "reductions.md", "tensors.md")
 """Pages with many kernels that do little: a compiler would take most of the time. README and tutorial are compiled."""

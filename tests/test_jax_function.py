@@ -74,15 +74,15 @@ def transformed(jax, h, arrays):
 
 
 @cache
-def function_of(name):
+def function_of(name, backend="numpy"):
     case = CASES[name]
-    return td.jax_function(case.args, case.expr, backend="numpy")
+    return td.jax_function(case.args, case.expr, backend=backend)
 
 
-def check_transformations(jax, name, dtype, tolerance):
+def check_transformations(jax, name, dtype, tolerance, backend="numpy"):
     case = CASES[name]
     arrays = drawn(case.shapes, dtype)
-    ours = transformed(jax, function_of(name), arrays)
+    ours = transformed(jax, function_of(name, backend), arrays)
     plain = transformed(jax, lambda *a: case.plain(jax.numpy, *a), arrays)
     for (step, result), (_, wanted) in zip(ours, plain, strict=True):
         for one, other in zip(jax.tree.leaves(result), jax.tree.leaves(wanted), strict=True):
@@ -91,9 +91,10 @@ def check_transformations(jax, name, dtype, tolerance):
             np.testing.assert_allclose(one / scale, other / scale, rtol=0, atol=tolerance, err_msg=step)
 
 
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
 @every("name", list(CASES))
-def test_transformations(jax, name):
-    check_transformations(jax, name, np.float64, 1e-10)
+def test_transformations(jax, name, backend):
+    check_transformations(jax, name, np.float64, 1e-10, backend)
 
 
 @every("name", list(CASES))
@@ -163,7 +164,7 @@ def test_a_batch_without_entries(jax):
 
 def test_refusals(jax):
     with pytest.raises(
-        ArgumentError, match="jax_function works with the backends 'llvm', 'numba' and 'numpy', not with 'cuda'"
+        ArgumentError, match="jax_function works with the backends 'jax', 'llvm', 'numba' and 'numpy', not with 'cuda'"
     ):
         td.jax_function(x, chain, backend="cuda")
     with pytest.raises(ArgumentError, match="c is in wrt, but not in args: add it to args"):

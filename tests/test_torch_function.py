@@ -128,28 +128,30 @@ def test_refusals(torch):
 TEN = ["square", "product", "quadratic", "inverse", "waves", "strided", "softmax", "network", "numbers", "kernel"]
 
 
-def case_of(torch, name):
+def case_of(torch, name, backend="numpy"):
     """A function of the table with its arguments."""
     case = CASES[name]
     values = [0.5 + random(torch, *shape).detach() for shape in case.shapes]
-    return td.torch_function(case.args, case.expr, backend="numpy"), [value.requires_grad_() for value in values]
+    return td.torch_function(case.args, case.expr, backend=backend), [value.requires_grad_() for value in values]
 
 
 def loss_of(function):
     return lambda *args: function(*args).sin().sum()
 
 
+@pytest.mark.parametrize("backend", ["torch", "numpy"])
 @every("name", TEN)
-def test_derivatives_by_differences(torch, name):
-    function, values = case_of(torch, name)
+def test_derivatives_by_differences(torch, name, backend):
+    function, values = case_of(torch, name, backend)
     assert torch.autograd.gradcheck(function, values, check_forward_ad=True)
     assert torch.autograd.gradgradcheck(loss_of(function), values, check_fwd_over_rev=True)
 
 
+@pytest.mark.parametrize("backend", ["torch", "numpy"])
 @every("name", TEN)
-def test_transformations_agree(torch, name):
+def test_transformations_agree(torch, name, backend):
     """What `gradcheck` has checked, forward and backward, is equal in all orders of `torch.func`."""
-    function, values = case_of(torch, name)
+    function, values = case_of(torch, name, backend)
     loss, values = loss_of(function), [value.detach() for value in values]
     positions = tuple(range(len(values)))
     close = torch.testing.assert_close

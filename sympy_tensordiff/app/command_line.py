@@ -54,7 +54,7 @@ forms:
   latex    LaTeX
   index    index notation: sums over indices (the default for inputs in it)
   python   a program that makes the tensors, the expression and the derivative
-  numpy, numba, c, cuda, cuda_c
+  numpy, numba, c, cuda, cuda_c, jax, torch, cupy
            the Python module, or the file in C or CUDA C++, that computes it; its arguments are the tensors in the
            order of their declaration, then sizes that no tensor has
 

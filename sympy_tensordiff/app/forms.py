@@ -69,7 +69,7 @@ class TextOutput:
 
 Sizes: TypeAlias = dict[Any, int]
 
-BACKENDS = ("numpy", "numba", "c", "cuda", "cuda_c")
+BACKENDS = ("numpy", "numba", "c", "cuda", "cuda_c", "jax", "torch", "cupy")
 FORMS = ("text", "matrix", "pretty", "latex", "index", "python", *BACKENDS)
 CHECKED_SIZES = 3
 """The number of choices of the sizes that are checked, if enough of them fit the expression."""

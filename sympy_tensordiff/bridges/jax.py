@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +22,7 @@ from sympy_tensordiff.symbolic.calls import explained
 
 @explained
 def jax_function(
-    args: Any, expr: Any = None, wrt: Any = None, backend: str = "llvm", **options: Any
+    args: Any, expr: Any = None, wrt: Any = None, backend: str = "jax", **options: Any
 ) -> Callable[..., Any]:
     """Return a function of JAX arrays that computes ``expr``, with its symbolic derivatives.
 
@@ -36,7 +36,8 @@ def jax_function(
         A tensor expression or a scalar; a tuple gives a function that returns one.
     wrt : TensorSymbol, Symbol or sequence of them, optional
         The arguments that derivatives are for; by default all tensors of real numbers and all real symbols.
-    backend : {"llvm", "numba", "numpy"}
+    backend : {"jax", "llvm", "numba", "numpy"}
+        ``"jax"``: programs of JAX, on any device. The others: kernels for the CPU, which JAX calls.
     **options
         Those of `lambdify`, for all kernels.
 
@@ -60,9 +61,10 @@ def jax_function(
 
     Notes
     -----
-    The kernels run on the CPU. The function is a primitive of JAX, whose rule for ``jvp`` is `jvp` and whose transpose
-    is `vjp`; both give primitives of the same kind, whose kernels are compiled when they are first run. ``vmap`` calls
-    the kernel for each entry of the axis: a formula with that axis is faster. What `vjp` says about kinks holds.
+    The function is a primitive of JAX, whose rule for ``jvp`` is `jvp` and whose transpose is `vjp`; both give
+    primitives of the same kind, whose programs are derived when they are first needed. With ``"jax"``, XLA compiles
+    them together with everything around them, as if they had been written there. With kernels for the CPU, ``vmap``
+    calls the kernel for each entry of the axis: a formula with that axis is faster. What `vjp` says about kinks holds.
 
     References
     ----------
@@ -79,8 +81,9 @@ def jax_function(
     >>> jax.jit(jax.hessian(f))(jnp.ones(3))  # doctest: +SKIP
     """
     jax = _load()
-    if backend not in ("llvm", "numba", "numpy"):
-        raise ArgumentError(f"jax_function works with the backends 'llvm', 'numba' and 'numpy', not with {backend!r}")
+    if backend not in ("jax", "llvm", "numba", "numpy"):
+        known = "'jax', 'llvm', 'numba' and 'numpy'"
+        raise ArgumentError(f"jax_function works with the backends {known}, not with {backend!r}")
     function = BridgedFunction(args, expr, wrt, backend, options)
 
     def call(*values: Any) -> Any:
@@ -147,16 +150,38 @@ def _load() -> SimpleNamespace:
         shaped=jax.core.ShapedArray,
         TracerIntegerConversionError=jax.errors.TracerIntegerConversionError,
         callback=mlir.emit_python_callback,
+        inline=mlir.lower_fun,
+        vmap=jax.vmap,
     )
-    primitive.def_impl(lambda *values, f, integers: [jax.numpy.asarray(r) for r in _compute(f, integers, values)])
+    compiled = lru_cache(_MAX_PROGRAMS)(lambda f, integers: jax.jit(partial(_trace, used, f, integers)))
+
+    def evaluate(*values: Any, f: Any, integers: tuple[int, ...]) -> list[Any]:
+        """Return the results of a call outside of all transformations."""
+        if f.function.backend == "jax":
+            return list(compiled(f, integers)(*values))
+        return [jax.numpy.asarray(r) for r in _compute(f, integers, values)]
+
+    primitive.def_impl(evaluate)
     primitive.def_abstract_eval(lambda *values, f, integers: _abstract_eval(used, f, integers, values))
     ad.primitive_jvps[primitive] = lambda values, tangents, **params: _jvp(used, values, tangents, **params)
     ad.primitive_transposes[primitive] = lambda cotangents, *values, **params: _transpose(
         used, cotangents, values, **params
     )
     batching.primitive_batchers[primitive] = lambda values, axes, **params: _batch(used, values, axes, **params)
-    mlir.register_lowering(primitive, lambda context, *values, **params: _lower(used, context, values, **params), "cpu")
+    for platform in ("cpu", None):
+        rule = partial(_lower, used, platform == "cpu")
+        mlir.register_lowering(primitive, rule, platform)
     return used
+
+
+_MAX_PROGRAMS = 256
+"""The most programs that stay compiled for calls outside of all transformations."""
+
+
+def _trace(jax: Any, f: Any, integers: Sequence[int], *values: Any) -> tuple[Any, ...]:
+    """Return the results by operations of JAX."""
+    results: tuple[Any, ...] = f.trace(jax.vmap, merge_arguments(f.function, values, integers))
+    return results
 
 
 def _compute(f: Any, integers: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
@@ -171,10 +196,15 @@ def _abstract_eval(jax: Any, f: Any, integers: Sequence[int], values: Sequence[A
     return [jax.shaped(shape, types[0] if types else jax.canonicalize(np.float64)) for shape in shapes]
 
 
-def _lower(jax: Any, context: Any, values: Sequence[Any], f: Any, integers: Sequence[int]) -> Any:
-    """JAX rule: compile the primitive to a callback from the compiled program. The callback must not call JAX, which
-    waits for it.
+def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers: Sequence[int]) -> Any:
+    """JAX rule: compile the primitive to its program, or to a callback from the compiled program. The callback must not
+    call JAX, which waits for it.
     """
+    if f.function.backend == "jax":
+        return jax.inline(partial(_trace, jax, f, integers), multiple_results=True)(context, *values)
+    if not is_host:
+        backend = f.function.backend
+        raise ArgumentError(f"kernels of the backend {backend!r} run on the CPU: use backend='jax' on other devices")
 
     def call(*arrays: Any) -> tuple[Any, ...]:
         """Compute the results in the types that the compiled program expects."""

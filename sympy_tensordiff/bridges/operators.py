@@ -126,6 +126,8 @@ class _DerivableOperator:
     """
 
     path: Path
+    autograd: Any = None
+    """The autograd function of PyTorch of an operator that is a program of PyTorch, once it is created."""
     _derived: dict[Step, Any]
 
     def pushforward(self, positions: tuple[int, ...]) -> Any:
@@ -196,6 +198,14 @@ class Operator(_DerivableOperator):
         with self._lock:  # the libraries call from their own threads
             return tuple(self.kernel(*values))
 
+    def trace(self, vmap: Callable[..., Any], values: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the results for arrays of the library that the kernel is a program of, by operations of the library;
+        ``vmap`` is its function of this name.
+        """
+        with self._lock:
+            kernel = self.kernel
+        return tuple(kernel(*values))
+
     def shapes(self, given: Sequence[Any]) -> list[Shape]:
         """Return the shapes of the outputs, given the shapes of arrays and the values of integers."""
         count = len(self.function.args)
@@ -265,6 +275,20 @@ class Batched(_DerivableOperator):
                 else:
                     result[b] = part
         return tuple(results)
+
+    def trace(self, vmap: Callable[..., Any], values: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the results as `Operator.trace` does."""
+        integers = self.function.integers
+        numbers = [value for position, value in enumerate(values) if position in integers]
+
+        def each(*arrays: Any) -> tuple[Any, ...]:
+            """Return the results for one entry of the axis."""
+            found: tuple[Any, ...] = self.inner.trace(vmap, merge_arguments(self.function, arrays, numbers))
+            return found
+
+        axes = tuple([0 if flag else None for position, flag in enumerate(self.flags) if position not in integers])
+        results = vmap(each, axes)(*[value for position, value in enumerate(values) if position not in integers])
+        return tuple([r.sum(0) if total else r for r, total in zip(results, self.summed, strict=True)])
 
     def shapes(self, given: Sequence[Any]) -> list[Shape]:
         """Return the shapes of the outputs, as `Operator.shapes` does."""

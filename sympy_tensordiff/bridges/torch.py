@@ -26,7 +26,7 @@ from sympy_tensordiff.symbolic.calls import explained
 
 @explained
 def torch_function(
-    args: Any, expr: Any = None, wrt: Any = None, backend: str = "llvm", **options: Any
+    args: Any, expr: Any = None, wrt: Any = None, backend: str = "torch", **options: Any
 ) -> Callable[..., Any]:
     """Return a function of PyTorch tensors that computes ``expr``, with its symbolic derivatives.
 
@@ -40,15 +40,16 @@ def torch_function(
         A tensor expression, or a scalar; a tuple gives a function that returns one.
     wrt : TensorSymbol, Symbol or sequence of them, optional
         The arguments that gradients are for; by default all tensors of real numbers and all real symbols.
-    backend : {"llvm", "numba", "numpy", "cuda"}
+    backend : {"torch", "llvm", "numba", "numpy", "cuda"}
+        ``"torch"``: programs of PyTorch, on any device. The others: kernels that PyTorch calls.
     **options
         Those of `lambdify`, for all kernels.
 
     Returns
     -------
     callable
-        Takes tensors in the memory of the host (also numbers and NumPy arrays), or, with ``backend="cuda"``, on the
-        device, where everything stays on PyTorch's current stream; and returns a tensor. It takes part in PyTorch's
+        Takes tensors (also numbers and NumPy arrays), in the memory of the host for the kernels of ``"llvm"``,
+        ``"numba"`` and ``"numpy"``, on the device for ``"cuda"``; and returns a tensor. It takes part in PyTorch's
         differentiation, to any order, in ``torch.func`` and in ``torch.compile(fullgraph=True)``. One kernel computes
         the gradients of all arguments that need one. Tensors of real numbers become float32, or float64 where one of
         them is or holds integers; so does the result.
@@ -65,9 +66,11 @@ def torch_function(
 
     Notes
     -----
-    The function is an operator of ``torch.library.custom_op``, named after its content; its backward pass is another
-    operator of this kind, created at its first use. ``torch.func.vmap`` calls the kernel for each entry of the axis: a
-    formula with that axis is faster. What `vjp` says about kinks is valid here.
+    With ``"torch"`` the function is a ``torch.autograd.Function`` whose forward and backward passes are programs of
+    PyTorch, the latter derived at its first use; ``torch.compile`` sees the operations of the forward pass, and
+    differentiates these itself, with PyTorch's values at kinks. With kernels it is an operator of
+    ``torch.library.custom_op``, named after its content, and ``torch.func.vmap`` calls the kernel for each entry of the
+    axis: a formula with that axis is faster. Otherwise, what `vjp` says about kinks is valid here.
 
     Examples
     --------
@@ -80,6 +83,8 @@ def torch_function(
     """
     torch = import_optional("torch", "PyTorch", "torch")
     function = BridgedFunction(args, expr, wrt, backend, options)
+    if backend == "torch":
+        return _traced_function(torch, function)
     _register_function(function)
     apply, op, key = (
         _load().OperatorCall.apply,
@@ -101,6 +106,65 @@ def torch_function(
 
     call.key = key  # type: ignore[attr-defined]
     return call
+
+
+def _traced_function(torch: Any, function: BridgedFunction) -> Callable[..., Any]:
+    """Return the function of tensors whose passes are programs of PyTorch."""
+    operator, kernel = function.operator, function.operator.kernel
+
+    def call(*values: Any) -> Any:
+        """Check and convert the arguments, and compute, through autograd unless PyTorch is compiling."""
+        function.checker.check_count(values)
+        tensors = _convert_arguments(torch, function, values)
+        results = kernel(*tensors) if torch.compiler.is_compiling() else _autograd_of(torch, operator).apply(*tensors)
+        return tuple(results) if function.is_tuple else results[0]
+
+    return call
+
+
+def _autograd_of(torch: Any, operator: Any) -> Any:
+    """Return the autograd function of an operator that is a program of PyTorch; create it at the first use."""
+    if operator.autograd is not None:
+        return operator.autograd
+
+    def apply(derived: Any, *values: Any) -> Any:
+        """Return the results of a derived operator."""
+        return _autograd_of(torch, derived).apply(*values)
+
+    class TracedOperator(torch.autograd.Function):  # type: ignore[misc]
+        """The autograd function of one operator."""
+
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(*values: Any) -> Any:
+            """Compute the results."""
+            return operator.trace(torch.func.vmap, values)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            """Save the arguments for the derivatives."""
+            tensors, ctx.integers = _arrays_and_integers(torch, inputs)
+            ctx.operator = operator
+            ctx.save_for_backward(*tensors)
+            ctx.save_for_forward(*tensors)
+            ctx.set_materialize_grads(False)
+
+        @staticmethod
+        def backward(ctx: Any, *cotangents: Any) -> Any:
+            """Return the cotangents of the arguments that need one, None for the others."""
+            positions = [p for p, need in enumerate(ctx.needs_input_grad) if need]
+            return tuple(apply_pullback(apply, operator, _saved_arguments(ctx), positions, cotangents))
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            """Return the tangents of the results."""
+            positions = tuple(p for p, t in enumerate(tangents) if t is not None)
+            moving = [tangents[p] for p in positions]
+            return apply(operator.pushforward(positions), *_saved_arguments(ctx), *moving)
+
+    operator.autograd = TracedOperator
+    return TracedOperator
 
 
 def key_of(function: Callable[..., Any]) -> str:
@@ -244,7 +308,7 @@ def _operator_of_key(key: str) -> Any:
     name, path = json.loads(key)
     operator: Any = _functions[name].operator
     for step in path:
-        operator = operator.after(tuple(tuple(part) if isinstance(part, list) else part for part in step))
+        operator = operator.derive(tuple(tuple(part) if isinstance(part, list) else part for part in step))
     return operator
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, overload
 
+from sympy_tensordiff.codegen.emit.dialects import PURE
 from sympy_tensordiff.codegen.program import build_program, program_at
+from sympy_tensordiff.codegen.run.array_functions import ArrayFunction, print_array_module
 from sympy_tensordiff.codegen.run.compile import CompiledFunction, print_source
 from sympy_tensordiff.codegen.run.compute import with_compute
 from sympy_tensordiff.codegen.run.results import flatten
@@ -67,6 +69,22 @@ def lambdify(
 def lambdify(
     args: Any,
     expr: Any,
+    backend: Literal["jax", "torch", "cupy"],
+    *,
+    temporaries: bool = True,
+    functions: Mapping[Any, Callable[..., Any]] | None = None,
+    parallel: bool | None = None,
+    sizes: Mapping[Any, int] | None = None,
+    expand: bool = False,
+    blocks: None = None,
+    memory: None = None,
+) -> ArrayFunction: ...
+
+
+@overload
+def lambdify(
+    args: Any,
+    expr: Any,
     backend: str = "llvm",
     *,
     temporaries: bool = True,
@@ -92,7 +110,7 @@ def lambdify(
     expand: bool = False,
     blocks: Mapping[Any, int | None] | None = None,
     memory: int | str | None = None,
-) -> CompiledFunction | BlockFunction:
+) -> CompiledFunction | ArrayFunction | BlockFunction:
     """A callable that evaluates ``expr``.
 
     Parameters
@@ -103,11 +121,12 @@ def lambdify(
     expr : Expr, or tuple of Expr
         A tensor expression, a scalar, or several: tuples, also in tuples (the blocks that `hessian`
         gives), come back as such.
-    backend : {"llvm", "numba", "numpy", "cuda", "dask", "dask-numpy"}
+    backend : {"llvm", "numba", "numpy", "cuda", "jax", "torch", "cupy", "dask", "dask-numpy"}
         ``"llvm"`` compiles loops in the language of LLVM, which ``.llvm`` shows, while ``.source`` is their text for
-        Numba. ``"numba"`` computes the same and takes ten times as long to compile. The last two make a function of
-        [dask arrays](howto_dask.md), with LLVM's or NumPy's kernels (extra ``dask``): a `DaskFunction`, whose results
-        are lazy.
+        Numba. ``"numba"`` computes the same and takes ten times as long to compile. ``"jax"``, ``"torch"`` and
+        ``"cupy"`` make an `ArrayFunction` of the arrays of these libraries, which can trace it
+        ([how to](howto_array_libraries.md)). The last two make a function of [dask arrays](howto_dask.md), with LLVM's
+        or NumPy's kernels (extra ``dask``): a `DaskFunction`, whose results are lazy.
     temporaries : bool
         False: the form of the paper, without temporary memory: every entry recomputes the sums it
         needs. (Comprehensions read by others, and sums of sums inside of sums, are kept all the
@@ -118,8 +137,8 @@ def lambdify(
         Implementations of undefined functions and of their partial derivatives, also of SymPy
         functions that the backend cannot evaluate (``"polylog"``). A key is a name, ``"g"``, or a name with
         how often it is differentiated by each argument, ``("g", (0, 1))``; ``"g'"`` is short for
-        one argument. NumPy calls them with arrays, compiled kernels with numbers (Numba compiles them), CUDA makes
-        device functions of them.
+        one argument. NumPy, JAX, PyTorch and CuPy call them with arrays, compiled kernels with numbers (Numba compiles
+        them), CUDA makes device functions of them.
     sizes : mapping, optional
         About how large sizes that are symbols will be, ``{n: 300}``: plans are compared for these, and for 100
         where nothing is said. The function works for all sizes all the same.
@@ -171,6 +190,8 @@ def lambdify(
         If a symbol of ``expr`` is missing from ``args``, an argument is given twice, a tuple of ``expr``
         is empty, ``functions`` has a key that is not in ``expr``, ``sizes`` one that is no size, or ``parallel`` is
         no such value.
+    BackendError
+        If the library of the backend is not installed.
     UnsupportedError
         If a function that no backend can evaluate is missing from ``functions``; the message lists all keys.
         Or, for ``backend="cuda"`` without CuPy, if an inverse, a determinant or an adjugate is needed. Or if a kernel
@@ -210,6 +231,10 @@ def lambdify(
     options = _options(backend, temporaries=temporaries, expand=expand)
     program = build_program(args, expr, sizes=sizes, **options)
     build = partial(program_at, args, tuple(flatten(expr)[0]), program.structure, options)
+    if backend in PURE:
+        if parallel:
+            raise ArgumentError(f"parallel=True is for 'llvm' and 'numba', not for {backend!r}: leave it out")
+        return ArrayFunction(program, backend, functions, build)
     return CompiledFunction(program, backend, functions, parallel, build)
 
 
@@ -294,8 +319,8 @@ def generate_code(
     Parameters
     ----------
     args, expr, backend, temporaries, parallel, sizes, expand
-        As for `lambdify`; ``backend`` may also be ``"c"``, with pragmas of OpenMP if ``parallel`` is True, or
-        ``"cuda_c"``.
+        As for `lambdify`, but not for Dask; ``backend`` may also be ``"c"``, with pragmas of OpenMP if ``parallel`` is
+        True, or ``"cuda_c"``.
     name : str, optional
         For C and CUDA C: the name of the function, ``"compute"`` by default.
     dtype : {"float64", "float32"}, optional
@@ -339,6 +364,8 @@ def generate_code(
 
         print_file = print_c if backend == "c" else print_cuda_c
         return print_file(program, COptions(parallel=parallel, **of_c))
+    if backend in PURE:
+        return print_array_module(program, backend)
     if backend == "llvm":
         return print_source(program, backend, parallel, **of_c)
     return with_compute(print_source(program, backend, parallel), program, backend)

@@ -121,7 +121,7 @@ def test_index_form_is_written_out(run):
     assert found.count("TensorComprehension") == 1
 
 
-@pytest.mark.parametrize("form", ["numpy", "numba", "c", "cuda", "cuda_c"])
+@pytest.mark.parametrize("form", ["numpy", "numba", "c", "cuda", "cuda_c", "jax", "torch", "cupy"])
 def test_kernels(run, form):
     parsed = td.parse(QUADRATIC)
     code = td.generate_code((parsed.tensors["A"], parsed.tensors["x"]), parsed.derivative(), form)

@@ -14,7 +14,7 @@ import sympy_tensordiff as td
 from benchmarks.contestants import inputs, reference
 from benchmarks.libraries import leaves
 from benchmarks.rows import ROWS
-from sympy_tensordiff.codegen.emit import numpy_sums
+from sympy_tensordiff.codegen.emit import array_sums
 from sympy_tensordiff.codegen.ir.loops import If, Loop, accumulator, add
 from sympy_tensordiff.codegen.ir.scalars import Bound, Name, Number
 from sympy_tensordiff.codegen.run.compile import CompiledFunction
@@ -81,7 +81,7 @@ def test_the_loops_of_a_row_do_not_grow(name):
 @pytest.mark.parametrize("name", ["paper", "conv-W-2-1", "volterra", "attention"])
 def test_blocks_of_few_entries(name, monkeypatch):
     """Sums that are cut into many blocks are the same."""
-    monkeypatch.setattr(numpy_sums, "BLOCK", 1)
+    monkeypatch.setattr(array_sums, "BLOCK", 1)
     row, sizes = ROWS[name], SIZES[name][0]
     arguments, expression = row.ours(sizes)
     arrays = inputs(row, sizes, "float64")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app.forms import certificate, certificate_text, check_lines, form_text, parsed_input
+from sympy_tensordiff.app.forms import BACKENDS, certificate, certificate_text, check_lines, form_text, parsed_input
 from sympy_tensordiff.errors import ParseError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
 from sympy_tensordiff.testing.values import random_values, size_symbols
@@ -27,7 +27,7 @@ MAX_SIZE = 1000
 """The greatest size of an axis for ``"numbers"``."""
 VARIABLES = ("x", "X", "w", "W", "theta", "beta", "u", "U", "z", "Z", "y", "Y")
 """The default variables of a formula without a derivative clause, the likeliest first."""
-WANTS = ("formulas", "python", "numpy", "numba", "c", "cuda", "cuda_c", "graph", "check", "convex", "numbers")
+WANTS = ("formulas", "python", *BACKENDS, "graph", "check", "convex", "numbers")
 LANGUAGES = {"any": None, "index": "index", "matrix": "matrix", "text": "thesis"}
 """The languages of the input, as names for `parse`; ``None`` is detected."""
 CHOICES: dict[str, tuple[Any, ...]] = {"language": tuple(LANGUAGES), "order": (1, 2), "want": WANTS}

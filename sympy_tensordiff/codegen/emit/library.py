@@ -7,7 +7,7 @@ reshaped to one axis. The result arrays are dense, so that reshaping makes no co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from sympy_tensordiff.codegen.emit.base import signed_text
 from sympy_tensordiff.codegen.emit.driver import head_text, passed_names
@@ -208,7 +208,7 @@ def cofactor_tangent(x, direction):
 """The functions that library calls need in addition to NumPy's."""
 
 LIBRARY_NAMES = frozenset({"itertools", "lapack", *LIBRARY_HELPERS})
-
+"""The names that the functions of library calls use."""
 
 MATRIX_FUNCTIONS = {
     "inv": ("inverse({0}, {1})", "inverse_factorized({0}, {1})"),
@@ -223,23 +223,25 @@ MATRIX_FUNCTIONS = {
 
 def library_text(step: Product | Apply, program: Program, names: Names) -> str:
     """Return the function of a library step."""
-    printer = _LibraryCall(step, program, names)
+    printer = LibraryCall(step, program, names)
     if isinstance(step, Contraction):
         lines = printer.contraction(step)
-    elif isinstance(step, Solve):
-        lines = printer.solve(step)
-    elif isinstance(step, Apply):
-        lines = printer.apply(step)
     else:
-        assert isinstance(step, CofactorTangent)
-        lines = printer.cofactor_tangent(step)
+        what, value = printer.value(step)
+        lines = [printer.docstring(what), f"{names(step.array)}[...] = {value}"]
     if step.factor != 1:
         lines.append(f"{names(step.array)} *= {signed_text(step.factor)}")
     return "\n".join([head_text(step, passed_names(step, names)), *(INDENT + line for line in lines)])
 
 
-class _LibraryCall:
+class LibraryCall:
     """Prints the body of the function of one library step."""
+
+    functions: ClassVar[Mapping[str, tuple[str, ...]]] = MATRIX_FUNCTIONS
+    solves: ClassVar[tuple[str, str]] = "solve({0}, {1}, {3})", "solve_factorized({0}, {1}, {2}, {3})"
+    """The solutions of equations with a matrix {0}, or its factors, and right-hand sides {1}; {2}: whether the matrix
+    is transposed, {3}: its name in messages.
+    """
 
     def __init__(self, step: Product | Apply, program: Program, names: Names) -> None:
         self.step = step
@@ -247,6 +249,15 @@ class _LibraryCall:
         self.names = names
         self.given = {a.name: a.label for a in program.arguments}
         self.lengths = {} if isinstance(step, Apply) else lengths(step, names)
+
+    def value(self, step: Product | Apply) -> tuple[str, str]:
+        """Return the description and the text of the result of a step that is not a contraction, without its factor."""
+        if isinstance(step, Solve):
+            return self.solve(step)
+        if isinstance(step, Apply):
+            return self.apply(step)
+        assert isinstance(step, CofactorTangent)
+        return self.cofactor_tangent(step)
 
     def title(self, array: str) -> str:
         """Return the name of a matrix in error messages, as a literal: names of users must not become code."""
@@ -259,14 +270,13 @@ class _LibraryCall:
 
     # -------------------------------------------------------------- functions of one array
 
-    def apply(self, step: Apply) -> list[str]:
-        """Return the lines of a function of one matrix, such as an inverse or a determinant."""
+    def apply(self, step: Apply) -> tuple[str, str]:
+        """Return the description and the text of a function of one matrix, such as an inverse or a determinant."""
         matrix, options = self.names(step.operand), ", ".join(map(str, step.options))
-        text = MATRIX_FUNCTIONS[step.function][bool(step.factored)].format(
+        text = self.functions[step.function][bool(step.factored)].format(
             matrix, self.title(step.factored or step.operand), options
         )
-        value = _with_axis_order(text, range(len(step.axes)), step.axes)
-        return [self.docstring(f"a function of {matrix}"), f"{self.target}[...] = {value}"]
+        return f"a function of {matrix}", _with_axis_order(text, range(len(step.axes)), step.axes)
 
     # -------------------------------------------------------------- products
 
@@ -284,8 +294,8 @@ class _LibraryCall:
         product = self.split(f"np.matmul({pair})", both, groups)
         return [*lines, f"{self.target}[...] = {_with_axis_order(product, found.order, step.output)}"]
 
-    def solve(self, step: Solve) -> list[str]:
-        """Return the lines of the solution of a linear system."""
+    def solve(self, step: Solve) -> tuple[str, str]:
+        """Return the description and the text of the solution of a linear system."""
         matrix, right, out = step.left, step.right, step.output
         *batch, row, column = matrix.labels
         summed, free = (column, row) if row in out else (row, column)
@@ -296,23 +306,18 @@ class _LibraryCall:
             left = _with_axis_order(left, matrix.labels, [*batch, column, row])
         groups = [rest] if rest or batch else []  # a batch of vectors is one of matrices of one column
         columns = self.grouped(right, batch, [[summed], *groups])
-        solution = f"solve({left}, {columns}, {self.title(matrix.array)})"
-        if step.factored:
-            solution = f"solve_factorized({left}, {columns}, {is_transposed}, {self.title(step.factored)})"
+        title = self.title(step.factored or matrix.array)
+        solution = self.solves[bool(step.factored)].format(left, columns, is_transposed, title)
         solution = self.split(solution, batch, [[free], *groups])
-        return [
-            self.docstring(f"the solution of equations with {left}"),
-            f"{self.target}[...] = {_with_axis_order(solution, [*batch, free, *rest], out)}",
-        ]
+        what = f"the solution of equations with {left}"
+        return what, _with_axis_order(solution, [*batch, free, *rest], out)
 
-    def cofactor_tangent(self, step: CofactorTangent) -> list[str]:
-        """Return the lines of the derivative of the cofactors of a matrix in a direction."""
+    def cofactor_tangent(self, step: CofactorTangent) -> tuple[str, str]:
+        """Return the description and the text of the derivative of the cofactors of a matrix in a direction."""
         # The derivative at a transposed matrix, in a transposed direction, is transposed, too.
         matrix, direction = (_with_axis_order(self.names(op.array), op.labels, step.output) for op in step.operands)
-        return [
-            self.docstring(f"the derivative of the cofactors of {matrix} in the direction {direction}"),
-            f"{self.target}[...] = cofactor_tangent({matrix}, {direction})",
-        ]
+        what = f"the derivative of the cofactors of {matrix} in the direction {direction}"
+        return what, f"cofactor_tangent({matrix}, {direction})"
 
     def grouped(self, operand: Operand, batch: Sequence[int], groups: Groups) -> str:
         """Return an operand reshaped to one axis per label of ``batch`` and one per group."""

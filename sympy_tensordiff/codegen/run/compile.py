@@ -47,7 +47,7 @@ from sympy_tensordiff.errors import (
     UnsupportedError,
 )
 
-_PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "llvm": "numba_cpu", "cuda": "numba_cuda"}
+_PRINTERS = {"numpy": "arrays", "numba": "numba_cpu", "llvm": "numba_cpu", "cuda": "numba_cuda"}
 BACKENDS = tuple(_PRINTERS)
 
 

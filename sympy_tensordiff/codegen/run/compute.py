@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from sympy_tensordiff.codegen.emit.array_helpers import TYPE_HELPERS
+from sympy_tensordiff.codegen.emit.dialects import Dialect
 from sympy_tensordiff.codegen.emit.driver import module_names, run_parameters, shape_text, size_lines
 from sympy_tensordiff.codegen.emit.forms import Block, FormPrinter, Names
-from sympy_tensordiff.codegen.ir.programs import Argument, Program
+from sympy_tensordiff.codegen.ir.programs import Argument, Check, Program
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.run.results import nest
 from sympy_tensordiff.codegen.run.signature import docstring_lines
@@ -72,6 +74,46 @@ def _compute(program: Program, names: Names, backend: str) -> Block:
     return block
 
 
+def with_pure_compute(source: str, program: Program, dialect: Dialect) -> str:
+    """Return the text of a module of pure array functions with the function ``compute`` behind ``run``."""
+    names = module_names(program, {*dialect.own_names, "type_of", "device_of", *compile(source, "", "exec").co_names})
+    parameters = ", ".join(names(a.name) for a in program.arguments)
+    block = Block()
+    inner = block.child(f"def compute({parameters}):")
+    for line in ['"""Return new results.', "", *docstring_lines(program, names), '"""']:
+        inner.line(line)
+    real = [a for a in program.arguments if a.kind != "integer" and a.dtype == "real"]
+    inner.line(f"dtype = type_of({', '.join(names(a.name) for a in real)})")
+    if any("device=" in text for text in dialect.preamble.values()):
+        arrays = [names(a.name) for a in program.arguments if a.kind != "integer"]
+        inner.line(f"device = device_of({', '.join(arrays)})")
+    for name, text in dialect.preamble.items():
+        inner.line(f"{name} = {text}")
+    for argument in program.arguments:
+        name = names(argument.name)
+        if argument.kind == "integer":
+            continue
+        is_real = argument.dtype == "real"
+        inner.line(f"{name} = {f'real({name})' if is_real else dialect.integers.format(name)}")
+        label, rank = argument.label.replace("{", "{{").replace("}", "}}"), len(argument.shape)
+        message = f"{label} has {{{name}.ndim}} axes, {rank} needed"
+        inner.child(f"if {name}.ndim != {rank}:").line(f"raise ValueError(f{message!a})")
+    for line in size_lines(program, names):
+        inner.line(line)
+    _check_shapes(program, names, inner)
+    # Reads are inside of all arrays, so that a check of which only a search can tell whether it fails is left out.
+    checks = [check for check in (*program.granted, *program.checks) if not check.points]
+    for condition, message in _size_refusals(program, FormPrinter(names), checks):
+        inner.child(f"if {condition}:").line(f"raise ValueError({message!a})")
+    results = [_Text(names(output.name)) for output in program.outputs]
+    text = ", ".join(results)
+    inner.line(
+        f"{text}{',' * (len(results) == 1)} = run({', '.join([parameters, *dialect.preamble]).removeprefix(', ')})"
+    )
+    inner.line(f"return {_nested_text(program, results)}")
+    return f"{source}\n{TYPE_HELPERS[dialect.backend]}\n\n" + "\n".join(block.render()) + "\n"
+
+
 def _read_text(argument: Argument, name: str) -> str:
     """Return the text that checks an argument and converts it to an array."""
     kinds = ', "iu"' if argument.dtype == "integer" or argument.kind == "integer" else ""
@@ -96,15 +138,7 @@ def _check_shapes(program: Program, names: Names, block: Block) -> None:
 def _refusals(program: Program, names: Names) -> Iterator[tuple[str, str]]:
     """Yield the conditions on sizes and data under which a call is refused, with their messages."""
     printer = FormPrinter(names)
-    positive = [Affine.variable(solved.name) for solved in solve_sizes(program.arguments)]
-    positive += [*program.extents, *(extent for output in program.outputs for extent in output.shape)]
-    given = {form for argument in program.arguments for form in argument.shape}
-    texts = list(dict.fromkeys(printer.form(form) for form in positive if form.atoms() and form not in given))
-    if texts:
-        least = texts[0] if len(texts) == 1 else f"min({', '.join(texts)})"
-        yield f"{least} < 1", f"a tensor would have no entries: of {', '.join(texts)}, each has to be positive"
-    for check in (*program.granted, *program.checks):
-        yield " and ".join(map(printer.condition, check.violation)), check.message
+    yield from _size_refusals(program, printer, (*program.granted, *program.checks))
     extremes = {}
     for argument in program.arguments:
         if argument.dtype == "integer":
@@ -122,6 +156,19 @@ def _refusals(program: Program, names: Names) -> Iterator[tuple[str, str]]:
         yield " and ".join(map(with_data.condition, suspect.violation)) or "True", message
 
 
+def _size_refusals(program: Program, printer: FormPrinter, checks: Sequence[Check]) -> Iterator[tuple[str, str]]:
+    """Yield the conditions on sizes under which a call is refused by its ``checks``, with their messages."""
+    positive = [Affine.variable(solved.name) for solved in solve_sizes(program.arguments)]
+    positive += [*program.extents, *(extent for output in program.outputs for extent in output.shape)]
+    given = {form for argument in program.arguments for form in argument.shape}
+    texts = list(dict.fromkeys(printer.form(form) for form in positive if form.atoms() and form not in given))
+    if texts:
+        least = texts[0] if len(texts) == 1 else f"min({', '.join(texts)})"
+        yield f"{least} < 1", f"a tensor would have no entries: of {', '.join(texts)}, each has to be positive"
+    for check in checks:
+        yield " and ".join(map(printer.condition, check.violation)) or "True", check.message
+
+
 class _Text(str):
     """A text whose ``repr`` is itself, so that tuples of texts print as code."""
 
@@ -131,6 +178,10 @@ class _Text(str):
 
 def _results_text(program: Program, names: Names) -> str:
     """Return the results in nested tuples as text, scalars as numbers."""
-    texts = [_Text(names(output.name) + "[()]" * (not output.shape)) for output in program.outputs]
+    return _nested_text(program, [_Text(names(out.name) + "[()]" * (not out.shape)) for out in program.outputs])
+
+
+def _nested_text(program: Program, texts: Sequence[_Text]) -> str:
+    """Return the texts of results in nested tuples as text."""
     is_deep = program.structure.count("(") > _MAX_TUPLES
     return repr(tuple(texts) if is_deep else nest(program.structure, texts))

@@ -2,7 +2,8 @@
 
 const TABS = [
   ["latex", "LaTeX"], ["index", "Indices"], ["einsum", "Einsum"], ["matrix", "Matrix"], ["python", "Python"],
-  ["numpy", "NumPy"], ["numba", "Numba"], ["c", "C"], ["cuda", "CUDA"], ["cuda_c", "CUDA C"], ["graph", "Graph"], ["numbers", "Numbers"], ["check", "Check"],
+  ["numpy", "NumPy"], ["numba", "Numba"], ["c", "C"], ["cuda", "CUDA"], ["cuda_c", "CUDA C"],
+  ["jax", "JAX"], ["torch", "PyTorch"], ["cupy", "CuPy"], ["graph", "Graph"], ["numbers", "Numbers"], ["check", "Check"],
   ["convex", "Convex"],
 ];
 const FORMULAS = new Set(["latex", "index", "einsum", "matrix"]);

@@ -1,4 +1,4 @@
-"""Sums of products in NumPy: the factors are grouped into two arrays, whose product ``einsum`` sums.
+"""Sums of products of arrays: the factors are grouped into two arrays, whose product ``einsum`` sums.
 
 No array has an axis for each index of the sum and of the result, unless a factor has. A read along several indices at
 once is a view. Computed factors, and windows that a matrix product has to copy, may have more entries than the
@@ -14,16 +14,16 @@ from math import prod
 from string import ascii_letters
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.emit.forms import PRODUCT, Block
-from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span, sort_conditions
-from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, slope_along
-from sympy_tensordiff.codegen.emit.numpy_sums import (
+from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span, sort_conditions
+from sympy_tensordiff.codegen.emit.array_scalars import Frame, slope_along
+from sympy_tensordiff.codegen.emit.array_sums import (
     SHORT_LENGTH,
     WINDOW_BLOCK_FACTOR,
     Additions,
     calls_user_function,
     reduce_copies,
 )
+from sympy_tensordiff.codegen.emit.forms import PRODUCT, Block
 from sympy_tensordiff.codegen.ir.facts import condition_of, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Loop, Set
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
@@ -61,7 +61,7 @@ def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
     found = _SumOfProducts(
         inner._replace(lanes=lanes.with_outer(*spans), block=Block()), addition, additions
     ).arranged()
-    if found is None:
+    if found is None or (additions.values.dialect.is_fused and not found.pays_in_fused_sums):
         return False
     wide = [operand for operand in found.operands if operand.is_wide and (operand.is_computed or found.by_matrices)]
     widest = max(wide, key=lambda operand: _entries(operand.dims), default=None)
@@ -112,10 +112,17 @@ class FactorGroup(NamedTuple):
 
 
 class Arrangement(NamedTuple):
-    """The evaluation of a sum of products: its one or two operands, and whether they are multiplied as matrices."""
+    """The evaluation of a sum of products: its operands, one or two unless the library orders several, and whether they
+    are multiplied as matrices.
+    """
 
     operands: tuple[FactorGroup, ...]
     by_matrices: bool
+
+    @property
+    def pays_in_fused_sums(self) -> bool:
+        """Whether a product is worth the memory of its operands if a compiler fuses sums with their terms."""
+        return self.by_matrices or not any(operand.is_computed and operand.is_wide for operand in self.operands)
 
     def work(self) -> float:
         """Return an estimate of the work: entries times factors of the computed arrays; matrix products win ties."""
@@ -140,6 +147,8 @@ class _SumOfProducts:
             varying = [factor for factor in self.factors if self.values.varies(factor)]
             if not varying or len(varying) > _MAX_FACTORS:
                 return None
+            if self.values.dialect.is_fused and (several := self._several(varying)) is not None:
+                return several
             found = []
             for sides in combinations((False, True), repeat=len(varying) - 1):
                 pairs = list(zip((False, *sides), varying, strict=True))
@@ -153,6 +162,17 @@ class _SumOfProducts:
                 found.append(Arrangement(operands, by_matrices))
         best = min(found, key=Arrangement.work)
         return None if len(best.operands) == 1 and best.operands[0].is_computed else best
+
+    def _several(self, varying: Sequence[Scalar]) -> Arrangement | None:
+        """Return more than two operands, which the library orders itself: the factors along the same dimensions; None
+        if there are fewer, or one has to be computed along all.
+        """
+        groups: dict[frozenset[Span], list[Scalar]] = {}
+        for factor in varying:
+            groups.setdefault(self.values.varies(factor), []).append(factor)
+        operands = tuple(map(self._operand, groups.values()))
+        has_wide = any(operand.is_computed and operand.is_wide for operand in operands)
+        return Arrangement(operands, True) if len(operands) > 2 and not has_wide else None
 
     def _operand(self, factors: Sequence[Scalar]) -> FactorGroup:
         """Return some factors as one operand."""
@@ -172,9 +192,11 @@ class _SumOfProducts:
             if len(found.operands) == 1:
                 self.additions.add(self.add.name, self.add.value, "sum", self.frame)
                 return
-            dims, varies = self.frame.lanes.dims, found.operands[0].dims | found.operands[1].dims
+            dims = self.frame.lanes.dims
+            varies = frozenset[Span]().union(*(operand.dims for operand in found.operands))
             out = [dim for dim in dims if dim in varies and dim not in self.summed_dims]
-            text = self._correlation(found.operands, out) or self._einsum(found, out)
+            is_pair = len(found.operands) == 2
+            text = (self._correlation(found.operands, out) if is_pair else None) or self._einsum(found, out)
             behind = dims[dims.index(out[0]) :] if out else ()
             if len(behind) > len(out):
                 text += f"[{', '.join(':' if dim in out else 'None' for dim in behind)}]"
@@ -184,7 +206,8 @@ class _SumOfProducts:
             scalars = [factor for factor in self.factors if not self.values.varies(factor)]
             if scalars:
                 text = f"{self.values.scalar(product_of(scalars), PRODUCT)}*{text}"
-            self.additions.update(self.add.name, ("-" if self.is_negative else "") + text, "sum", self.frame)
+            text = ("-" if self.is_negative else "") + text
+            self.additions.update(self.add.name, text, "sum", self.frame, frozenset(out))
 
     def _einsum(self, found: Arrangement, out: Sequence[Span]) -> str:
         """Return the ``einsum`` of two operands, with the dimensions ``out``, as text."""
@@ -195,20 +218,16 @@ class _SumOfProducts:
         orders = [self._order(operand) for operand in found.operands]
         subscripts = ["".join(letters[dim] for dim in order) for order in orders]
         arrays = [self._array(operand, order) for operand, order in zip(found.operands, orders, strict=True)]
-        how = ", optimize=True" if found.by_matrices else ""
+        how = self.values.dialect.optimize if found.by_matrices else ""
         return f'np.einsum("{",".join(subscripts)}->{"".join(letters[dim] for dim in out)}", {", ".join(arrays)}{how})'
 
     def _order(self, operand: FactorGroup) -> list[Span]:
         """Return the dimensions of an operand in the order of its axes: as in an array; in computed operands, short
         ones first.
         """
-        lanes = self.frame.lanes
-        parts = [part for factor in operand.factors for part in subexpressions(factor)]
-        if operand.is_wide and operand.is_computed:
-            parts = []  # summed dimensions come first: the last axis of a block must not be short
-        loads = sorted((p for p in parts if isinstance(p, Load)), key=lambda load: -len(self.values.varies(load)))
-        own = [lanes.dim(axis) for load in loads for form in load.index for axis in lanes.axes_in(form)]
-        dims = dict.fromkeys([*own, *(dim for dim in lanes.dims if dim in operand.dims)])
+        # In a wide one, summed dimensions come first: the last axis of a block must not be short.
+        factors = [] if operand.is_wide and operand.is_computed else operand.factors
+        dims = self.additions.memory_order(factors, operand.dims)
         return sorted(dims, key=lambda dim: operand.is_computed and not _is_short(dim))
 
     def _array(self, operand: FactorGroup, order: Sequence[Span]) -> str:
@@ -239,9 +258,10 @@ class _SumOfProducts:
             stop, array = first + kept.length + along.length - 1, self.values.names(load.array)
             is_whole = first == Affine.of(0) and stop == self.values.shapes[load.array][0]
             part = array if is_whole else f"{array}[{self.values.form(first)}:{self.values.form(stop)}]"
-            function = "np.correlate" if rises[0] == 1 else "np.convolve"
+            dialect = self.values.dialect
+            function = dialect.correlation + ("correlate" if rises[0] == 1 else "convolve")
             vector = self._array(weights, [along])
-            return f'{function}({part}, {vector}, "valid"){"[::-1]" if rises[1] == -1 else ""}'
+            return f'{function}({part}, {vector}, "valid"){dialect.reverse if rises[1] == -1 else ""}'
         return None
 
 
@@ -358,13 +378,16 @@ def print_window(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> 
         return False
     array = values.names(loads[0].array)
     vector = f"np.ones({values.form(span.length)}, {array}.dtype)"
+    if values.dialect.is_pure:
+        vector = f"np.broadcast_to(real(1), ({values.form(span.length)},))"
     if weights:
         with values.inside(inner._replace(lanes=Lanes((span,), lanes.images))):
             vector = values.scalar(product_of(weights))
-    text = f'np.correlate({array}, {vector}, "full")' if rises[0] == 1 else f"np.convolve({array}, {vector})"
+    calls = '{}correlate({}, {}, "full")', "{}convolve({}, {})"
+    text = calls[rises[0] == -1].format(values.dialect.correlation, array, vector)
     if first != Affine.of(0) or stop != whole:
         text += f"[{values.form(first)}:{values.form(stop)}]"
-    text = "*".join([*scalars, text + "[::-1]" * (rises[1] == -1)])
-    additions.update(add.name, "-" * is_negative + text, "sum", inner._replace(lanes=lanes))
+    text = "*".join([*scalars, text + values.dialect.reverse * (rises[1] == -1)])
+    additions.update(add.name, "-" * is_negative + text, "sum", inner._replace(lanes=lanes), frozenset(lanes.dims))
     frame.block.slot(lines)
     return True

@@ -1,4 +1,4 @@
-"""Lanes: the entries of a kernel that one NumPy operation computes at once, with one dimension per index.
+"""Lanes: the entries of a kernel that one array operation computes at once, with one dimension per index.
 
 Conditions restrict them: a condition on a single index narrows its span, one that is the same for all lanes becomes a
 Python ``if``, and all others become a mask.
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
+from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.extrema import PositivePart, positive_part, split_clamps
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import Rows
@@ -134,9 +135,9 @@ class Conditions:
     """The conditions that hold in all lanes once the first two are applied."""
 
 
-def sort_conditions(lanes: Lanes, rows: Rows) -> Conditions:
+def sort_conditions(lanes: Lanes, rows: Rows, masks_data: bool = False) -> Conditions:
     """Return ``rows`` sorted by their treatment; maxima and minima of the lanes' indices are split into several
-    rows.
+    rows. With ``masks_data``, conditions on data are masks.
     """
     sorted_ = Conditions()
     for row in rows:
@@ -147,7 +148,9 @@ def sort_conditions(lanes: Lanes, rows: Rows) -> Conditions:
             axes = lanes.axes_in(part.form)
             if part.form.compounds() and is_implied(part, ()):
                 continue
-            if not axes:
+            if masks_data and data_entries([part.form]):
+                sorted_.mask.append(part)
+            elif not axes:
                 sorted_.scalar.append(part)
             elif len(axes) > 1 or not _note_span_end(sorted_, part, axes[0]):
                 sorted_.mask.append(part)

@@ -1,4 +1,4 @@
-"""Scalar expressions as NumPy text over lanes.
+"""Scalar expressions as the text of array operations over lanes, in NumPy's names.
 
 A value that varies along some dimensions of the lanes is an array whose axes are the dimensions from the first of
 these on, with length 1 where the value does not vary; other values are NumPy scalars or Python numbers. So any two
@@ -11,17 +11,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, NamedTuple
 
-from sympy_tensordiff.codegen.emit.base import NestPrinter, ScalarPrinter
+from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span
+from sympy_tensordiff.codegen.emit.base import ScalarPrinter
+from sympy_tensordiff.codegen.emit.dialects import Dialect
 from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, SUM, Block, Names, tuple_text
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
-from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
-from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.scalars import External, IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.facts import Prover, as_integer_or_condition
+from sympy_tensordiff.codegen.ir.scalars import (
+    INFINITY,
+    External,
+    IndexValue,
+    Load,
+    MaskedEntry,
+    Name,
+    Number,
+    Operation,
+    Scalar,
+)
 from sympy_tensordiff.codegen.ir.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row
-from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.extrema import Extremum
 from sympy_tensordiff.integer.rows import Rows
+
+_INFINITE = INFINITY, Operation("neg", (INFINITY,))
 
 
 class Frame(NamedTuple):
@@ -55,21 +68,20 @@ class StoredValue(NamedTuple):
 class VectorPrinter(ScalarPrinter):
     """Prints scalar expressions as arrays over the current ``lanes``."""
 
-    functions: Mapping[str, str] = {
-        name: name if name in NUMPY_HELPERS else f"np.{name}" for name in (*NestPrinter.functions, "floor", "ceil")
-    } | {"max": "np.maximum", "min": "np.minimum"}
-    negated = ("np.logical_not({})", CHOICE, ATOM)
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {
         **ScalarPrinter.operators,
         "and": (" & ", COMPARE), "or": (" | ", COMPARE),  # these bind more tightly than comparisons
     }  # fmt: skip
 
-    def __init__(self, names: Names, prover: Prover, bare: frozenset[str]) -> None:
+    def __init__(self, names: Names, prover: Prover, bare: frozenset[str], dialect: Dialect) -> None:
         super().__init__(names)
+        self.dialect = dialect
+        self.functions = dialect.functions
         self.prover = prover
         self.shapes = dict(prover.shapes)
         self.bare = bare
         self.lanes = Lanes(())
+        self.frame = Frame(self.lanes, Block(), (), ())
         self.context: Rows = ()
         self.masks: tuple[Scalar, ...] = ()
         self.stored: dict[str, StoredValue] = {}
@@ -83,13 +95,14 @@ class VectorPrinter(ScalarPrinter):
         """Print over the lanes of ``frame`` within the ``with`` block; new index arrays are defined at the end of its
         block.
         """
-        outer = self.lanes, self._slots, self.context, self.masks
+        outer = self.lanes, self._slots, self.context, self.masks, self.frame
         slot, lanes = frame.block.slot(), frame.lanes
         new = {(dim, lanes.dims_after(dim)): (slot, dict[str, str]()) for dim in lanes.dims}
         masks = () if frame.mask is None else (frame.mask,)
         self.lanes, self._slots, self.context, self.masks = lanes, new | self._slots, frame.context, masks
+        self.frame = frame
         yield
-        self.lanes, self._slots, self.context, self.masks = outer
+        self.lanes, self._slots, self.context, self.masks, self.frame = outer
 
     def varies(self, node: Scalar) -> frozenset[Span]:
         """Return the dimensions of the lanes along which ``node`` varies."""
@@ -115,7 +128,7 @@ class VectorPrinter(ScalarPrinter):
             own = self.names(axis)
             made[axis] = self.names.fresh(axis) if own in self._used else own
             self._used.add(made[axis])
-            slot.line(f"{made[axis]} = np.arange({start}{self.form(dim.stop)}){tail}")
+            slot.line(f"{made[axis]} = {self.dialect.arange}({start}{self.form(dim.stop)}){tail}")
         return made[axis]
 
     # ------------------------------------------------------------------------ integers
@@ -141,7 +154,8 @@ class VectorPrinter(ScalarPrinter):
         """Return the maximum or minimum of two integers, or of index arrays, as text."""
         if extremum.function == "abs" or not self.lanes.dims_of(extremum.one - extremum.other):
             return super().extremum(extremum)
-        return f"np.{extremum.function}imum({self.form(extremum.one)}, {self.form(extremum.other)})"
+        function = self.dialect.extrema.format(extremum.function)
+        return f"{function}({self.form(extremum.one)}, {self.form(extremum.other)})"
 
     # ------------------------------------------------------------------------ reads
 
@@ -171,13 +185,32 @@ class VectorPrinter(ScalarPrinter):
     def read_text(self, array: str, index: Sequence[Affine]) -> str:
         """Return the text of a read: slices or a view if the index is regular, else index arrays.
 
-        Under a mask, an index that may be out of bounds is clipped to the nearest entry, which is not used.
+        Under a mask, an index that may be out of bounds is clipped to the nearest entry, or reads a 0 behind the array;
+        neither is used.
         """
         if self._outside(array, index):
+            if self.dialect.is_pure and (text := self._part_text(array, index)):
+                return text
             if all(self.prover.proves(Row("ge", extent - 1)) for extent in self.shapes[array]):
                 return f"{self.names(array)}[{', '.join(self.index_arrays(array, index))}]"
             return f"nearest({', '.join([self.names(array), *map(self.form, index)])})"
         return self.view_text(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
+
+    def _part_text(self, array: str, index: Sequence[Affine]) -> str:
+        """Return a part of an array with zeros around it, given by its start and length along each axis; "" if indices
+        are not those of a part.
+        """
+        spans, texts, dims = [], [], list[Span]()
+        for form in map(self.lanes.image, index):
+            own = self.lanes.dims_of(form)
+            if len(own) > 1 or any(dim in dims or slope_along(form, dim) != 1 for dim in own):
+                return ""
+            dims += own
+            start = form.substitute({dim.axis: dim.low for dim in own})
+            (length,) = [self.form(dim.length) for dim in own] or ["1"]
+            spans.append(f"({self.form(start)}, {length})")
+            texts.append(":" if own else "0")
+        return self.in_lane_order(f"part({', '.join([self.names(array), *spans])})", dims, texts) if dims else ""
 
     def index_arrays(self, array: str, index: Sequence[Affine]) -> list[str]:
         """Return the indices of a read as index arrays, clipped if they may be out of bounds."""
@@ -187,7 +220,7 @@ class VectorPrinter(ScalarPrinter):
             if row.form == index[axis]:
                 function, end = "max", "0"
             if self.lanes.dims_of(index[axis]):
-                function = f"np.{function}imum"
+                function = self.dialect.extrema.format(function)
             texts[axis] = f"{function}({texts[axis]}, {end})"
         return texts
 
@@ -206,6 +239,8 @@ class VectorPrinter(ScalarPrinter):
         ``options`` are further arguments of ``view``.
         """
         steps = self._strides(index)
+        if steps is None and self.dialect.is_pure and (text := self._rows_text(name, index, extents)) is not None:
+            return text
         if not index or steps is None:
             return f"{name}[{', '.join(map(self.form, index)) or '()'}]"
         used = self.lanes.dims_of(*index)
@@ -213,16 +248,53 @@ class VectorPrinter(ScalarPrinter):
         along = [[dim for dim in steps if dim.axis in form.atoms()] for form in index]
         dims = [dim for found in along for dim in found]
         rises = [steps[found[0]][axis] if found else 1 for axis, found in enumerate(along)]
-        if len(set(dims)) == len(dims) and all(len(found) < 2 for found in along) and min(rises) > 0:
-            texts = [
-                self.slice_text(start, step, found[0], extent) if found else self.form(start)
-                for start, step, found, extent in zip(starts, rises, along, extents, strict=True)
-            ]
+        is_sliced = len(set(dims)) == len(dims) and all(len(found) < 2 for found in along)
+        if is_sliced and (min(rises) > 0 or self.dialect.is_pure):
+            texts = []
+            for start, step, found, extent in zip(starts, rises, along, extents, strict=True):
+                least = start + step * (found[0].length - 1) if step < 0 else start
+                texts.append(self.slice_text(least, abs(step), found[0], extent) if found else self.form(start))
+            turned = [n for n, dim in enumerate(dims) if min(steps[dim]) < 0]
+            if turned:
+                name, texts = f"np.flip({name}{subscript(texts)}, {tuple_text(map(str, turned))})", [":"] * len(dims)
             return self.in_lane_order(name, dims, texts)
+        if self.dialect.is_pure:
+            return f"{name}[{', '.join(map(self.form, index))}]"
         # One axis for each dimension in the indices, also with stride 0: the indices of stored values rely on it.
         lengths = [self.form(dim.length) if dim in used else "1" for dim in steps]
         rows = [map(self.form, starts), lengths, *(map(str, column) for column in steps.values())]
         return f"view({', '.join([name, *map(tuple_text, rows)])}{options})"
+
+    def _rows_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine]) -> str | None:
+        """Return array entries as text in which some axes, next to each other, have index arrays, and the others
+        slices; None if there are no such axes.
+        """
+        axes = [self.lanes.dims_of(form) for form in index]
+        alone = [
+            n
+            for n, (form, dims) in enumerate(zip(index, axes, strict=True))
+            if len(dims) == 1 and not any(dims & other for m, other in enumerate(axes) if m != n)
+            if (slope_along(form, *dims) or 0) > 0
+        ]
+        chosen = [n for n in range(len(index)) if n not in alone]
+        if not alone or chosen != list(range(chosen[0], chosen[-1] + 1)):
+            return None
+        own = [dim for dim in self.lanes.dims if any(dim in axes[n] for n in chosen)]
+        lanes = self.lanes
+        with self.inside(self.frame._replace(lanes=Lanes(tuple(own), lanes.images))):
+            arrays = {n: self.form(index[n]) for n in chosen}
+        texts, dims = [], list[Span]()
+        for n, form in enumerate(index):
+            if n in alone:
+                (dim,) = axes[n]
+                step = slope_along(form, dim)
+                assert step is not None
+                texts.append(self.slice_text(form.substitute({dim.axis: dim.low}), step, dim, extents[n]))
+                dims.append(dim)
+            else:
+                texts.append(arrays[n])
+                dims += own if n == chosen[0] else []
+        return self.in_lane_order(f"{name}[{', '.join(texts)}]", dims, [":"] * len(dims))
 
     def target_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], block: Block) -> str:
         """Return array entries as text that may be assigned to; a transposed view is named in ``block`` first."""
@@ -251,7 +323,9 @@ class VectorPrinter(ScalarPrinter):
         texts = list(texts)
         if order != sorted(order):
             ranks = sorted(range(len(order)), key=order.__getitem__)
-            name += subscript(texts) + (".T" if len(order) == 2 else f".transpose({', '.join(map(str, ranks))})")
+            name += subscript(texts) + (
+                ".T" if len(order) == 2 else f".{self.dialect.transpose}({', '.join(map(str, ranks))})"
+            )
             texts, order = [":"] * len(order), sorted(order)
         result: list[str] = []
         place = iter(order)
@@ -277,6 +351,12 @@ class VectorPrinter(ScalarPrinter):
 
     # ------------------------------------------------------------------------ operations
 
+    def operation(self, node: Operation) -> tuple[str, int]:
+        """Return the text of an operation and its precedence."""
+        if node.function == "not":
+            return f"{self.dialect.negation}({self.scalar(node.arguments[0])})", ATOM
+        return super().operation(node)
+
     def constant(self, text: str) -> str:
         """Return a constant as text, without a conversion."""
         return text
@@ -284,22 +364,26 @@ class VectorPrinter(ScalarPrinter):
     def argument(self, argument: Scalar) -> str:
         """Return an argument of a function as text; a constant is converted to the type of the results."""
         # A function of a Python number alone would be a float64 even among float32.
-        return f"real({self.scalar(argument)})" if isinstance(argument, Number) else self.scalar(argument)
+        is_constant = isinstance(argument, Number) or (self.dialect.is_pure and argument in _INFINITE)
+        return f"real({self.scalar(argument)})" if is_constant else self.scalar(argument)
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the call of a function; a function of the user is called only in lanes that are not masked."""
-        if isinstance(function, External) and self.masks:
+        """Return the call of a function; NumPy calls a function of the user only in lanes that are not masked."""
+        if isinstance(function, External) and self.masks and not self.dialect.is_pure:
             mask = " & ".join(self.scalar(mask, SUM) for mask in dict.fromkeys(self.masks))
             texts = [self.names.functions[function], mask, *map(self.argument, arguments)]
             return f"real(called({', '.join(texts)}))"
+        if function == "spherical_bessel" and self.dialect.is_pure and isinstance(arguments[0], Number):
+            return f"spherical_bessel({arguments[0].value}, {self.argument(arguments[1])})"
         text = super().call(function, arguments)
-        return f"real({text})" if function in NUMPY_HELPERS else text
+        return f"real({text})" if function in NUMPY_HELPERS and not self.dialect.is_pure else text
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
         """Return a choice with its precedence: ``np.where`` if it varies over the lanes, else a conditional
         expression.
         """
-        if not self.varies(Operation("select", (condition, value, otherwise))):
+        varies = self.varies(Operation("select", (condition, value, otherwise)))
+        if not varies and (not self.dialect.is_pure or is_static(condition)):
             return super().select(condition, value, otherwise)
         texts, outer = [], self.masks
         for branch, mask in ((value, condition), (otherwise, Operation("not", (condition,)))):
@@ -313,6 +397,12 @@ class VectorPrinter(ScalarPrinter):
         if exponent < 3 or not self.varies(base):
             return super().integer_power(base, exponent)
         return f"power({self.scalar(base)}, {exponent})", ATOM
+
+
+def is_static(condition: Scalar) -> bool:
+    """Return whether a condition depends on Python integers only: not on numbers, and not on data."""
+    parts = [part for part in subexpressions(condition) if isinstance(part, IndexValue)]
+    return as_integer_or_condition(condition) is not None and not data_entries(part.form for part in parts)
 
 
 def slope_along(form: Affine, span: Span) -> int | None:

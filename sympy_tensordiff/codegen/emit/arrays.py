@@ -1,16 +1,34 @@
 """Programs as NumPy modules: each kernel computes all entries at once, and sums along axes of their own.
 
-A sum of products is an ``einsum`` of two arrays (`numpy_products`); other sums are cut into blocks, so that
-intermediate arrays have `numpy_sums.BLOCK` entries at most, or no more than their operands. Conditions shorten slices
-or are masks (`numpy_lanes`). A sum whose range depends on the entry is a running sum (`numpy_sums`), or a sum over the
-widest range with zeros (`numpy_products`); else it is a Python loop over the widest range, in which each operation
+A sum of products is an ``einsum`` of two arrays (`array_products`); other sums are cut into blocks, so that
+intermediate arrays have `array_sums.BLOCK` entries at most, or no more than their operands. Conditions shorten slices
+or are masks (`array_lanes`). A sum whose range depends on the entry is a running sum (`array_sums`), or a sum over the
+widest range with zeros (`array_products`); else it is a Python loop over the widest range, in which each operation
 covers the entries for which the index is in bounds.
 """
 
 from __future__ import annotations
 
-from sympy_tensordiff.codegen.emit import numpy_sums
+import itertools
+import re
+from collections.abc import Collection, Sequence
+
+from sympy_tensordiff.codegen.emit import array_sums
+from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span
+from sympy_tensordiff.codegen.emit.array_library import pure_driver, pure_library_text, pure_module_text
+from sympy_tensordiff.codegen.emit.array_products import find_offsets, over_widest_range, print_product, print_window
+from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter
+from sympy_tensordiff.codegen.emit.array_sums import (
+    SHORT_LENGTH,
+    SHORTEST_LENGTH,
+    Additions,
+    Narrowing,
+    is_short,
+    loop_ends,
+    tied_rows,
+)
 from sympy_tensordiff.codegen.emit.base import initial_value_text
+from sympy_tensordiff.codegen.emit.dialects import DIALECTS, Dialect
 from sympy_tensordiff.codegen.emit.driver import (
     WORD,
     Functions,
@@ -23,12 +41,8 @@ from sympy_tensordiff.codegen.emit.driver import (
     without_unused_real,
 )
 from sympy_tensordiff.codegen.emit.forms import Block, Names, tuple_text
-from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS, called_by
-from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
-from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
-from sympy_tensordiff.codegen.emit.numpy_products import find_offsets, over_widest_range, print_product, print_window
-from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, StoredValue, VectorPrinter
-from sympy_tensordiff.codegen.emit.numpy_sums import Additions, Narrowing, is_short, loop_ends
+from sympy_tensordiff.codegen.emit.helpers import called_by
+from sympy_tensordiff.codegen.emit.library import library_text
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
 from sympy_tensordiff.codegen.ir.loops import (
@@ -44,11 +58,10 @@ from sympy_tensordiff.codegen.ir.loops import (
     reduction_of,
 )
 from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Scatter
-from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
-from sympy_tensordiff.codegen.ir.walk import dependences, scalar_arrays
+from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.walk import dependences, loads, loops, scalar_arrays
 from sympy_tensordiff.integer.affine import Affine, Row
-
-OWN_NAMES = frozenset({"real", "BLOCK", *NUMPY_HELPERS, *LIBRARY_NAMES})
+from sympy_tensordiff.integer.rows import Rows
 
 _FILL_FUNCTIONS = {"0": ("zeros", ""), "1": ("ones", "")}
 """The NumPy functions that make arrays of one value, and their further arguments."""
@@ -56,7 +69,14 @@ _FILL_FUNCTIONS = {"0": ("zeros", ""), "1": ("ones", "")}
 
 def print_program(program: Program) -> str:
     """Return the text of a module whose ``run`` fills the outputs of ``program``."""
-    names = module_names(program, OWN_NAMES)
+    return print_arrays(program, DIALECTS["numpy"])
+
+
+def print_arrays(program: Program, dialect: Dialect) -> str:
+    """Return the text of a module for an array library: its ``run`` fills the outputs, or, in a pure dialect, returns
+    them.
+    """
+    names = module_names(program, dialect.own_names)
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
     functions = Functions(names)
@@ -64,25 +84,32 @@ def print_program(program: Program) -> str:
     for kernel in program.kernels:
         assert not isinstance(kernel, Fused | Correlation)
         if not isinstance(kernel, Kernel):
-            functions.add(kernel, library_text(kernel, program, names))
+            if dialect.is_pure:
+                functions.add(kernel, *pure_library_text(kernel, program, names, dialect))
+            else:
+                functions.add(kernel, library_text(kernel, program, names))
             continue
-        printer = KernelPrinter(kernel, bare, names.copy(), prover)
+        printer = KernelPrinter(kernel, bare, names.copy(), prover, dialect)
         text = printer.print()
-        functions.add(kernel, text, passed=printer.passed)
+        functions.add(kernel, dialect.text(text), passed=printer.passed)
         has_blocks |= printer.narrowing.has_blocks
-    pieces = [*called_by(functions.texts, NUMPY_HELPERS | LIBRARY_HELPERS).values(), *functions.texts]
+    pieces = [*called_by(functions.texts, dialect.helpers).values(), *functions.texts]
+    block = f"BLOCK = {array_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks"
+    if dialect.is_pure:
+        pieces.append(pure_driver(program, names, functions, dialect))
+        return pure_module_text(program, dialect, names, pieces, constants=block * has_blocks)
     pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):'))
-    block = f"BLOCK = {numpy_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks"
     return module_text(program, "numpy", names, pieces, constants=block * has_blocks)
 
 
 class KernelPrinter:
-    """Prints one kernel as a NumPy function: its statements over all lanes at once."""
+    """Prints one kernel as a function of whole arrays: its statements over all lanes at once."""
 
-    def __init__(self, kernel: Kernel, bare: frozenset[str], names: Names, prover: Prover) -> None:
+    def __init__(self, kernel: Kernel, bare: frozenset[str], names: Names, prover: Prover, dialect: Dialect) -> None:
         self.kernel = kernel
         self.names = names
-        self.values = VectorPrinter(names, prover, bare)
+        self.dialect = dialect
+        self.values = VectorPrinter(names, prover, bare, dialect)
         self.narrowing = Narrowing(self.values, prover)
         self.additions = Additions(self.narrowing)
         self.depends = dependences(kernel)
@@ -95,19 +122,36 @@ class KernelPrinter:
         """Return the text of the function, and set ``passed``."""
         block = Block()
         inner = block.child("")
-        inner.line(f'"""{task_text(self.kernel, self.names)}."""')
-        inner.line(f"real = {self.names(self.kernel.array)}.dtype.type")
-        frame = Frame(self.root, inner, (), axis_rows(self.kernel, self.values.shapes))
+        task = task_text(self.kernel, self.names)
+        inner.line(f'"""{task.replace("Fill", "Return") if self.dialect.is_pure else task}."""')
+        if not self.dialect.is_pure:
+            inner.line(f"real = {self.names(self.kernel.array)}.dtype.type")
+        frame = whole = Frame(self.root, inner, (), axis_rows(self.kernel, self.values.shapes))
         for extent in self.box:  # slices with negative ends and views of negative lengths mean something else
             frame = self.narrowing.if_nonempty(frame, Affine.of(0), extent)
         self.print_body(self.kernel.body, frame)
+        if self.dialect.is_pure and (frame is not whole or isinstance(self.kernel, Scatter)):
+            inner.line(f"return {self._array_text() if isinstance(self.kernel, Scatter) else self._filled('real(0)')}")
         _, *lines = block.render()
+        if self.dialect.is_pure:
+            lines = with_first_additions(lines, self.additions.complete)
         # Sizes in the shapes of arrays are passed if the text contains them.
-        words = set(WORD.findall("\n".join(lines)))
+        words = set(WORD.findall("\n".join(lines[1:])))
         forms = [form for array in uses(self.kernel).arrays for form in self.values.shapes[array]]
         sizes = {name for form in forms for name in form.atoms() if isinstance(name, str) and self.names(name) in words}
         self.passed = passed_names(self.kernel, self.names, [*self.box, *map(Affine.variable, sizes)])
-        return "\n".join(without_unused_real([head_text(self.kernel, self.passed), *lines]))
+        if not self.dialect.is_pure:
+            return "\n".join(without_unused_real([head_text(self.kernel, self.passed), *lines]))
+        self.passed = [name for name in (*self.passed, *self.dialect.preamble) if name in words]
+        return "\n".join([head_text(self.kernel, self.passed), *lines])
+
+    def _array_text(self) -> str:
+        """Return the name of the array that the kernel fills."""
+        return self.names(self.kernel.array)
+
+    def _filled(self, text: str) -> str:
+        """Return an array of the shape of the kernel with the entries ``text``, which broadcast."""
+        return f"np.broadcast_to({text}, {tuple_text(map(self.values.form, self.box))})" if self.box else text
 
     def print_body(self, body: tuple[Statement, ...], frame: Frame) -> None:
         """Append statements over the lanes of ``frame``."""
@@ -126,10 +170,19 @@ class KernelPrinter:
                 elif is_scatter(statement):
                     self.print_scatter(statement, frame)
                 elif is_store(statement):
-                    text = self.values.scalar(statement.value)
-                    frame.block.line(f"{self.names(self.kernel.array)}[...] = {text}")
+                    self.print_store(statement.value, frame)
 
     # ------------------------------------------------------------------------ values
+
+    def print_store(self, value: Scalar, frame: Frame) -> None:
+        """Append the assignment of the entries of the array, or, in a pure dialect, the line that returns it."""
+        text = self.values.scalar(value)
+        if not self.dialect.is_pure:
+            frame.block.line(f"{self._array_text()}[...] = {text}")
+            return
+        varies = self.values.varies(value)
+        text = text if varies else f"real({text})"
+        frame.block.line(f"return {text if len(varies) == len(frame.lanes.dims) else self._filled(text)}")
 
     def print_let(self, statement: Set, frame: Frame) -> None:
         """Append the definition of a scalar, which is an array over the lanes along which it varies."""
@@ -144,7 +197,11 @@ class KernelPrinter:
         varies = lanes.dims_of(*map(Affine.variable, self.depends[name]))
         self.values.stored[name] = StoredValue(lanes, varies, frame.mask)
         text = f"real({start})"
-        if varies:
+        if varies and self.dialect.is_pure:
+            dims = lanes.dims_from_first(varies)
+            lengths = [self.values.form(dim.length) if wanted else "1" for dim, wanted in dims]
+            text = f"np.broadcast_to({text}, {tuple_text(lengths)})"
+        elif varies:
             function, value = _FILL_FUNCTIONS.get(start, ("full", f", {start}"))
             if lanes is self.root and len(varies) == len(lanes.dims) and not isinstance(self.kernel, Scatter):
                 text = f"np.{function}_like({self.names(self.kernel.array)}{value})"
@@ -163,19 +220,44 @@ class KernelPrinter:
         images = [lanes.image(form) for form in statement.index]
         if frame.mask is not None:
             value = Operation("select", (frame.mask, value, Number(0)))
+        elif self.dialect.is_pure:
+            pass
         elif not lanes.dims or (isinstance(self.kernel, Scatter) and self.kernel.exclusive):
             target = self.values.target_text(array, images, self.values.shapes[self.kernel.array], frame.block)
             frame.block.line(f"{target} += {self.values.scalar(value)}")
             return
-        text, entries = self.values.scalar(value), self.values.index_arrays(self.kernel.array, statement.index)
+        text, chosen = self.values.scalar(value), len(statement.index)
+        if self.dialect.is_pure:
+            chosen -= self.count_whole_axes(images, lanes)
+        outer = lanes.dims[: len(lanes.dims) - len(statement.index) + chosen]
+        with self.values.inside(frame._replace(lanes=Lanes(outer, lanes.images))):
+            entries = self.values.index_arrays(self.kernel.array, statement.index)[:chosen]
         whole = tuple_text(self.values.form(dim.length) for dim in lanes.dims)
-        if lanes.dims_of(*statement.index) != frozenset(lanes.dims):
-            entries[0] = f"np.broadcast_to({entries[0]}, {whole})"
+        if lanes.dims_of(*statement.index[:chosen]) != frozenset(outer):
+            entries[0] = f"np.broadcast_to({entries[0]}, {tuple_text(self.values.form(dim.length) for dim in outer)})"
         if self.values.varies(value) not in (frozenset(), frozenset(lanes.dims)):
             # NumPy 2.4 reads past the end of values with fewer axes than one array of places has.
             text = f"np.broadcast_to({text}, {whole})"
+        if self.dialect.is_pure:
+            text = text if self.values.varies(value) else f"real({text})"
+            frame.block.line(f"{array} = added({array}, {tuple_text(entries)}, {text})")
+            return
         places = f"({', '.join(entries)})" if len(entries) > 1 else entries[0]
         frame.block.line(f"np.add.at({array}, {places}, {text})")
+
+    def count_whole_axes(self, index: Sequence[Affine], lanes: Lanes) -> int:
+        """Return the number of last axes of the array that are the last dimensions of the lanes, each as a whole; one
+        axis is left.
+        """
+        count, shape = 0, self.values.shapes[self.kernel.array]
+        pairs = zip(reversed(index[1:]), reversed(lanes.dims), reversed(shape), strict=False)
+        for form, dim, extent in pairs:
+            others = index[: len(index) - count - 1]
+            is_whole = form == Affine.variable(dim.axis) and dim.low == Affine.of(0) and dim.stop == extent
+            if not is_whole or dim in lanes.dims_of(*others):
+                break
+            count += 1
+        return count
 
     # ------------------------------------------------------------------------ loops
 
@@ -183,19 +265,32 @@ class KernelPrinter:
         """Append a loop: as array operations if possible, else as a Python loop."""
         wide = self.narrowing.widest(loop, frame)
         if wide == loop:
-            # One more dimension is worth it for a long sum, not for a short one.
+            # One more dimension is worth it for a long sum, and for a short one if it is fused and reads slices.
+            is_long = not is_short(loop, SHORTEST_LENGTH if self.dialect.is_fused else SHORT_LENGTH)
             is_done = print_product(loop, frame, self.additions) or (
-                not is_short(loop) and self.print_as_dimension(loop, frame)
+                (not is_short(loop) or (is_long and self.reads_slices(loop, frame)))
+                and self.print_as_dimension(loop, frame)
             )
         else:
             is_done = not is_short(wide) and (
                 self.print_by_offsets(loop, wide, frame)
                 or self.additions.print_running_reduction(loop, wide, frame)
                 or print_window(loop, wide, frame, self.additions)
-                or self.print_over_widest_range(loop, wide, frame)
+                or (not self.dialect.is_pure and self.print_over_widest_range(loop, wide, frame))
             )
-        if not is_done:
+        if not is_done and self.dialect.is_pure and not is_short(wide):
+            self.print_as_dimension(wide, frame, tied_rows(loop, frame.lanes, self.dialect))
+        elif not is_done:
             self.print_python_loop(loop, wide, frame)
+
+    def reads_slices(self, loop: Loop, frame: Frame) -> bool:
+        """Return whether all reads in a loop are slices, if its variable is a dimension: no index needs several."""
+        inner = {loop.variable, *(one.variable for one in loops(loop.body))}
+        for load in loads(loop.body):
+            names = [{*frame.lanes.axes_in(form), *(form.atoms() & inner)} for form in load.index]
+            if any(len(found) > 1 for found in names) or any(form.compounds() for form in load.index):
+                return False
+        return True
 
     def print_python_loop(self, loop: Loop, wide: Loop, frame: Frame) -> None:
         """Append a Python loop over the range ``wide``, whose body covers the lanes for which the value is in range."""
@@ -204,7 +299,7 @@ class KernelPrinter:
         stop = self.values.extreme("min", self.narrowing.without_dominated(stops, -1, frame.known))
         span = stop if low == "0" else f"{low}, {stop}"
         inner = frame.child(f"for {self.names(loop.variable)} in range({span}):", loop_rows(wide))
-        tied = frame.lanes.varying_rows(loop_rows(loop))
+        tied = tied_rows(loop, frame.lanes, self.dialect)
         self.print_body(
             loop.body, self.narrowing.restrict_lanes(inner._replace(context=frame.context + loop_rows(wide)), tied)
         )
@@ -249,13 +344,44 @@ class KernelPrinter:
                 self.print_as_dimension(sum_over, inner)
         return True
 
-    def print_as_dimension(self, loop: Loop, frame: Frame) -> bool:
-        """Append a loop as reductions along one more dimension, in blocks if terms are computed; return True."""
+    def print_as_dimension(self, loop: Loop, frame: Frame, rows: Rows = ()) -> bool:
+        """Append a loop as reductions along one more dimension, in blocks if terms are computed; return True.
+
+        Only the terms for which ``rows`` hold are added.
+        """
         span, frame = self.narrowing.span(frame, loop)
         if not _adds_view_entries(loop.body):
             span, frame = self.narrowing.blocks(frame, span, frame.lanes.dims)
-        self.print_body(loop.body, frame._replace(lanes=frame.lanes.with_outer(span)))
+        frame = frame._replace(lanes=frame.lanes.with_outer(span))
+        self.print_body(loop.body, self.narrowing.restrict_lanes(frame, rows) if rows else frame)
         return True
+
+
+def with_first_additions(lines: list[str], complete: Collection[str]) -> list[str]:
+    """Return the lines with the first addition to an accumulator in place of its initialisation, where all entries
+    are added to.
+
+    ``complete`` are such additions; one counts as the first if it is the next line that contains the accumulator, in
+    the same block.
+
+    >>> with_first_additions(["s = np.broadcast_to(real(0), (n,))", "s = s + x*x"], {"s = s + x*x"})
+    ['s = x*x']
+    """
+    lines = list(lines)
+    for addition in complete:
+        name, _, rest = addition.partition(" = ")
+        if not (rest := rest.removeprefix(f"{name} + ")) or rest == addition.partition(" = ")[2]:
+            continue
+        word = re.compile(rf"(?<![\w.]){name}(?!\w)")
+        uses = [number for number, line in enumerate(lines) if word.search(line)]
+        for first, second in itertools.pairwise(uses):
+            indent = lines[first].partition(name)[0]
+            starts = f"{indent}{name} = real(0)", f"{indent}{name} = np.broadcast_to(real(0)"
+            if lines[first].startswith(starts) and lines[second] == indent + addition and not word.search(rest):
+                lines[second] = f"{indent}{name} = {rest}"
+                del lines[first]
+                break
+    return lines
 
 
 def _adds_view_entries(body: tuple[Statement, ...]) -> bool:

@@ -1,0 +1,250 @@
+"""Programs of array libraries: CuPy's run with NumPy in place of CuPy, those of JAX and PyTorch where installed."""
+
+from __future__ import annotations
+
+import ast
+import pickle
+import sys
+import types
+
+import cases
+import numpy as np
+import pytest
+import sympy
+from bridge_cases import CASES
+from exact_checks import call_arguments, pullback_problem
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.emit.dialects import PURE
+from sympy_tensordiff.codegen.run.array_functions import ArrayFunction, print_array_module
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, UnsupportedError
+
+special = pytest.importorskip("scipy.special", reason="CuPy's special functions are SciPy's here")
+i, j, k, n, m = td.indices("i j k n m")
+x, y, A = td.TensorSymbol("x", n), td.TensorSymbol("y", n), td.TensorSymbol("A", (n, m))
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    """NumPy under the name of CuPy, whose functions have the same names."""
+    scipy, cupyx = types.ModuleType("cupyx.scipy"), types.ModuleType("cupyx")
+    scipy.special, cupyx.scipy = special, scipy
+    for name, module in (("cupy", np), ("cupyx", cupyx), ("cupyx.scipy", scipy), ("cupyx.scipy.special", special)):
+        monkeypatch.setitem(sys.modules, name, module)
+    return np
+
+
+@pytest.fixture
+def jax():
+    found = pytest.importorskip("jax", reason="needs pip install '.[jax]'")
+    with found.enable_x64(True):
+        yield found
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch", reason="needs pip install torch")
+
+
+def leaves(results):
+    return [leaf for result in results for leaf in leaves(result)] if isinstance(results, tuple) else [results]
+
+
+def assert_close(got, wanted, tolerance=1e-12):
+    for one, other in zip(leaves(got), leaves(wanted), strict=True):
+        one, other = np.asarray(one), np.asarray(other)
+        assert one.shape == other.shape
+        assert one.dtype == other.dtype
+        scale = np.max(np.abs(other), initial=1, where=np.isfinite(other))
+        np.testing.assert_allclose(one / scale, other / scale, rtol=0, atol=tolerance)
+
+
+def value_and_pullbacks(name):
+    """NumPy's function for the value and all pullbacks of a case, and the arrays of a call."""
+    case = cases.build(name)
+    options = dict(case.sizes), 3, dict(case.values), case.low, case.high
+    cotangent, values = pullback_problem(case.function, case.variables, *options)
+    exprs = case.function, td.vjp(case.function, tuple(case.variables), cotangent)
+    args, arrays = call_arguments((case.function, cotangent, *case.variables), values)
+    return td.lambdify(tuple(args), exprs, "numpy"), arrays
+
+
+def in_backend(function, backend):
+    """The same program for another library."""
+    return ArrayFunction(function.program, backend, function.functions, function._build)
+
+
+TABLE = """
+    V20 range_product_of_a_diagonal V29 clamp_mirror_image map_butterfly map_circle L11_pad map_adaptive_to_a_size
+    T10 V33 symbolic_convolution range_product_of_zeros
+"""
+
+
+@pytest.mark.parametrize("name", TABLE.split())
+def test_value_and_pullbacks_equal_those_of_numpy(name, cupy):
+    function, arrays = value_and_pullbacks(name)
+    assert_close(in_backend(function, "cupy")(*arrays), function(*arrays))
+
+
+@pytest.mark.parametrize("backend", PURE)
+@pytest.mark.parametrize("name", ["V20", "map_circle", "L11_pad"])
+def test_texts_change_no_array(name, backend):
+    tree = ast.parse(print_array_module(value_and_pullbacks(name)[0].program, backend))
+    helpers = {"spread", "added"} if backend == "cupy" else set()  # these fill an array of their own
+    for function in (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name not in helpers):
+        stores = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
+        assert not any(isinstance(target, ast.Subscript) for node in stores for target in node.targets)
+        assert not any(isinstance(node, ast.AugAssign) for node in ast.walk(function))
+
+
+MATRICES = {
+    "solve": td.dot(x, td.solve(td.TensorSymbol("M", (n, n)), x)),
+    "logdet": td.logdet(td.TensorSymbol("S", (n, n), symmetric=True, positive=True)),
+    "cofactors": td.det(td.TensorSymbol("M", (n, n))),
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_functions_of_matrices(name, cupy):
+    check_matrices(name, "cupy", np.asarray)
+
+
+def check_matrices(name, backend, convert):
+    loss = MATRICES[name]
+    args = sorted(loss.atoms(td.TensorSymbol), key=str)
+    matrix = next(one for one in args if len(one.shape) == 2)
+    drawn = np.random.default_rng(0).normal(size=(4, 4))
+    arrays = [drawn @ drawn.T + np.eye(4) if one == matrix else drawn[0] for one in args]
+    first = td.gradient(loss, matrix)
+    exprs = loss, first, td.gradient(td.sum(first * first), matrix)
+    wanted = td.lambdify(args, exprs, "numpy")(*arrays)
+    assert_close(td.lambdify(args, exprs, backend)(*map(convert, arrays)), wanted, 1e-11)
+
+
+def test_types_and_sizes(cupy):
+    energy = td.IndexedSum((x[i + 1] - x[i] ** 2) ** 2, (i, 0, n - 2)) + td.sum(A @ td.ones((m,)))
+    exprs = energy, td.gradient(energy, x), td.gradient(energy, A)
+    ours, numpy = (td.lambdify((x, A), exprs, backend) for backend in ("cupy", "numpy"))
+    for rows, columns in ((1, 1), (2, 1), (5, 3), (33, 2), (3, 0), (1, 0)):
+        for dtype in (np.float64, np.float32):
+            arrays = np.linspace(0.5, 1, rows, dtype=dtype), np.ones((rows, columns), dtype)
+            assert_close(ours(*arrays), numpy(*arrays), 1e-12 if dtype == np.float64 else 1e-5)
+
+
+def test_data_select_entries(cupy):
+    chosen = td.TensorSymbol("chosen", m, dtype=int, below=n)
+    total = td.IndexedSum(x[chosen[i]] ** 2 * y[chosen[i]], (i, 0, m - 1))
+    exprs = total, td.gradient(total, (x, y))
+    arrays = np.arange(1.0, 5), np.arange(4.0), np.array([2, 0, 2, 3, 3], np.uint8)
+    assert_close(*[td.lambdify((x, y, chosen), exprs, one)(*arrays) for one in ("cupy", "numpy")])
+
+
+def test_ranges_by_data_have_a_declared_bound(cupy):
+    start = td.TensorSymbol("start", n, dtype=int, below=m)
+    rows = td.TensorComprehension(td.IndexedSum(A[i, k], (k, start[i], m - 1)), (i, n))
+    arrays = np.arange(12.0).reshape(3, 4), np.array([0, 2, 3])
+    assert_close(*[td.lambdify((A, start), rows, one)(*arrays) for one in ("cupy", "numpy")])
+    free = td.TensorSymbol("free", n, dtype=int)
+    rows = td.TensorComprehension(td.IndexedSum(A[i, k], (k, free[i], m - 1)), (i, n))
+    with pytest.raises(UnsupportedError, match=r"depends on free\[i\]: .* declare free with below="):
+        td.lambdify((A, free), rows, "cupy")
+
+
+def test_functions_of_the_user_are_called_with_arrays(cupy):
+    g = sympy.Function("g")
+    loss = td.IndexedSum(g(x[i]), (i, 0, n - 1))
+    f = td.lambdify(x, (loss, td.gradient(loss, x)), "cupy", functions={"g": np.cosh, "g'": np.sinh})
+    value, slope = f(np.arange(3.0))
+    assert_close((value, slope), (np.cosh(np.arange(3)).sum(), np.sinh(np.arange(3.0))))
+
+
+def test_calls(cupy):
+    f = td.lambdify((A, x), (A.T @ x, (n * x, td.sum(x))), "cupy")
+    arrays = np.arange(6.0).reshape(3, 2), np.ones(3)
+    wanted = f(*arrays)
+    assert_close(wanted, (np.array([6.0, 9.0]), (np.full(3, 3.0), np.float64(3))))
+    assert_close(f(x=arrays[1], A=arrays[0]), wanted)
+    assert_close(pickle.loads(pickle.dumps(f))(*arrays), wanted)
+    assert repr(f) == "<ArrayFunction(A, x) for cupy>"
+    assert "fill" in f.plan
+    module = {}
+    exec(td.generate_code((A, x), A.T @ x, "cupy"), module)
+    assert_close(module["compute"](*arrays), wanted[0])
+
+
+def test_wrong_calls(cupy):
+    f = td.lambdify((A, x), A.T @ x, "cupy")
+    with pytest.raises(ArgumentError, match=r"argument A has the shape \(3,\), an array of 2 axes is needed"):
+        f(np.ones(3), np.ones(3))
+    with pytest.raises(ArgumentError, match="argument x has length 4 on axis 0, expected 3"):
+        f(np.ones((3, 2)), np.ones(4))
+    with pytest.raises(ArgumentTypeError, match=r"argument n must be a known integer, not 1\.5: pass a Python int"):
+        td.lambdify((x, n), n * x[0], "cupy")(np.ones(3), 1.5)
+    with pytest.raises(ArgumentError, match="parallel=True is for 'llvm' and 'numba', not for 'jax'"):
+        td.lambdify(x, x, "jax", parallel=True)
+
+
+def test_the_library_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(BackendError, match=r"CuPy is not installed \(.*\): pip install cupy"):
+        td.lambdify(x, x, "cupy")
+
+
+# ---------------------------------------------------------------------------- JAX and PyTorch
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_functions_of_matrices_in_jax(name, jax):
+    check_matrices(name, "jax", jax.numpy.asarray)
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_functions_of_matrices_in_torch(name, torch):
+    check_matrices(name, "torch", torch.as_tensor)
+
+
+def test_compiled_by_torch(torch):
+    case = CASES["waves"]
+    arrays = [torch.as_tensor(array) for array in arrays_of(case)]
+    for function in (td.lambdify(case.args, case.expr, "torch"), td.torch_function(case.args, case.expr)):
+        compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+        assert_close(compiled(*arrays), function(*arrays))
+    torch.compiler.reset()
+
+
+def arrays_of(case):
+    drawn = np.random.default_rng(0)
+    return [drawn.uniform(0.5, 1.5, shape) for shape in case.shapes]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_transformations_of_jax(name, jax):
+    case, arrays = CASES[name], arrays_of(CASES[name])
+    ours = td.lambdify(case.args, case.expr, "jax")
+    positions = tuple(range(len(arrays)))
+
+    def results(f):
+        loss = lambda *values: jax.numpy.sum(jax.numpy.sin(f(*values)))  # noqa: E731
+        twice = jax.numpy.stack([arrays[0], 2 * arrays[0]])
+        batch = jax.vmap(jax.grad(loss), (0, *[None] * (len(arrays) - 1)))(twice, *arrays[1:])
+        return f(*arrays), jax.hessian(loss, positions)(*arrays), batch
+
+    assert_close(jax.jit(lambda: results(ours))(), jax.jit(lambda: results(lambda *a: case.plain(jax.numpy, *a)))())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_transformations_of_torch(name, torch):
+    case, arrays = CASES[name], [torch.as_tensor(array) for array in arrays_of(CASES[name])]
+    ours = td.lambdify(case.args, case.expr, "torch")
+    positions = tuple(range(len(arrays)))
+    slopes = torch.func.jacrev(lambda *a: ours(*a).sin().sum(), positions)(*arrays)
+    cotangent = td.TensorSymbol("cotangent", case.expr.shape) if getattr(case.expr, "shape", ()) else None
+    args = (*case.args, *[cotangent] * (cotangent is not None))
+    pulled = td.vjp(case.expr, case.args, 1 if cotangent is None else cotangent)
+    given = ours(*arrays).cos()
+    scale = given if cotangent is None else 1
+    wanted = td.lambdify(args, pulled, "torch")(*arrays, *[given] * (cotangent is not None))
+    assert_close(slopes, tuple(one * scale for one in wanted))
+    many = torch.stack([arrays[0], 2 * arrays[0]])
+    batch = torch.func.vmap(ours, (0, *[None] * (len(arrays) - 1)))(many, *arrays[1:])
+    assert_close(batch[1], ours(2 * arrays[0], *arrays[1:]))
