@@ -11,6 +11,7 @@ from sympy_tensordiff.derivative.elementwise import Derivatives, Differentiation
 from sympy_tensordiff.derivative.native import as_scalar, in_matrices
 from sympy_tensordiff.derivative.tensor_sweep import total
 from sympy_tensordiff.derivative.through_names import ThroughNames
+from sympy_tensordiff.derivative.through_scans import pullbacks, pushforward
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
 from sympy_tensordiff.graph.to_native import to_einsum, to_native
 from sympy_tensordiff.graph.write import write_all
@@ -18,8 +19,9 @@ from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.lift import as_operand
+from sympy_tensordiff.symbolic.scans import scans_in
 from sympy_tensordiff.symbolic.signatures import Expression, Scalar, Tensors, Variables
-from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorExpr, TensorSymbol
+from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorExpr, TensorSymbol, in_full
 from sympy_tensordiff.symbolic.traversal import named_in
 
 hooks.derivative.register(entry_derivative)
@@ -80,12 +82,41 @@ def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
     own = as_operand(cotangent, "the cotangent")
     check_shape(own, value, "the cotangent")
     variables = _several(wrt)
-    if named_in([value, *(v for v in variables if isinstance(v, NamedTensor))]):
+    if scans_in([value]):
+        parts = _through_scans(value, own, variables)
+    elif named_in([value, *(v for v in variables if isinstance(v, NamedTensor))]):
         parts = ThroughNames(value, own, *variables).pullbacks([_variable(value, v) for v in variables], own)
     else:
         work = Differentiation(value, own, by=variables)
         parts = work.finish_all(work.pullbacks([work.leaf(v) for v in variables], work.inputs[0]))
     return _answer(parts, wrt, given, cotangent)
+
+
+def _moved(value: Any, variables: Sequence[Any], directions: Sequence[Any]) -> Any:
+    """Return the tangent of `value`, which has scans in it, when `variables` move in `directions`."""
+    value = in_full(value)
+    work = Differentiation(value, *directions, by=variables, scans=True)
+    moves: dict[Any, Any] = {}
+    for v, direction in zip(variables, directions, strict=True):
+        leaf = work.leaf(v)
+        check_shape(direction, work.variable(v), "the tangent")
+        if leaf in work.graph.symmetric:
+            direction = (direction + direction.T) / 2
+        moves[work.variable(v)] = moves[work.variable(v)] + direction if work.variable(v) in moves else direction
+    tangent = pushforward(value, moves)
+    if tangent is None:
+        return write_all(work.reader, [work.graph.filled(0, work.root.shape)])[0]
+    return tangent
+
+
+def _through_scans(value: Any, cotangent: Any, variables: Sequence[Any]) -> list[Any]:
+    """Return the pullbacks of `cotangent` through `value`, which has scans in it."""
+    value, cotangent = in_full(value), in_full(cotangent)
+    work = Differentiation(value, cotangent, by=variables, scans=True)
+    leaves = [work.leaf(v) for v in variables]
+    zeros = write_all(work.reader, [work.graph.filled(0, work.extents(leaf)) for leaf in leaves])
+    parts = pullbacks([(value, cotangent)], [work.variable(v) for v in variables])
+    return [zero if part is None else part for part, zero in zip(parts, zeros, strict=True)]
 
 
 @explained
@@ -147,6 +178,8 @@ def jvp(T: Scalar, wrt: Expression | Variables, tangent: Scalar | Sequence[Scala
     variables, given = _paired(wrt, tangent, "tangent")
     directions = tuple(as_operand(direction, "the tangent") for direction in given)
     value = as_operand(T, "the expression")
+    if scans_in([value]):
+        return _moved(value, variables, directions)
     names = bool(named_in([value, *(v for v in variables if isinstance(v, NamedTensor))]))
     work = Differentiation(value, *directions, names=names)
     leaves = [work.leaf(v) for v in variables]
@@ -325,10 +358,13 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     TensorComprehension(6*v[p]*x[p], (p, 4))
     """
     variables, vectors = _paired(wrt, v, "vector")
+    if scans_in([value := as_scalar(s, "the expression")]):
+        slopes = _through_scans(value, sympy.S.One, variables)
+        directions = [as_operand(vector, "the vector") for vector in vectors]
+        return _answer([_moved(slope, variables, directions) for slope in slopes], wrt, s, *vectors)
     work = _scalar_work(s, "hvp", *(as_operand(vector, "the vector") for vector in vectors))
     for variable, vector in zip(variables, vectors, strict=True):
         check_shape(as_operand(vector, "the vector"), work.variable(variable), "the vector")
-    value = as_scalar(s, "the expression")
     if named_in([value, *(v for v in variables if isinstance(v, NamedTensor))]):
         by = [work.variable(v) for v in variables]
         given = tuple(as_operand(vector, "the vector") for vector in vectors)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from math import nan
-from typing import Any
+from typing import Any, Literal
 
 import sympy
 from sympy.core.function import UndefinedFunction
@@ -28,6 +28,7 @@ from sympy_tensordiff.symbolic.lift import NATIVE, kind_of, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.real_values import way_out
+from sympy_tensordiff.symbolic.scans import Scan
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorComprehension, TensorEntry, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in
@@ -37,12 +38,14 @@ from sympy_tensordiff.symbolic.whole import refuse_whole
 class Reader(Conditions):
     """Reads SymPy expressions into one graph, and records which symbols are which variables.
 
-    With ``names``, a named expression becomes a tensor variable; otherwise its definition is read.
+    With ``names``, a named expression becomes a tensor variable; otherwise its definition is read. ``scans`` says what
+    becomes of a scan: a tensor variable for "leaf", an operation on its operands for "node"; else it is refused.
     """
 
-    def __init__(self, graph: Graph, *, names: bool = False) -> None:
+    def __init__(self, graph: Graph, *, names: bool = False, scans: Literal["leaf", "node", ""] = "") -> None:
         self.graph = graph
         self._names = names
+        self._scans = scans
         self.symbols: dict[int, Any] = {}
         self.free: Scope = {}
         self.tensors: dict[str, Any] = {}
@@ -155,6 +158,39 @@ class Reader(Conditions):
             self.graph.positive.add(node)
         self._leaves[symbol] = node
         return node
+
+    def scan_leaf(self, scan: Scan) -> Node:
+        """Return the tensor variable in place of a scan."""
+        if scan not in self._leaves:
+            name = f"scan {len(self.tensors)}"
+            self.tensors[name] = scan
+            self._leaves[scan] = self.graph.tensor(name, tuple([self.affine(extent) for extent in scan.shape]))
+        return self._leaves[scan]
+
+    @property
+    def scans(self) -> list[Scan]:
+        """Return the scans that are tensor variables."""
+        return [tensor for tensor in self.tensors.values() if isinstance(tensor, Scan)]
+
+    def _read_scan(self, expr: Scan, scope: Scope) -> Recursion[Node]:
+        """Return the node of a scan, or the variable in its place; raise UnsupportedError if it depends on an index
+        around it, or if this function takes no scans.
+        """
+        indices = [str(symbol) for symbol in scope.keys() & expr.free_symbols]
+        if indices:
+            raise UnsupportedError(
+                f"{expr} depends on the index {', '.join(sorted(indices))} around it: make that an axis of the state"
+            )
+        if not self._scans:
+            raise UnsupportedError(
+                f"{expr} is a scan, which this function does not take: td.vjp, td.gradient, td.jvp, td.hvp, "
+                "td.lambdify, td.evaluate and td.check_derivative do"
+            )
+        if self._scans == "leaf":
+            yield from ()
+            tensor = self.scan_leaf(expr)
+            return tensor if expr.shape else self.graph.read(tensor, ())
+        raise UnsupportedError("TODO")
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
         """Record ranges of integer tensors, each an extent of the tensor that it selects from; clears the cache of
@@ -373,6 +409,7 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
     (TensorComprehension, Reader._read_comprehension),
     (TensorSymbol, Reader._read_tensor_symbol),
     (NamedTensor, Reader._read_named),
+    (Scan, Reader._read_scan),
     *TENSOR_METHODS,
     ((sympy.Number, sympy.NumberSymbol, type(sympy.I), type(sympy.zoo)), Reader._read_number),
     ((sympy.Symbol, sympy.Idx), Reader._read_symbol),
