@@ -17,6 +17,7 @@ from sympy_tensordiff.graph.conditions import Conditions
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.scans import ScanData, step_constants
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.data import with_ranges
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
@@ -26,6 +27,7 @@ from sympy_tensordiff.symbolic.base import Node as Base
 from sympy_tensordiff.symbolic.indices import data_of, integers_by_use, may_be_real, to_affine
 from sympy_tensordiff.symbolic.lift import NATIVE, kind_of, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
+from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.real_values import way_out
 from sympy_tensordiff.symbolic.scans import Scan
@@ -190,7 +192,22 @@ class Reader(Conditions):
             yield from ()
             tensor = self.scan_leaf(expr)
             return tensor if expr.shape else self.graph.read(tensor, ())
-        raise UnsupportedError("TODO")
+        return (yield self._read_scan_node(expr))
+
+    def _read_scan_node(self, scan: Scan) -> Recursion[Node]:
+        """Return the node of a scan: what its steps read are its operands."""
+        moved, tensors, symbols = step_constants(scan)
+        by_variable = {variable: value for value, variable in moved.items()}
+        integers = [symbol for symbol in symbols if self.is_integer(symbol)]
+        constants = (*tensors, *(symbol for symbol in symbols if symbol not in integers))
+        outside = [*scan.outer, *(by_variable.get(variable, variable) for variable in constants)]
+        args = []
+        for expr in outside:
+            node = yield self._visit(expr, {})
+            args.append(node if node.shape else self.graph.broadcast(node, (Affine.of(1),)))
+        forms = tuple([(symbol, self.affine(symbol)) for symbol in integers])
+        own = tuple([self.affine(extent) for extent in shape_of(scan.value)])
+        return self.graph.scan(ScanData(scan, constants, self.affine(scan.length), forms, own), args)
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
         """Record ranges of integer tensors, each an extent of the tensor that it selects from; clears the cache of

@@ -9,6 +9,8 @@ covers the entries for which the index is in bounds.
 
 from __future__ import annotations
 
+import re
+
 from sympy_tensordiff.codegen.emit import numpy_sums
 from sympy_tensordiff.codegen.emit.base import initial_value_text
 from sympy_tensordiff.codegen.emit.driver import (
@@ -29,6 +31,7 @@ from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
 from sympy_tensordiff.codegen.emit.numpy_products import find_offsets, over_widest_range, print_product, print_window
 from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, StoredValue, VectorPrinter
 from sympy_tensordiff.codegen.emit.numpy_sums import Additions, Narrowing, is_short, loop_ends
+from sympy_tensordiff.codegen.emit.recurrences import recurrence_text, step_function, taken_names
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
 from sympy_tensordiff.codegen.ir.loops import (
@@ -43,7 +46,7 @@ from sympy_tensordiff.codegen.ir.loops import (
     is_store,
     reduction_of,
 )
-from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Scatter
+from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Recurrence, Scatter
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
 from sympy_tensordiff.codegen.ir.walk import dependences, scalar_arrays
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -57,23 +60,34 @@ _FILL_FUNCTIONS = {"0": ("zeros", ""), "1": ("ones", "")}
 def print_program(program: Program) -> str:
     """Return the text of a module whose ``run`` fills the outputs of ``program``."""
     names = module_names(program, OWN_NAMES)
+    pieces = print_steps(program, names)
+    pieces = [*called_by(pieces, NUMPY_HELPERS | LIBRARY_HELPERS).values(), *pieces]
+    has_blocks = any(re.search(r"\bBLOCK\b", piece) for piece in pieces)
+    block = f"BLOCK = {numpy_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks"
+    return module_text(program, "numpy", names, pieces, constants=block * has_blocks)
+
+
+def print_steps(program: Program, names: Names, name: str = "run") -> list[str]:
+    """Return the functions of all steps of a program, and the function ``name`` that calls them, last."""
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
     functions = Functions(names)
-    has_blocks = False
+    inner: list[str] = []
     for kernel in program.kernels:
         assert not isinstance(kernel, Fused | Correlation)
+        if isinstance(kernel, Recurrence):
+            own = module_names(kernel.body, {*OWN_NAMES, *names.texts, *taken_names(kernel)})
+            inner += print_steps(kernel.body, own, step_function(kernel))
+            functions.add(kernel, recurrence_text(kernel, names))
+            continue
         if not isinstance(kernel, Kernel):
             functions.add(kernel, library_text(kernel, program, names))
             continue
         printer = KernelPrinter(kernel, bare, names.copy(), prover)
         text = printer.print()
         functions.add(kernel, text, passed=printer.passed)
-        has_blocks |= printer.narrowing.has_blocks
-    pieces = [*called_by(functions.texts, NUMPY_HELPERS | LIBRARY_HELPERS).values(), *functions.texts]
-    pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):'))
-    block = f"BLOCK = {numpy_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks"
-    return module_text(program, "numpy", names, pieces, constants=block * has_blocks)
+    around = 'with np.errstate(all="ignore"):' if name == "run" else ""
+    return [*inner, *functions.texts, host_driver(program, names, functions, around, name=name)]
 
 
 class KernelPrinter:

@@ -1,0 +1,117 @@
+"""Scans as steps of a program: the program of one step of the recurrence, and the checks that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sympy_tensordiff.codegen.ir.programs import Carried, Check, Program, Recorded, Recurrence
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.interning import Node
+from sympy_tensordiff.graph.scans import step_constants
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.symbolic.traversal import free_symbols_in
+
+Build = Callable[[Sequence[Any], tuple[Any, ...]], Program]
+"""Returns the program of expressions, given its arguments."""
+
+
+def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[Node, str], build: Build) -> Recurrence:
+    """Return the step that computes results of one scan; its forms are over the variables of the graph.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        Scans of the same recurrence of the same operands.
+    names : sequence of str
+        The names of their arrays.
+    operands : mapping
+        The names of the arrays of all operands.
+    build : callable
+        Builds the program of a step.
+
+    Raises
+    ------
+    UnsupportedError
+        If entries of arrays of integers select what a step reads.
+    """
+    scan = nodes[0].data.scan
+    moved: dict[Any, Any] = {}
+    constants: dict[Any, str] = {}
+    integers: dict[Any, Affine] = {}
+    for node in nodes:
+        moved |= step_constants(node.data.scan)[0]
+        constants |= zip(node.data.constants, map(operands.__getitem__, node.args[-len(node.data.constants) :]))
+        integers |= dict(node.data.integers)
+    values = [node.data.scan.value.xreplace(moved) for node in nodes]
+    states = _needed([(s.variable, s.initial, s.update.xreplace(moved)) for s in scan.states], values)
+    initial = dict(zip([s.variable for s in scan.states], nodes[0].args, strict=False))
+    sequences = dict(zip([v for v, _ in scan.sequences], nodes[0].args[len(scan.states) :], strict=False))
+    exprs = [*dict.fromkeys([*(update for _, _, update in states), *values])]
+    free = free_symbols_in(exprs)
+    rows = {v: operands[node] for v, node in sequences.items() if v in free}
+    constants = {v: name for v, name in constants.items() if v in free}
+    variables = [v for v, _, _ in states]
+    args = [*variables, *rows, *constants, *integers, *([scan.time] if scan.time in free else [])]
+    body = build(args, tuple(exprs))
+    if body.data_checks:
+        raise UnsupportedError(
+            f"{scan} reads at indices that are data in its steps, which kernels do not: gather before the scan, and "
+            "give the result as xs"
+        )
+    argument = {arg: given.name for arg, given in zip(args, body.arguments, strict=True)}
+    result = {expr: array.name for expr, array in zip(exprs, body.outputs, strict=True)}
+    return Recurrence(
+        tuple([Recorded(n, node.data.scan.kind, result[v]) for n, node, v in zip(names, nodes, values, strict=True)]),
+        tuple([Carried(argument[v], operands[initial[v]], result[update]) for v, _, update in states]),
+        tuple([(argument[v], array) for v, array in rows.items()]),
+        tuple([(argument[v], array) for v, array in constants.items()]),
+        tuple([(argument[symbol], form) for symbol, form in integers.items()]),
+        body,
+        nodes[0].data.length,
+        scan.reverse,
+        argument.get(scan.time, ""),
+    )
+
+
+def _needed(states: Sequence[tuple[Any, Any, Any]], values: Iterable[Any]) -> list[tuple[Any, Any, Any]]:
+    """Return the states that the values depend on."""
+    known = {variable: update for variable, _, update in states}
+    found: set[Any] = set()
+    stack = [*values]
+    while stack:
+        for symbol in free_symbols_in([stack.pop()]):
+            if symbol in known and symbol not in found:
+                found.add(symbol)
+                stack.append(known[symbol])
+    return [state for state in states if state[0] in found]
+
+
+def over_forms(step: Recurrence, form: Callable[[Affine], Affine]) -> Recurrence:
+    """Return a step with its forms converted."""
+    integers = tuple([(name, form(one)) for name, one in step.integers])
+    return replace(step, length=form(step.length), integers=integers)
+
+
+def checks_of_steps(step: Recurrence) -> list[Check]:
+    """Return the checks that the body of a recurrence needs, over the integers of the program: at any time."""
+    forms = dict(step.integers)
+    inside: tuple[Row, ...] = ()
+    if step.time:
+        time = Affine.variable(f"time of {step.array}")
+        forms[step.time] = time
+        inside = Row("ge", time), Row("ge", step.length - 1 - time)
+    found = []
+    for check in (*step.body.granted, *step.body.checks):
+        rows = tuple([row.substitute(forms) for row in check.violation])
+        points = tuple([row.substitute(forms) for row in check.points])
+        if step.time and any(step.time in row.form.atoms() for row in (*check.violation, *check.points)):
+            points = (*(points or rows), *inside)
+            projected = project((*rows, *inside), [f"time of {step.array}"])
+            if projected is None:
+                continue
+            rows = tuple(projected)
+        found.append(Check(rows, f"in the steps of a scan: {check.message}", points))
+    return found
