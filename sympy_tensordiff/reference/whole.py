@@ -254,7 +254,7 @@ def _compute_scan(interpreter: EntryInterpreter, node: Scan, env: Environment) -
         return np.asarray(total, dtype=object)
     result = np.empty((len(times), *values[0].shape), dtype=object)
     for time in times:
-        result[time] = values[time]
+        result[time] = values[time][()]
     return result
 
 

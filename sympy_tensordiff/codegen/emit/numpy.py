@@ -31,7 +31,7 @@ from sympy_tensordiff.codegen.emit.numpy_lanes import Lanes, Span
 from sympy_tensordiff.codegen.emit.numpy_products import find_offsets, over_widest_range, print_product, print_window
 from sympy_tensordiff.codegen.emit.numpy_scalars import Frame, StoredValue, VectorPrinter
 from sympy_tensordiff.codegen.emit.numpy_sums import Additions, Narrowing, is_short, loop_ends
-from sympy_tensordiff.codegen.emit.recurrences import recurrence_text, step_function, taken_names
+from sympy_tensordiff.codegen.emit.recurrences import recurrence_text, step_function, with_own_functions
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
 from sympy_tensordiff.codegen.ir.loops import (
@@ -76,8 +76,8 @@ def print_steps(program: Program, names: Names, name: str = "run") -> list[str]:
     for kernel in program.kernels:
         assert not isinstance(kernel, Fused | Correlation)
         if isinstance(kernel, Recurrence):
-            own = module_names(kernel.body, {*OWN_NAMES, *names.texts, *taken_names(kernel)})
-            inner += print_steps(kernel.body, own, step_function(kernel))
+            own = module_names(kernel.body, {*OWN_NAMES, step_function(kernel)})
+            inner += with_own_functions(kernel, print_steps(kernel.body, own, step_function(kernel)))
             functions.add(kernel, recurrence_text(kernel, names))
             continue
         if not isinstance(kernel, Kernel):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sympy_tensordiff.codegen.emit.driver import head_text, passed_names
+from sympy_tensordiff.codegen.emit.driver import WORD, head_text, passed_names
 from sympy_tensordiff.codegen.emit.forms import Block, FormPrinter, Names, tuple_text
 from sympy_tensordiff.codegen.ir.programs import Recurrence
-from sympy_tensordiff.codegen.ir.walk import all_names, filled_arrays, function_name
+from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name
 
 
 def step_function(step: Recurrence) -> str:
@@ -15,12 +15,10 @@ def step_function(step: Recurrence) -> str:
     return f"step_{step.array}"
 
 
-def taken_names(step: Recurrence) -> set[str]:
-    """Return the names in the body of a recurrence, and in those in it, that functions have."""
-    found = {step_function(step), *map(function_name, step.body.kernels)}
-    for inner in step.body.kernels:
-        found |= taken_names(inner) if isinstance(inner, Recurrence) else set()
-    return found
+def with_own_functions(step: Recurrence, pieces: Iterable[str]) -> list[str]:
+    """Return the texts of the functions of a body, whose names start with that of the array of the recurrence."""
+    own = set(map(function_name, step.body.kernels))
+    return [WORD.sub(lambda m: f"{step.array}_{m[0]}" if m[0] in own else m[0], piece) for piece in pieces]
 
 
 def recurrence_text(step: Recurrence, names: Names) -> str:
