@@ -10,6 +10,7 @@ covers the entries for which the index is in bounds.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from sympy_tensordiff.codegen.emit import numpy_sums
 from sympy_tensordiff.codegen.emit.base import initial_value_text
@@ -62,9 +63,22 @@ def print_program(program: Program) -> str:
     names = module_names(program, OWN_NAMES)
     pieces = print_steps(program, names)
     pieces = [*called_by(pieces, NUMPY_HELPERS | LIBRARY_HELPERS).values(), *pieces]
+    return module_text(program, "numpy", names, pieces, constants=block_constant(pieces))
+
+
+def block_constant(pieces: Iterable[str]) -> str:
+    """Return the definition of the constant of sums in blocks, if one of the texts uses it."""
     has_blocks = any(re.search(r"\bBLOCK\b", piece) for piece in pieces)
-    block = f"BLOCK = {numpy_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks"
-    return module_text(program, "numpy", names, pieces, constants=block * has_blocks)
+    return (
+        f"BLOCK = {numpy_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks" * has_blocks
+    )
+
+
+def recurrence_pieces(step: Recurrence, names: Names) -> list[str]:
+    """Return the functions of the body of a recurrence, and that of the recurrence itself, last."""
+    own = module_names(step.body, {*OWN_NAMES, step_function(step)})
+    inner = with_own_functions(step, print_steps(step.body, own, step_function(step)))
+    return [*inner, recurrence_text(step, names)]
 
 
 def print_steps(program: Program, names: Names, name: str = "run") -> list[str]:
@@ -76,9 +90,9 @@ def print_steps(program: Program, names: Names, name: str = "run") -> list[str]:
     for kernel in program.kernels:
         assert not isinstance(kernel, Fused | Correlation)
         if isinstance(kernel, Recurrence):
-            own = module_names(kernel.body, {*OWN_NAMES, step_function(kernel)})
-            inner += with_own_functions(kernel, print_steps(kernel.body, own, step_function(kernel)))
-            functions.add(kernel, recurrence_text(kernel, names))
+            *below, text = recurrence_pieces(kernel, names)
+            inner += below
+            functions.add(kernel, text)
             continue
         if not isinstance(kernel, Kernel):
             functions.add(kernel, library_text(kernel, program, names))

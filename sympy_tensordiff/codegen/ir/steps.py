@@ -34,10 +34,15 @@ Shapes = Mapping[str, tuple[Affine, ...]]
 _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 
-def not_compiled(program: Program) -> list[str]:
-    """Return the arrays filled by steps that Numba cannot compile."""
+def not_compiled(program: Program, recurrences: bool = False) -> list[str]:
+    """Return the first arrays of steps that Numba cannot compile; LLVM compiles ``recurrences`` of such steps, too."""
     compiled = Kernel | Fused | Contraction | Trapezoid | Correlation
-    return [step.array for step in program.kernels if not isinstance(step, compiled)]
+    return [
+        step.array
+        for step in program.kernels
+        if not isinstance(step, compiled)
+        and not (recurrences and isinstance(step, Recurrence) and not not_compiled(step.body, True))
+    ]
 
 
 def is_compiled_whole(program: Program) -> bool:

@@ -1,0 +1,191 @@
+"""Recurrences in LLVM modules: a loop over time that calls the functions of the steps of its body.
+
+The rows of sequences and of stacked results are pointers into whole arrays. A result that is the next state has two
+buffers, which take turns, unless all of its values are stacked: then a state is the row that the step before has
+filled. Nothing is copied but the last value of a result that is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial, reduce
+from typing import Any
+
+from sympy_tensordiff.codegen.emit.llvm import Module
+from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.programs import Fused, Program, Recurrence, Scatter, Step
+from sympy_tensordiff.codegen.ir.steps import Shapes
+from sympy_tensordiff.codegen.ir.walk import filled_arrays
+from sympy_tensordiff.integer.affine import Affine, Row
+
+
+class LlvmRecurrencePrinter(LlvmNestPrinter):
+    """Prints the function of a recurrence.
+
+    ``body`` is its body as it is printed, ``functions`` are the functions of its steps.
+    """
+
+    def __init__(
+        self, module: Module, shapes: Shapes, step: Recurrence, body: Program, functions: Sequence[tuple[Step, Any]]
+    ) -> None:
+        super().__init__(module, shapes, frozenset(), frozenset())
+        self.step, self.body, self.functions = step, body, functions
+        self.forms: dict[Any, Affine] = dict(step.integers)
+        self.pointers: dict[str, str] = {}
+        """The pointers of arrays of the body; those of states and of results with buffers are slots."""
+        self.slotted: set[str] = set()
+        self.numbers: dict[str, str] = {}
+        """The pointers of numbers that the body has as arguments."""
+
+    def over(self, form: Affine) -> str:
+        """Return the value of a form of the body."""
+        return self.form(form.substitute(self.forms))
+
+    def body_entries(self, shape: Sequence[Affine]) -> str:
+        """Return the number of entries of an array of the body."""
+        return reduce(self.times, [self.greatest(["0", self.over(extent)]) for extent in shape], "1")
+
+    def private(self, name: str) -> Affine:
+        """Return the name of an integer of the body as one that no other integer of this function has."""
+        return Affine.variable(f"body {name}")
+
+    def print_recurrence(self) -> None:
+        """Append the instructions of the recurrence."""
+        step = self.step
+        self.code = self.slot("i32")
+        self.line(f"store i32 0, ptr {self.code}")
+        length = self.form(step.length)
+        for size in self.body.sizes:
+            ends = [self.over(form) for form in size.lows or size.highs]
+            self.forms[size.name] = self.private(size.name)
+            self.values[f"body {size.name}"] = self.greatest(ends, "smax" if size.lows else "smin")
+        given = {a.name: a.shape for a in self.body.arguments}
+        results = {a.name: a.shape for a in self.body.outputs}
+        for name, array in step.constants:
+            (self.pointers if given[name] else self.numbers)[name] = self.base(array)
+        states = {state.argument: self.slot("ptr") for state in step.carried}
+        for state in step.carried:
+            self.line(f"store ptr {self.base(state.initial)}, ptr {states[state.argument]}")
+            (self.pointers if given[state.argument] else self.numbers)[state.argument] = states[state.argument]
+            self.slotted.add(state.argument)
+        for array in self.body.temporaries:
+            self.pointers[array.name] = self.memory(array.name, array.shape)
+        stacked = {one.result: one.array for one in step.recorded if one.kind == "stack"}
+        carried = {state.result for state in step.carried}
+        buffers: dict[str, tuple[str, str]] = {}
+        for name, shape in results.items():
+            if name in stacked:
+                continue
+            first = self.memory(name, shape)
+            self.pointers[name] = first
+            if name in carried:
+                buffers[name] = first, self.memory(f"{name} next", shape)
+                self.pointers[name] = self.slot("ptr")
+                self.slotted.add(name)
+                self.line(f"store ptr {first}, ptr {self.pointers[name]}")
+        ends = {one.array: self.slot("ptr") for one in step.recorded if one.kind == "last"}
+        for one in step.recorded:
+            if one.kind == "sum":
+                self.fill_zeros(self.base(one.array), self.body_entries(results[one.result]))
+        with self.loop("0", length, -1 if step.is_reversed else 1) as time:
+            if step.time:
+                self.forms[step.time] = self.private("time")
+                self.values["body time"] = time
+            for name, array in step.rows:
+                place = self.pointer_at(self.base(array), self.times(time, self.body_entries(given[name])))
+                (self.pointers if given[name] else self.numbers)[name] = place
+            for name, array in stacked.items():
+                count = self.body_entries(results[name])
+                self.pointers[name] = self.pointer_at(self.base(array), self.times(time, count))
+            for inner, function in self.functions:
+                self.run_step(inner, function)
+            for one in step.recorded:
+                shape = results[one.result]
+                if one.kind == "sum":
+                    self.add_to(self.base(one.array), self.place(one.result), self.body_entries(shape))
+                elif one.kind == "last":
+                    self.line(f"store ptr {self.place(one.result)}, ptr {ends[one.array]}")
+                elif stacked[one.result] != one.array:
+                    count = self.body_entries(shape)
+                    target = self.pointer_at(self.base(one.array), self.times(time, count))
+                    self.copy(target, self.place(one.result), count)
+            for state in step.carried:
+                self.line(f"store ptr {self.place(state.result)}, ptr {states[state.argument]}")
+            for name, (one_buffer, other) in buffers.items():
+                now = self.place(name)
+                test = self.new(f"icmp eq ptr {now}, {one_buffer}")
+                other = self.new(f"select i1 {test}, ptr {other}, ptr {one_buffer}")
+                self.line(f"store ptr {other}, ptr {self.pointers[name]}")
+        for one in step.recorded:
+            if one.kind == "last":
+                last = self.new(f"load ptr, ptr {ends[one.array]}")
+                self.copy(self.base(one.array), last, self.body_entries(results[one.result]))
+
+    def run_step(self, step: Step, function: Any) -> None:
+        """Call the function of one step of the body."""
+        with ExitStack() as stack:
+            if rows := self.nonempty_rows(step):
+                stack.enter_context(self.when(*(partial(self.condition, row) for row in rows)))
+            self.values |= dict(zip(function.ends, ("0", self.over(function.extent)), strict=True))
+            found = self.call_step(function, self.argument_value)
+            before = self.new(f"load i32, ptr {self.code}")
+            self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
+
+    def nonempty_rows(self, step: Step) -> list[Row]:
+        """Return the conditions under which a step has something to do; [] if it always has."""
+        prover = Prover(self.body)
+        forms: Sequence[Affine] = ()
+        if isinstance(step, Scatter):
+            forms = step.extents if step.exclusive else ()
+        elif not isinstance(step, Fused):
+            made = {array.name: array for array in self.body.temporaries}.get(filled_arrays(step)[0])
+            forms = made.shape if made is not None else ()
+        return [Row("ge", form - 1).substitute(self.forms) for form in forms if not prover.proves(Row("ge", form - 1))]
+
+    def argument_value(self, name: str, kind: str) -> str:
+        """Return the value of an argument of a step of the body, by its name there."""
+        if kind == "a":
+            return self.place(name)
+        if kind == "i":
+            return self.values[name] if name in self.values else self.over(Affine.variable(name))
+        pointer = self.numbers[name]
+        pointer = self.new(f"load ptr, ptr {pointer}") if name in self.slotted else pointer
+        return self.new(f"load {self.module.real}, ptr {pointer}")
+
+    def place(self, name: str) -> str:
+        """Return the pointer of an array of the body now."""
+        pointer = self.pointers[name]
+        return self.new(f"load ptr, ptr {pointer}") if name in self.slotted else pointer
+
+    # -------------------------------------------------------------- memory
+
+    def memory(self, name: str, shape: Sequence[Affine]) -> str:
+        """Allocate an array of the body, and return its pointer."""
+        return self.allocate(f"body {name}", [extent.substitute(self.forms) for extent in shape])
+
+    def fill_zeros(self, target: str, count: str) -> None:
+        """Fill an array with zeros."""
+        self.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
+        size = self.times(count, str(self.module.size))
+        self.line(f"call void @llvm.memset.p0.i64(ptr {target}, i8 0, i64 {size}, i1 false)")
+
+    def copy(self, target: str, source: str, count: str) -> None:
+        """Copy an array."""
+        self.module.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1"])
+        size = self.times(count, str(self.module.size))
+        self.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+
+    def add_to(self, target: str, source: str, count: str) -> None:
+        """Add the entries of an array to those of another one."""
+        real = self.module.real
+        with self.loop("0", count) as place:
+            pointer = self.pointer_at(target, place)
+            own = self.new(f"load {real}, ptr {pointer}")
+            other = self.new(f"load {real}, ptr {self.pointer_at(source, place)}")
+            self.line(f"store {real} {self.new(f'fadd {real} {own}, {other}')}, ptr {pointer}")
+
+    def function_text(self) -> str:
+        """Return the text of the function."""
+        return self.function(f"i32 {self.new(f'load i32, ptr {self.code}')}")
