@@ -229,7 +229,9 @@ def assemble(task: Task, of_rows: set[str] | None = None) -> Program:
         program = with_packed_pairs(program, by_names, graph, lowering.entries)
     program = replace(program, granted=_granted_checks(program, graph.granted, names))
     check_determined(program)
-    inner = [check for step in program.kernels if isinstance(step, programs.Recurrence) for check in checks_of_steps(step)]
+    inner = [
+        check for step in program.kernels if isinstance(step, programs.Recurrence) for check in checks_of_steps(step)
+    ]
     program = replace(program, checks=(*_length_checks(program), *checks, *inner), data_checks=data_checks)
     program = with_masks(with_tables(program) if lowering.tables else program)
     verify(program)

@@ -1,4 +1,4 @@
-"""Derivatives through scans: the tangent of a scan is a scan of twice the states, its pullback a scan backwards in time.
+"""Derivatives through scans: the tangent is a scan of twice the states, the pullback a scan backwards in time.
 
 An expression is differentiated with its scans as variables. Each scan then hands the cotangents of its values on: with
 ``h' = F(h, x, θ)`` and values ``g = G(h, x, θ)``, the cotangents of the states satisfy

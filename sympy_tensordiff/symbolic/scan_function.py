@@ -172,12 +172,17 @@ class _Call:
         if not is_pair:
             return updates, None, False
         structure = isinstance(output, (tuple, list, Tuple))
-        return updates, [as_operand(part, "an output of a step") for part in (output if structure else [output])], structure
+        return (
+            updates,
+            [as_operand(part, "an output of a step") for part in (output if structure else [output])],
+            structure,
+        )
 
     def _arguments(self) -> list[Any]:
         """Return the arguments of the step; raise `ArgumentTypeError` if it takes others."""
         if self.named:
-            known = {**dict(zip(self.state_names, self.states, strict=True)), **dict(zip(self.row_names, self.rows, strict=True))}
+            names = [*self.state_names, *self.row_names]
+            known = dict(zip(names, [*self.states, *self.rows], strict=True))
             missing = [name for name in known if name not in self.names]
             rest = [name for name in self.names if name not in known]
             if missing or len(rest) > 1:

@@ -25,8 +25,8 @@ from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
 from sympy_tensordiff.codegen.emit.llvm_products import HIGH, LOW, LlvmProductPrinter
 from sympy_tensordiff.codegen.emit.llvm_recurrences import LlvmRecurrencePrinter
 from sympy_tensordiff.codegen.emit.llvm_windows import LlvmCorrelationPrinter
-from sympy_tensordiff.codegen.emit.numpy import block_constant, recurrence_pieces
 from sympy_tensordiff.codegen.emit.numba_cpu import BLOCKS, PARTIAL_TOTALS, block_ends
+from sympy_tensordiff.codegen.emit.numpy import block_constant, recurrence_pieces
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.nests import ZERO
 from sympy_tensordiff.codegen.ir.programs import (

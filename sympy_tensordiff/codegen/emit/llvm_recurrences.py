@@ -38,6 +38,15 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         self.slotted: set[str] = set()
         self.numbers: dict[str, str] = {}
         """The pointers of numbers that the body has as arguments."""
+        self.given = {a.name: a.shape for a in body.arguments}
+        self.results = {a.name: a.shape for a in body.outputs}
+        self.stacked = {one.result: one.array for one in step.recorded if one.kind == "stack"}
+        self.states: dict[str, str] = {}
+        """The slots of the pointers of states."""
+        self.buffers: dict[str, tuple[str, str]] = {}
+        """The two buffers of each result that is a state."""
+        self.ends: dict[str, str] = {}
+        """The slots of the pointers of the last values that are kept, by array."""
 
     def over(self, form: Affine) -> str:
         """Return the value of a form of the body."""
@@ -57,71 +66,90 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         self.code = self.slot("i32")
         self.line(f"store i32 0, ptr {self.code}")
         length = self.form(step.length)
+        self.prepare_arguments()
+        self.prepare_results()
+        with self.loop("0", length, -1 if step.is_reversed else 1) as time:
+            self.move_to(time)
+            for inner, function in self.functions:
+                self.run_step(inner, function)
+            self.record(time)
+            self.exchange()
+        for one in step.recorded:
+            if one.kind == "last":
+                last = self.new(f"load ptr, ptr {self.ends[one.array]}")
+                self.copy(self.base(one.array), last, self.body_entries(self.results[one.result]))
+
+    def prepare_arguments(self) -> None:
+        """Compute the sizes of the body, and the pointers of constants and of the states before the first step."""
         for size in self.body.sizes:
             ends = [self.over(form) for form in size.lows or size.highs]
             self.forms[size.name] = self.private(size.name)
             self.values[f"body {size.name}"] = self.greatest(ends, "smax" if size.lows else "smin")
-        given = {a.name: a.shape for a in self.body.arguments}
-        results = {a.name: a.shape for a in self.body.outputs}
-        for name, array in step.constants:
-            (self.pointers if given[name] else self.numbers)[name] = self.base(array)
-        states = {state.argument: self.slot("ptr") for state in step.carried}
-        for state in step.carried:
-            self.line(f"store ptr {self.base(state.initial)}, ptr {states[state.argument]}")
-            (self.pointers if given[state.argument] else self.numbers)[state.argument] = states[state.argument]
-            self.slotted.add(state.argument)
+        for name, array in self.step.constants:
+            self.point(name, self.base(array))
+        for state in self.step.carried:
+            name = state.argument
+            self.states[name] = self.slot("ptr")
+            self.line(f"store ptr {self.base(state.initial)}, ptr {self.states[name]}")
+            self.point(name, self.states[name])
+            self.slotted.add(name)
+
+    def point(self, name: str, pointer: str) -> None:
+        """Set the pointer of an argument of the body."""
+        (self.pointers if self.given[name] else self.numbers)[name] = pointer
+
+    def prepare_results(self) -> None:
+        """Allocate temporaries and the buffers of results, and fill sums with zeros."""
         for array in self.body.temporaries:
             self.pointers[array.name] = self.memory(array.name, array.shape)
-        stacked = {one.result: one.array for one in step.recorded if one.kind == "stack"}
-        carried = {state.result for state in step.carried}
-        buffers: dict[str, tuple[str, str]] = {}
-        for name, shape in results.items():
-            if name in stacked:
-                continue
-            first = self.memory(name, shape)
-            self.pointers[name] = first
-            if name in carried:
-                buffers[name] = first, self.memory(f"{name} next", shape)
-                self.pointers[name] = self.slot("ptr")
-                self.slotted.add(name)
-                self.line(f"store ptr {first}, ptr {self.pointers[name]}")
-        ends = {one.array: self.slot("ptr") for one in step.recorded if one.kind == "last"}
-        for one in step.recorded:
-            if one.kind == "sum":
-                self.fill_zeros(self.base(one.array), self.body_entries(results[one.result]))
-        with self.loop("0", length, -1 if step.is_reversed else 1) as time:
-            if step.time:
-                self.forms[step.time] = self.private("time")
-                self.values["body time"] = time
-            for name, array in step.rows:
-                place = self.pointer_at(self.base(array), self.times(time, self.body_entries(given[name])))
-                (self.pointers if given[name] else self.numbers)[name] = place
-            for name, array in stacked.items():
-                count = self.body_entries(results[name])
-                self.pointers[name] = self.pointer_at(self.base(array), self.times(time, count))
-            for inner, function in self.functions:
-                self.run_step(inner, function)
-            for one in step.recorded:
-                shape = results[one.result]
-                if one.kind == "sum":
-                    self.add_to(self.base(one.array), self.place(one.result), self.body_entries(shape))
-                elif one.kind == "last":
-                    self.line(f"store ptr {self.place(one.result)}, ptr {ends[one.array]}")
-                elif stacked[one.result] != one.array:
-                    count = self.body_entries(shape)
-                    target = self.pointer_at(self.base(one.array), self.times(time, count))
-                    self.copy(target, self.place(one.result), count)
-            for state in step.carried:
-                self.line(f"store ptr {self.place(state.result)}, ptr {states[state.argument]}")
-            for name, (one_buffer, other) in buffers.items():
-                now = self.place(name)
-                test = self.new(f"icmp eq ptr {now}, {one_buffer}")
-                other = self.new(f"select i1 {test}, ptr {other}, ptr {one_buffer}")
-                self.line(f"store ptr {other}, ptr {self.pointers[name]}")
-        for one in step.recorded:
+        carried = {state.result for state in self.step.carried}
+        for name, shape in self.results.items():
+            if name not in self.stacked:
+                self.pointers[name] = first = self.memory(name, shape)
+                if name in carried:
+                    self.buffers[name] = first, self.memory(f"{name} next", shape)
+                    self.pointers[name] = self.slot("ptr")
+                    self.slotted.add(name)
+                    self.line(f"store ptr {first}, ptr {self.pointers[name]}")
+        for one in self.step.recorded:
             if one.kind == "last":
-                last = self.new(f"load ptr, ptr {ends[one.array]}")
-                self.copy(self.base(one.array), last, self.body_entries(results[one.result]))
+                self.ends[one.array] = self.slot("ptr")
+            elif one.kind == "sum":
+                self.fill_zeros(self.base(one.array), self.body_entries(self.results[one.result]))
+
+    def move_to(self, time: str) -> None:
+        """Set the time, and the pointers of the rows that belong to it."""
+        if self.step.time:
+            self.forms[self.step.time] = self.private("time")
+            self.values["body time"] = time
+        for name, array in self.step.rows:
+            self.point(name, self.row(array, time, self.given[name]))
+        for name, array in self.stacked.items():
+            self.pointers[name] = self.row(array, time, self.results[name])
+
+    def row(self, array: str, time: str, shape: Sequence[Affine]) -> str:
+        """Return the pointer of the row of an array at a time."""
+        return self.pointer_at(self.base(array), self.times(time, self.body_entries(shape)))
+
+    def record(self, time: str) -> None:
+        """Add what the step has computed to sums, remember the last value, and copy what several stacks have."""
+        for one in self.step.recorded:
+            shape = self.results[one.result]
+            if one.kind == "sum":
+                self.add_to(self.base(one.array), self.place(one.result), self.body_entries(shape))
+            elif one.kind == "last":
+                self.line(f"store ptr {self.place(one.result)}, ptr {self.ends[one.array]}")
+            elif self.stacked[one.result] != one.array:
+                self.copy(self.row(one.array, time, shape), self.place(one.result), self.body_entries(shape))
+
+    def exchange(self) -> None:
+        """Make results the states before the next step, and exchange their buffers."""
+        for state in self.step.carried:
+            self.line(f"store ptr {self.place(state.result)}, ptr {self.states[state.argument]}")
+        for name, (first, second) in self.buffers.items():
+            is_first = self.new(f"icmp eq ptr {self.place(name)}, {first}")
+            other = self.new(f"select i1 {is_first}, ptr {second}, ptr {first}")
+            self.line(f"store ptr {other}, ptr {self.pointers[name]}")
 
     def run_step(self, step: Step, function: Any) -> None:
         """Call the function of one step of the body."""

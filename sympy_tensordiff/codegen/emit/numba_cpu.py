@@ -338,7 +338,10 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
 def _with_helpers(texts: list[str], compiled: Container[str]) -> list[str]:
     """Return functions for NumPy with their helpers, under other names than those that are ``compiled``."""
     found = [*called_by(texts, NUMPY_HELPERS | LIBRARY_HELPERS).values(), *texts]
-    return [WORD.sub(lambda m: f"numpy_{m[0]}" if m[0] in NUMPY_HELPERS and m[0] in compiled else m[0], text) for text in found]
+    return [
+        WORD.sub(lambda m: f"numpy_{m[0]}" if m[0] in NUMPY_HELPERS and m[0] in compiled else m[0], text)
+        for text in found
+    ]
 
 
 # ---------------------------------------------------------------------------- how functions are compiled

@@ -23,54 +23,71 @@ def with_own_functions(step: Recurrence, pieces: Iterable[str]) -> list[str]:
 
 def recurrence_text(step: Recurrence, names: Names) -> str:
     """Return the function of a recurrence: it calls that of one step with buffers for the next states."""
-    names = names.copy()
-    form = FormPrinter(names).form
-    block = Block()
-    passed = passed_names(step, names)
-    inner = block.child(head_text(step, passed)[:-1] + ":")
-    inner.line(f'"""Fill {" and ".join(map(names, filled_arrays(step)))} step by step."""')
-    dtype = f"{names(step.array)}.dtype"
-    shapes = {a.name: a.shape for a in (*step.body.arguments, *step.body.outputs)}
-    integers = dict(step.integers)
-    values: dict[str, str] = {name: form(value) for name, value in integers.items()}
-    time = names.fresh("time")
-    values[step.time] = time
-    for state in step.carried:
-        values[state.argument] = names.fresh(state.argument)
-        own = "" if shapes[state.argument] else ".reshape(())"
-        inner.line(f"{values[state.argument]} = {names(state.initial)}{own}.copy()")
-    stacked = {kept.result: kept.array for kept in step.recorded if kept.kind == "stack"}
-    results: dict[str, str] = {}
-    for output in step.body.outputs:
-        results[output.name] = names.fresh(f"new_{output.name}")
-        if output.name not in stacked:
-            shape = tuple_text(form(extent.substitute(integers)) for extent in output.shape)
-            inner.line(f"{results[output.name]} = np.empty({shape}, {dtype})")
-    sums = [kept for kept in step.recorded if kept.kind == "sum"]
-    for kept in sums:
-        inner.line(f"{names(kept.array)}[...] = 0")
-    length = form(step.length)
-    loop = inner.child(f"for {time} in range({f'{length} - 1, -1, -1' if step.is_reversed else length}):")
-    for result, array in stacked.items():
-        loop.line(f"{results[result]} = {names(array)}[{time}, ...]")
-    for name, array in step.rows:
-        values[name] = f"{names(array)}[{time}]"
-    for name, array in step.constants:
-        values[name] = names(array) if shapes[name] else f"{names(array)}[0]"
-    scalars = {state.argument for state in step.carried if not shapes[state.argument]}
-    given = [f"{values[a.name]}[()]" if a.name in scalars else values[a.name] for a in step.body.arguments]
-    loop.line(f"{step_function(step)}({', '.join([*given, *results.values()])})")
-    for kept in step.recorded:
-        if kept.kind == "stack" and stacked[kept.result] != kept.array:
-            loop.line(f"{names(kept.array)}[{time}] = {results[kept.result]}")
-    for kept in sums:
-        loop.line(f"{names(kept.array)}[...] += {results[kept.result]}")
-    for line in _next_states(step, values, results, stacked):
-        loop.line(line)
-    for kept in step.recorded:
-        if kept.kind == "last":
-            inner.line(f"{names(kept.array)}[...] = {results[kept.result]}")
-    return "\n".join(block.render())
+    return _Loop(step, names.copy()).text()
+
+
+class _Loop:
+    """Prints the function of one recurrence; ``values`` and ``results`` are texts for arguments and results of the
+    body.
+    """
+
+    def __init__(self, step: Recurrence, names: Names) -> None:
+        self.step, self.names = step, names
+        self.form = FormPrinter(names).form
+        self.shapes = {a.name: a.shape for a in (*step.body.arguments, *step.body.outputs)}
+        self.stacked = {kept.result: kept.array for kept in step.recorded if kept.kind == "stack"}
+        self.time = names.fresh("time")
+        self.values = {name: self.form(value) for name, value in step.integers} | {step.time: self.time}
+        self.values |= {state.argument: names.fresh(state.argument) for state in step.carried}
+        self.results = {output.name: names.fresh(f"new_{output.name}") for output in step.body.outputs}
+
+    def text(self) -> str:
+        """Return the text of the function."""
+        step, names = self.step, self.names
+        block = Block()
+        inner = block.child(head_text(step, passed_names(step, names)))
+        inner.line(f'"""Fill {" and ".join(map(names, filled_arrays(step)))} step by step."""')
+        for line in self.first_lines():
+            inner.line(line)
+        length = self.form(step.length)
+        loop = inner.child(f"for {self.time} in range({f'{length} - 1, -1, -1' if step.is_reversed else length}):")
+        for line in (*self.step_lines(), *_next_states(step, self.values, self.results, self.stacked)):
+            loop.line(line)
+        for kept in step.recorded:
+            if kept.kind == "last":
+                inner.line(f"{names(kept.array)}[...] = {self.results[kept.result]}")
+        return "\n".join(block.render())
+
+    def first_lines(self) -> Iterable[str]:
+        """Yield the lines before the loop: the first states, buffers, and zeros for sums."""
+        step, names = self.step, self.names
+        for state in step.carried:
+            own = "" if self.shapes[state.argument] else ".reshape(())"
+            yield f"{self.values[state.argument]} = {names(state.initial)}{own}.copy()"
+        for output in step.body.outputs:
+            if output.name not in self.stacked:
+                shape = tuple_text(self.form(extent.substitute(dict(step.integers))) for extent in output.shape)
+                yield f"{self.results[output.name]} = np.empty({shape}, {names(step.array)}.dtype)"
+        for kept in step.recorded:
+            if kept.kind == "sum":
+                yield f"{names(kept.array)}[...] = 0"
+
+    def step_lines(self) -> Iterable[str]:
+        """Yield the lines of one step: the rows, the call, and what it adds to stacks and sums."""
+        step, names, values = self.step, self.names, self.values
+        for result, array in self.stacked.items():
+            yield f"{self.results[result]} = {names(array)}[{self.time}, ...]"
+        values |= {name: f"{names(array)}[{self.time}]" for name, array in step.rows}
+        for name, array in step.constants:
+            values[name] = names(array) if self.shapes[name] else f"{names(array)}[0]"
+        numbers = {state.argument for state in step.carried if not self.shapes[state.argument]}
+        given = [f"{values[a.name]}[()]" if a.name in numbers else values[a.name] for a in step.body.arguments]
+        yield f"{step_function(step)}({', '.join([*given, *self.results.values()])})"
+        for kept in step.recorded:
+            if kept.kind == "stack" and self.stacked[kept.result] != kept.array:
+                yield f"{names(kept.array)}[{self.time}] = {self.results[kept.result]}"
+            elif kept.kind == "sum":
+                yield f"{names(kept.array)}[...] += {self.results[kept.result]}"
 
 
 def _next_states(

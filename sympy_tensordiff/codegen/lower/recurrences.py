@@ -43,7 +43,8 @@ def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[No
     integers: dict[Any, Affine] = {}
     for node in nodes:
         moved |= step_constants(node.data.scan)[0]
-        constants |= zip(node.data.constants, map(operands.__getitem__, node.args[-len(node.data.constants) :]))
+        others = node.args[len(scan.states) + len(scan.sequences) :]
+        constants |= {v: operands[arg] for v, arg in zip(node.data.constants, others, strict=True)}
         integers |= dict(node.data.integers)
     values = [node.data.scan.value.xreplace(moved) for node in nodes]
     states = _needed([(s.variable, s.initial, s.update.xreplace(moved)) for s in scan.states], values)
