@@ -34,7 +34,7 @@ class _Loop:
     def __init__(self, step: Recurrence, names: Names) -> None:
         self.step, self.names = step, names
         self.form = FormPrinter(names).form
-        self.shapes = {a.name: a.shape for a in (*step.body.arguments, *step.body.outputs)}
+        self.shapes = {a.name: a.shape for a in step.body.arguments}
         self.stacked = {kept.result: kept.array for kept in step.recorded if kept.kind == "stack"}
         self.time = names.fresh("time")
         self.values = {name: self.form(value) for name, value in step.integers} | {step.time: self.time}
