@@ -57,15 +57,14 @@ class Differentiation:
     names : bool
         Whether named expressions are variables, and not what they stand for.
     scans : bool
-        Whether scans that depend on variables of the derivative are constants here.
+        Whether scans are variables; otherwise they are refused.
     """
 
     @no_collection()
     def __init__(self, expr: Any, *also: Any, by: Sequence[Any] = (), names: bool = False, scans: bool = False) -> None:
         self.graph = Graph()
         self.keeps_names = names
-        self.keeps_scans = scans
-        self.reader = Reader(self.graph, names=names, scans="leaf")
+        self.reader = Reader(self.graph, names=names, scans="leaf" if scans else "")
         self.reader.use((expr, *also, *by))
         given, (self.root, *self.inputs) = read_function(self.reader, (expr, *also))
         self.facts = checked_facts(self.reader, given, [self.root, *self.inputs, *self._tensors(by)])
@@ -105,13 +104,8 @@ class Differentiation:
         Raises `UnsupportedError`, or an argument error, for a variable that nothing can be differentiated by.
         """
         wrt = self.variable(wrt)
-        if isinstance(wrt, Scan) and self.keeps_scans:
+        if isinstance(wrt, Scan):
             return self.reader.scan_leaf(wrt)
-        if not self.keeps_scans and any(wrt in scan.free_symbols for scan in self.reader.scans):
-            raise UnsupportedError(
-                f"{wrt} is in a scan, through which td.gradient, td.vjp, td.jvp and td.hvp differentiate; for a matrix "
-                "of derivatives, take one of its products with a vector"
-            )
         if isinstance(wrt, NamedTensor) and not self.keeps_names:
             raise UnsupportedError(
                 f"{wrt} is the name of an expression: td.gradient, td.vjp, td.jvp and td.hvp differentiate by it; for "

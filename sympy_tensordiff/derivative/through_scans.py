@@ -338,7 +338,7 @@ class _Adjoint:
         wanted: list[tuple[str, Any]] = []
         targets: list[Any] = []
         for state, adjoint in zip(self.active, states, strict=True):
-            wanted.append(("last", adjoint.update))
+            wanted.append(("last", None if parts[state.variable] is None else adjoint.update))
             targets.append(state.initial)
         for variable, sequence in self.moving_rows:
             wanted.append(("stack", parts[variable]))

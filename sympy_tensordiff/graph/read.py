@@ -169,11 +169,6 @@ class Reader(Conditions):
             self._leaves[scan] = self.graph.tensor(name, tuple([self.affine(extent) for extent in scan.shape]))
         return self._leaves[scan]
 
-    @property
-    def scans(self) -> list[Scan]:
-        """Return the scans that are tensor variables."""
-        return [tensor for tensor in self.tensors.values() if isinstance(tensor, Scan)]
-
     def _read_scan(self, expr: Scan, scope: Scope) -> Recursion[Node]:
         """Return the node of a scan, or the variable in its place; raise UnsupportedError if it depends on an index
         around it, or if this function takes no scans.

@@ -127,7 +127,7 @@ class _Call:
         row_names, sequences = _named_parts(xs, names[1] if len(names) > 1 else "x") if has_rows else ([], [])
         self.initial = [as_operand(value, "the initial value of a scan") for value in initial]
         self.sequences = [as_operand(value, "a sequence of a scan") for value in sequences]
-        if not self.initial:
+        if not self.initial and not self.named:  # a dict of none: a function of rows, as derivatives may be
             raise ArgumentError("td.scan: there is no state: init is empty")
         for sequence in self.sequences:
             if not shape_of(sequence):

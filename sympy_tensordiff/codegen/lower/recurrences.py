@@ -35,7 +35,7 @@ def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[No
     Raises
     ------
     UnsupportedError
-        If entries of arrays of integers select what a step reads.
+        If a step reads an array of integers.
     """
     scan = nodes[0].data.scan
     moved: dict[Any, Any] = {}
@@ -57,10 +57,10 @@ def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[No
     variables = [v for v, _, _ in states]
     args = [*variables, *rows, *constants, *integers, *([scan.time] if scan.time in free else [])]
     body = build(args, tuple(exprs))
-    if body.data_checks:
+    if any(given.dtype == "integer" for given in body.arguments):
         raise UnsupportedError(
-            f"{scan} reads at indices that are data in its steps, which kernels do not: gather before the scan, and "
-            "give the result as xs"
+            f"{scan} reads an array of integers in its steps, which kernels do not: gather before the scan, and give the "
+            "result as xs"
         )
     argument = {arg: given.name for arg, given in zip(args, body.arguments, strict=True)}
     result = {expr: array.name for expr, array in zip(exprs, body.outputs, strict=True)}
