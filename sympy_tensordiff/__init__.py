@@ -137,6 +137,7 @@ from sympy_tensordiff.symbolic.reductions import softmax as softmax
 from sympy_tensordiff.symbolic.reductions import std as std
 from sympy_tensordiff.symbolic.reductions import sum as sum
 from sympy_tensordiff.symbolic.reductions import var as var
+from sympy_tensordiff.symbolic.scalar_functions import erfcx as erfcx
 from sympy_tensordiff.symbolic.scalar_functions import log1mexp as log1mexp
 from sympy_tensordiff.symbolic.scalar_functions import log_ndtr as log_ndtr
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid as sigmoid

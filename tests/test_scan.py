@@ -19,6 +19,7 @@ n, m, T = td.indices("n m T")
 W, V = td.TensorSymbol("W", (n, n)), td.TensorSymbol("V", (n, n))
 x, h0, d0 = td.TensorSymbol("x", (T, n)), td.TensorSymbol("h0", n), td.TensorSymbol("d0", n)
 NAMES = {name: getattr(td, name) for name in td.__all__} | {"W": W, "x": x, "h0": h0, "n": n, "T": T, "m": m}
+VARIABLE = td.ScanVariable("v", ())
 
 
 def rnn(**options: Any) -> Any:
@@ -222,8 +223,12 @@ def test_gradient_of_linear_control_is_that_of_the_unrolled_formula() -> None:
         (ArgumentTypeError, "xs is a dict of named sequences", lambda: td.scan(lambda a, x: a, {"a": h0}, x)),
         (ArgumentTypeError, "last must be True or False", lambda: rnn(last=1)),
         (ArgumentError, "checkpoint= is not there yet", lambda: rnn(checkpoint=2)),
-        (ArgumentTypeError, "the kind of a Scan", lambda: rnn().func("first", *rnn().args[1:])),
-        (ArgumentTypeError, "the time of a Scan", lambda: rnn().func(*rnn().args[:4], n, *rnn().args[5:])),
+        (ArgumentTypeError, "the kind of a Scan", lambda: changed(0, "first")),
+        (ArgumentTypeError, "the variables of a Scan", lambda: changed(2, [(h0, h0, h0)])),
+        (ShapeError, "is a scalar: its first axis", lambda: changed(3, [(VARIABLE, n)])),
+        (ShapeError, r"the rows of x have shape \(n,\), but v has shape \(\)", lambda: changed(3, [(VARIABLE, x)])),
+        (ArgumentTypeError, "the time of a Scan", lambda: changed(4, n)),
+        (ArgumentTypeError, "reverse must be True or False", lambda: changed(6, 3)),
         (UnsupportedError, "which this function does not take", lambda: td.jacobian(rnn(), h0)),
         (UnsupportedError, "which this function does not take", lambda: td.hessian(td.sum(rnn()), h0)),
         (UnsupportedError, "depends on the index", lambda: of_index()),
@@ -234,6 +239,12 @@ def test_gradient_of_linear_control_is_that_of_the_unrolled_formula() -> None:
 def test_misuse_is_explained(error: type[Exception], message: str, call: Any) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def changed(place: int, value: Any) -> Any:
+    args = [*rnn().args]
+    args[place] = value
+    return td.Scan(*args)
 
 
 def rnn_of(function: Any) -> Any:

@@ -245,8 +245,8 @@ def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...])
 
 def _without_cancellation(graph: Graph, definitions: Sequence[Definition]) -> list[Definition]:
     """Return the definitions with entries in the forms of `without_cancellation`."""
-    entries = [one.entries for one in definitions if one.entries is not None]
-    found = iter(without_cancellation(graph, entries))
+    computed = [(one.array, one.entries) for one in definitions if one.entries is not None]
+    found = iter(without_cancellation(graph, [entries for _, entries in computed], [array for array, _ in computed]))
     return [one if one.entries is None else replace(one, entries=next(found)) for one in definitions]
 
 

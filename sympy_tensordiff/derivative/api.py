@@ -19,10 +19,9 @@ from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.scans import scans_in
 from sympy_tensordiff.symbolic.signatures import Expression, Scalar, Tensors, Variables
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorExpr, TensorSymbol, in_full
-from sympy_tensordiff.symbolic.traversal import named_in
+from sympy_tensordiff.symbolic.traversal import named_in, scans_in
 
 hooks.derivative.register(entry_derivative)
 hooks.notations.update({EinsumProduct: to_einsum, sympy.Sum: to_native, sympy.Product: to_native})

@@ -20,11 +20,12 @@ import sympy
 
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.derivative.through_names import _total, _written
+from sympy_tensordiff.graph.scans import needed_states
 from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, State, fresh_name, scans_in
+from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, State, fresh_name
 from sympy_tensordiff.symbolic.subscripts import LETTERS
-from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in, scans_in
 
 Found = dict[Any, list[Any]]
 """The contributions to the cotangent or tangent of each leaf: a variable or a scan."""
@@ -235,14 +236,7 @@ def _pruned(
     Time, length and direction are those of `scan`; a reversed direction is that of its pullback.
     """
     wanted = [*((kind, value) for value in values), *more]
-    known = {state.variable: state for state in states}
-    needed: dict[Any, None] = {}
-    stack = [value for _, value in wanted]
-    while stack:
-        for symbol in free_symbols_in([stack.pop()]):
-            if symbol in known and symbol not in needed:
-                needed[symbol] = None
-                stack.append(known[symbol].update)
+    needed = needed_states([(state.variable, state.update) for state in states], [value for _, value in wanted])
     kept = [state for state in states if state.variable in needed]
     free = free_symbols_in([*(value for _, value in wanted), *(state.update for state in kept)])
     rows = [(variable, sequence) for variable, sequence in sequences if variable in free]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from math import inf
 from typing import Any
+
+import sympy
 
 from sympy_tensordiff.graph.interning import EXTREMA, Node, Number, Table
 from sympy_tensordiff.integer.affine import Row
@@ -175,12 +178,26 @@ class Arithmetic(Table):
         return self._plain("pow", None, (base, exponent))
 
     def call(self, function: Any, args: Sequence[Node]) -> Node:
-        """Return the call of a function; equal arguments of a maximum or minimum are one."""
+        """Return the call of a function; equal arguments of a maximum or minimum are one, ``exp(-oo)`` is 0."""
+        if function is sympy.exp and (scored := self._of_scores(args[0])) is not None:
+            return scored
         if function in EXTREMA:
             args = tuple(dict.fromkeys(args))  # equal arguments are one, which is no tie
             if len(args) == 1:
                 return args[0]
         return self._plain("call", function, tuple(args))
+
+    def _of_scores(self, exponent: Node) -> Node | None:
+        """Return the exponential of a choice that leaves scores out, which is 0 there; None for other exponents."""
+        terms = exponent.args if exponent.op == "add" else (exponent,)
+        for n, term in enumerate(() if exponent.shape else terms):
+            if _is_left_out(term):
+                return self.zero
+            if term.op == "select" and any(map(_is_left_out, term.args[1:])):
+                rest = (*terms[:n], *terms[n + 1 :])
+                sides = [self.call(sympy.exp, (self.add((side, *rest)),)) for side in term.args[1:]]
+                return self.select(term.args[0], *sides)
+        return None
 
     # -------------------------------------------------------------- conditions
 
@@ -299,6 +316,11 @@ def opposites(rows: tuple[Row, ...]) -> Iterator[tuple[tuple[Row, ...], tuple[Ro
         if isinstance(negation, Row):
             rest = tuple(other for other in rows if other is not row)
             yield rest, tuple(sorted((*rest, negation)))
+
+
+def _is_left_out(score: Node) -> bool:
+    """Whether `score` is ``-oo``."""
+    return score.op == "const" and score.data == -inf
 
 
 def _choice_condition(term: Node) -> Node | None:

@@ -16,6 +16,7 @@ import sympy
 from sympy.codegen import cfunctions
 from sympy.core.function import ArgumentIndexError, UndefinedFunction
 
+from sympy_tensordiff.symbolic.scalar_functions import erfcx as erfcx
 from sympy_tensordiff.symbolic.scalar_functions import log1mexp as log1mexp
 from sympy_tensordiff.symbolic.scalar_functions import log_ndtr as log_ndtr
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid as sigmoid

@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from itertools import chain
+from math import inf
 from typing import Any, TypeVar
 
 import sympy
@@ -74,7 +75,7 @@ class Table:
     """The table of interned nodes, the names of variables, and the constructors of leaves.
 
     ``kinds`` are the `op` of all nodes made so far, and "whole" if there is an operation on whole tensors, "entry" if a
-    tensor that is not a variable is read, "number" if there is a number besides 0 and 1.
+    tensor that is not a variable is read, "number" if there is a number besides 0 and 1, "left out" if one is ``-oo``.
     """
 
     def __init__(self) -> None:
@@ -139,7 +140,7 @@ class Table:
         if node.whole:
             self.kinds.add("whole")
         if node.op == "const" and node.data not in (0, 1):
-            self.kinds.add("number")
+            self.kinds.add("left out" if node.data == -inf else "number")
         if node.op == "read" and node.args[0].op != "tensor":
             self.kinds.add("entry")
 

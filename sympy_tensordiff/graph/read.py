@@ -187,7 +187,8 @@ class Reader(Conditions):
             yield from ()
             tensor = self.scan_leaf(expr)
             return tensor if expr.shape else self.graph.read(tensor, ())
-        return (yield self._read_scan_node(expr))
+        node: Node = yield self._read_scan_node(expr)
+        return node
 
     def _read_scan_node(self, scan: Scan) -> Recursion[Node]:
         """Return the node of a scan: what its steps read are its operands."""
@@ -267,12 +268,14 @@ class Reader(Conditions):
             return self.graph.const(float(expr))
         if expr.is_finite and expr.is_real:
             return self.graph.scalar(expr)
+        if self._branches and expr.is_infinite and expr.is_extended_real:
+            return self.graph.const(float(expr))  # a score that is left out: its exponential is 0
         if self._branches and expr in (sympy.zoo, sympy.nan):
             # SymPy finds a division by 0 in a branch, such as that of 1/Piecewise(..., (0, True)): it is not taken.
             return self.graph.const(nan)
         raise UnsupportedError(
             f"the constant {expr} is not a finite real number; tensors are real"
-            + (": for a value that is never the greatest or least take a large number" if expr.is_infinite else "")
+            + (": as a value of a choice it may stand in td.where or Piecewise" if expr.is_infinite else "")
             + (f": {way_out(())}" if expr is sympy.I else "")
         )
 

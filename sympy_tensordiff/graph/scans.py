@@ -7,7 +7,7 @@ Scalar operands are arrays with one entry.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sympy import Idx, Symbol
@@ -19,7 +19,7 @@ from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.scans import Scan
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
 
 class ScanData(NamedTuple):
@@ -99,6 +99,19 @@ def _is_view(node: Any) -> bool:
     return sorted(node.inputs[0]) == sorted(node.output)
 
 
-def with_placeholders(steps: Sequence[Any], moved: Mapping[Any, Any]) -> list[Any]:
-    """Return the steps with variables in the places of expressions."""
-    return [step.xreplace(dict(moved)) for step in steps]
+def needed_states(states: Sequence[tuple[Any, Any]], values: Iterable[Any]) -> set[Any]:
+    """Return the variables among the ``states``, pairs of a variable and its update, that the values depend on."""
+    known = dict(states)
+    found: set[Any] = set()
+    stack = [*values]
+    while stack:
+        for symbol in variables_in([stack.pop()]):
+            if symbol in known and symbol not in found:
+                found.add(symbol)
+                stack.append(known[symbol])
+    return found
+
+
+def variables_in(exprs: Iterable[Any]) -> set[Any]:
+    """Return the free symbols of expressions."""
+    return set(free_symbols_in(exprs))

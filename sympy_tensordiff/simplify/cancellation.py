@@ -7,9 +7,12 @@
     c*sqrt(a + b**2) - c*b          c*a/(sqrt(a + b**2) + b)                with a number b > 0
     c*sqrt(a) - c*sqrt(b)           c*(a - b)/(sqrt(a) + sqrt(b))           where a - b is a number, not 0
     c/a - c/b                       c*(b - a)/(a*b)                         where a - b is a number, not 0
-    c*a**p - c*b**p                 likewise, for p = -1/2, -3/2, -2, ...
+    c*a**p - c*b**p                 likewise, for p = -1/2, -2/3, -1, ... and p = 1/3, 1/4, 1/5
     log(1 + u)                      log1p(u)                                where u has no exponential
     log(1 - exp(u))                 log(-expm1(u)) where u > -log(2), else log1p(-exp(u))
+    softplus(2*u) - u - log(2)      log1p(2*sinh(u/2)**2) where abs(u) < 1: this is log(cosh(u))
+    log(erfc(u))                    log1p(-erf(u)) where u < 1/2, else log(erfcx(u)) - u**2
+    exp(u**2)*erfc(u)               erfcx(u), also exp(-u**2)/erfc(u) and other powers
 
 Each is an identity of real numbers wherever the left side has a value. Kernels take these forms; formulas for readers
 stay as they were written.
@@ -27,8 +30,11 @@ from typing import NamedTuple
 import sympy
 from sympy.codegen.cfunctions import expm1, log1p
 
+from sympy_tensordiff.graph.functions import erfcx, log_ndtr, softplus
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
+from sympy_tensordiff.simplify.nearby import less_value, log_of_quotient, minus, nearby, reciprocals
+from sympy_tensordiff.simplify.removable import regular_at_zero
 
 MAX_TERMS = 12
 """Sums of more terms are left as they are: pairs of terms are compared."""
@@ -36,6 +42,8 @@ MAX_TERMS = 12
 BRANCH = Fraction(-9, 13)
 """About ``-log(2)``: above it ``expm1`` keeps the digits of ``1 - exp(u)``, below it ``log1p`` those of the log."""
 
+
+_HALF = Fraction(1, 2)
 
 MAX_POWER = 4
 """Differences of powers below ``-MAX_POWER`` stay as they are: they would have too many terms."""
@@ -48,10 +56,18 @@ class Term(NamedTuple):
     base: Node
 
 
-def without_cancellation(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return the entries `roots` with differences that lose digits replaced by the forms of this module."""
-    work = _Rewriter(graph)
-    return rewritten(graph, roots, work.form)
+def without_cancellation(graph: Graph, roots: Sequence[Node], arrays: Sequence[Node] = ()) -> list[Node]:
+    """Return the entries `roots` with differences that lose digits replaced by the forms of this module.
+
+    Parameters
+    ----------
+    graph : Graph
+    roots : sequence of Node
+    arrays : sequence of Node
+        The tensors that the first roots are the entries of: other roots may read their terms from them.
+    """
+    roots = rewritten(graph, roots, _Rewriter(graph).form)
+    return regular_at_zero(graph, roots, dict(zip(arrays, roots, strict=False)))
 
 
 class _Rewriter:
@@ -69,17 +85,79 @@ class _Rewriter:
             return self.difference(node)
         if node.op == "call" and node.data is sympy.log:
             return self.logarithm(node)
+        return self.scaled(node) if node.op == "mul" else node
+
+    def scaled(self, node: Node) -> Node:
+        """Return a product with ``exp(p*u**2 + rest)*erfc(u)**p`` as ``exp(rest)*erfcx(u)**p``; another as it is."""
+        graph = self.graph
+        exponential = next((f for f in node.args if f.op == "call" and f.data is sympy.exp), None)
+        if exponential is None:
+            return node
+        others = [factor for factor in node.args if factor is not exponential]
+        for factor in others:
+            base, power = factor.args if factor.op == "pow" else (factor, graph.one)
+            if base.op == "call" and base.data is sympy.erfc:
+                square = graph.mul((power, graph.pow(base.args[0], graph.const(2))))
+                terms = exponential.args[0].args if exponential.args[0].op == "add" else exponential.args
+                if square in terms:
+                    rest = graph.add((exponential.args[0], graph.neg(square)))
+                    scaled = graph.pow(graph.call(erfcx, base.args), power)
+                    left = graph.one if rest is graph.zero else graph.call(sympy.exp, (rest,))
+                    return self.form(graph.mul((*(f for f in others if f is not factor), scaled, left)))
+        return self.distributed(node, exponential, others)
+
+    def distributed(self, node: Node, exponential: Node, others: Sequence[Node]) -> Node:
+        """Return the product of an exponential and a sum that has `erfc` in a term as a sum, if all its terms lose an
+        exponential; otherwise `node`.
+        """
+        graph = self.graph
+        for factor in others:
+            if factor.op == "add" and any(_is_erfc(part) for term in factor.args for part in (term, *term.args)):
+                terms = [self.form(self.joined_exponentials(exponential, term)) for term in factor.args]
+                if not any(exponential in (term, *term.args) for term in terms):
+                    return graph.mul((*(f for f in others if f is not factor), graph.add(terms)))
         return node
 
     def difference(self, node: Node) -> Node:
         """Return a sum with pairs of terms of opposite factors joined; the sum itself without such a pair."""
+        graph = self.graph
         terms = [self.term(arg) for arg in node.args]
+        if (found := self.log_cosh(node, terms)) is not None:
+            return found
+        if (found := reciprocals(graph, node, terms)) is not None:
+            return found
         for n, one in enumerate(terms):
             for m, other in enumerate(terms):
                 if n != m and (joined := self.joined(one, other)) is not None:
                     rest = [arg for k, arg in enumerate(node.args) if k not in (n, m)]
-                    return self.form(self.graph.add((*rest, joined))) if rest else joined
+                    return self.form(graph.add((*rest, joined))) if rest else joined
         return node
+
+    def log_cosh(self, node: Node, terms: Sequence[Term]) -> Node | None:
+        """Return a sum with the terms of log(cosh(u)) as a choice with its form near 0; None without such terms."""
+        graph = self.graph
+        log_2 = graph.call(sympy.log, (graph.const(2),))
+        for factor, base in terms:
+            if base.op == "call" and base.data is softplus:
+                u = graph.scale(_HALF, base.args[0])
+                own = [graph.scale(factor, base), graph.scale(-factor, u), graph.scale(-factor, log_2)]
+                if all(term in node.args for term in own):
+                    half = graph.call(sympy.sinh, (graph.scale(_HALF, u),))
+                    near = graph.call(log1p, (graph.scale(2, graph.pow(half, graph.const(2))),))
+                    is_near = graph.compare("lt", graph.call(sympy.Abs, (u,)), graph.one)
+                    value = graph.select(is_near, graph.scale(factor, near), graph.add(own))
+                    return graph.add((*(arg for arg in node.args if arg not in own), value))
+        return None
+
+    def joined_exponentials(self, exponential: Node, term: Node) -> Node:
+        """Return ``exponential*term`` with one exponential in place of two."""
+        graph = self.graph
+        for factor in graph.factors(term):
+            if factor.op == "call" and factor.data is sympy.exp:
+                exponent = graph.add((exponential.args[0], factor.args[0]))
+                exponential = graph.one if exponent is graph.zero else graph.call(sympy.exp, (exponent,))
+                return graph.mul((exponential, *(other for other in graph.factors(term) if other is not factor)))
+        return graph.mul((exponential, term))
 
     def term(self, node: Node) -> Term:
         """Return the factor and the base of the term `node`; a number has the base 1."""
@@ -90,32 +168,25 @@ class _Rewriter:
     def joined(self, one: Term, other: Term) -> Node | None:
         """Return ``one + other`` in a form that loses no digits; None if no rule applies to the pair."""
         graph, factor = self.graph, one.factor
-        if other.base is graph.one:
-            if one.base.op == "call" and other.factor == -factor:
-                return self.less_one(one.base, factor)
-            root, number = self.square(one.base), Fraction(other.factor) / -Fraction(factor)
-            if root is None or number <= 0:
-                return None
-            rest = graph.add((root, graph.const(-_reduced(number**2))))
-            if root.op != "add" or (rest.op == "add" and len(rest.args) >= len(root.args)):
-                return None
-            # Where the root is at least 2*number, nothing cancels, and ``rest`` may be infinite.
-            cancels = graph.compare("lt", rest, graph.const(_reduced(3 * number**2)))
-            joined = graph.mul((rest, graph.pow(graph.add((one.base, graph.const(_reduced(number)))), self.minus_one)))
-            difference = graph.add((one.base, graph.const(-_reduced(number))))
-            return graph.scale(factor, graph.select(cancels, joined, difference))
+        if other.base is graph.one and one.base.op == "call" and other.factor == -factor:
+            return self.less_one(one.base, factor)
+        number = _reduced(Fraction(other.factor) / -Fraction(factor))
+        if (found := less_value(graph, one.base, graph.scale(number, other.base))) is not None:
+            return graph.scale(factor, found)
+        if other.factor == -factor and (found := nearby(graph, factor, one.base, other.base)) is not None:
+            return found
         if other.factor != -factor or one.base.op != "pow" or other.base.op != "pow":
             return None
         (a, power), (b, same) = one.base.args, other.base.args
         if power is not same or power.op != "const" or not is_difference_power(power.data):
             return None
-        distance = graph.add((a, graph.neg(b)))
+        distance = minus(graph, a, b)
         if distance.op != "const" or distance is graph.zero:
             return None
         return graph.scale(factor, self.difference_of_powers(a, b, distance, Fraction(power.data)))
 
     def difference_of_powers(self, a: Node, b: Node, distance: Node, power: Fraction) -> Node:
-        """Return ``a**power - b**power``, where `distance` is ``a - b``, for a multiple of 1/2."""
+        """Return ``a**power - b**power``, where `distance` is ``a - b``, for a multiple of 1/2 to 1/5."""
         graph = self.graph
 
         def raised(base: Node, exponent: Fraction) -> Node:
@@ -132,36 +203,53 @@ class _Rewriter:
         ]
         factors = [graph.const(sign), graph.add(map(graph.mul, terms))]
         if unit != 1:
-            factors.append(graph.pow(graph.add((raised(a, unit), raised(b, unit))), self.minus_one))
+            last = unit.denominator - 1
+            roots = [graph.mul((raised(a, (last - k) * unit), raised(b, k * unit))) for k in range(last + 1)]
+            factors.append(graph.pow(graph.add(roots), self.minus_one))
         return graph.mul((distance, *factors))
 
     def less_one(self, call: Node, factor: Number) -> Node | None:
-        """Return ``factor*(call - 1)`` for an exponential or a cosine; None for other functions."""
+        """Return ``factor*(call - 1)`` for an exponential, a cosine or cosh; None for other functions."""
         graph = self.graph
         if call.data is sympy.exp:
             return graph.scale(factor, graph.call(expm1, call.args))
+        if call.data is sympy.cosh:
+            half = graph.call(sympy.sinh, (graph.scale(_HALF, call.args[0]),))
+            return graph.scale(2 * factor, graph.pow(half, graph.const(2)))
         if call.data is sympy.cos:
             half = graph.call(sympy.sin, (graph.scale(Fraction(1, 2), call.args[0]),))
             return graph.scale(-2 * factor, graph.pow(half, graph.const(2)))
         return None
 
-    def square(self, base: Node) -> Node | None:
-        """Return the radicand of the square root `base`; None for other nodes."""
-        is_root = base.op == "pow" and base.args[1].op == "const" and base.args[1].data == Fraction(1, 2)
-        return base.args[0] if is_root else None
-
     def logarithm(self, node: Node) -> Node:
         """Rewrite log(1 + u) as `log1p`, and log(-expm1(u)) as a choice of two forms; other logarithms as they are."""
         graph, (argument,) = self.graph, node.args
         factor, base = self.term(argument)
+        if _is_erfc(base) and factor in (1, Fraction(1, 2)):
+            (u,) = base.args
+            if factor != 1:
+                root = graph.pow(graph.const(2), graph.const(_HALF))
+                return graph.call(log_ndtr, (graph.scale(-1, graph.mul((root, u))),))
+            near = graph.call(log1p, (graph.neg(graph.call(sympy.erf, (u,))),))
+            far = graph.add(
+                (graph.call(sympy.log, (graph.call(erfcx, (u,)),)), graph.neg(graph.pow(u, graph.const(2))))
+            )
+            return graph.select(graph.compare("lt", u, graph.const(_HALF)), near, far)
         if factor == -1 and base.op == "call" and base.data is expm1:
             (u,) = base.args
             near = graph.compare("lt", graph.const(BRANCH), u)
             far = graph.call(log1p, (graph.neg(graph.call(sympy.exp, (u,))),))
             return graph.select(near, node, far)
+        if (found := log_of_quotient(graph, argument)) is not None:
+            return found
         if argument.op == "add" and graph.one in argument.args and not _has_exponential(argument):
             return graph.call(log1p, (graph.add([arg for arg in argument.args if arg is not graph.one]),))
         return node
+
+
+def _is_erfc(node: Node) -> bool:
+    """Whether `node` is a call of `erfc`."""
+    return node.op == "call" and node.data is sympy.erfc
 
 
 def _has_exponential(node: Node) -> bool:
@@ -170,10 +258,10 @@ def _has_exponential(node: Node) -> bool:
 
 
 def is_difference_power(power: object) -> bool:
-    """Whether differences of two such powers are rewritten: 1/2, and negative multiples of 1/2 down to -4."""
-    if not isinstance(power, int | Fraction) or power.denominator > 2:
+    """Whether differences of two such powers are rewritten: 1/2 to 1/5, and negative multiples of these down to -4."""
+    if not isinstance(power, int | Fraction):
         return False
-    return power == Fraction(1, 2) or -MAX_POWER <= power < 0
+    return power != 0 and (1 / Fraction(power) in (2, 3, 4, 5) or (-MAX_POWER <= power < 0 and power.denominator <= 5))
 
 
 def _reduced(number: Fraction) -> Number:

@@ -12,11 +12,11 @@ import sympy
 from sympy.codegen.cfunctions import Cbrt, hypot
 
 from sympy_tensordiff.graph.contractions import is_view
-from sympy_tensordiff.graph.functions import sigmoid, softplus
+from sympy_tensordiff.graph.functions import erfcx, sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 
-POSITIVE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sympy.erfc, sigmoid, softplus})
+POSITIVE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sympy.erfc, erfcx, sigmoid, softplus})
 """Functions that are greater than 0 for all real numbers."""
 
 

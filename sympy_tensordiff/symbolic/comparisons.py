@@ -171,7 +171,8 @@ def where(condition: Any, A: Scalar, B: Scalar) -> Any:
         A tensor, whose entries hold where they are not 0, as those of `greater`, `less_equal` and `logical_and`
         are 1 or 0; or a relation between scalars.
     A, B : Expr or number
-        They and the condition are repeated to one shape as in NumPy.
+        They and the condition are repeated to one shape as in NumPy. A score that is left out is ``-oo``: its
+        exponential is 0, and `softmax` of a row of such scores is 0.
 
     Returns
     -------
@@ -195,4 +196,14 @@ def where(condition: Any, A: Scalar, B: Scalar) -> Any:
     where(greater(x, 0), 0, 1)
     """
     operands, holds = _condition_of(condition, "where")
-    return elementwise(lambda a, b, *values: Piecewise((a, holds(*values)), (b, True)), A, B, *operands)
+    sides = [sympify(side) for side in (A, B)]
+    infinite = [side in (S.Infinity, S.NegativeInfinity) for side in sides]
+
+    def choice(*values: Any) -> Any:
+        """Return the choice between the sides, where infinite ones are no operands."""
+        rest = iter(values)
+        a, b = (side if is_infinite else next(rest) for side, is_infinite in zip(sides, infinite, strict=True))
+        return Piecewise((a, holds(*rest)), (b, True))
+
+    finite = [side for side, is_infinite in zip((A, B), infinite, strict=True) if not is_infinite]
+    return elementwise(choice, *finite, *operands)

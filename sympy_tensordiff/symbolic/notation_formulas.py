@@ -43,6 +43,7 @@ from sympy_tensordiff.symbolic.partial_derivatives import Subs
 LATEX_NAMES = {
     **{name: rf"\operatorname{{{name}}}" for name in ("expm1", "log1p", "log1mexp")},
     "log_ndtr": r"\log\Phi",
+    "erfcx": r"\operatorname{erfcx}",
 }
 """Names that SymPy would print with a subscript."""
 

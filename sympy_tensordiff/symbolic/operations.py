@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from sympy import Basic, Derivative, Expr, Indexed, IndexedBase, Lambda, S, Tuple
+from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.logic.boolalg import Boolean
 from sympy.matrices.expressions.matexpr import MatrixExpr
 from sympy.matrices.matrixbase import MatrixBase
@@ -137,7 +138,7 @@ def operand(value: Any, owner: str) -> Expr:
         )
     if expr.is_commutative is False:
         raise UnsupportedError(f"{owner}: the operand {expr} does not commute, so it is no real number")
-    for node in nodes_in([expr], lambda node: () if isinstance(node, (Node, Indexed)) else node.args):
+    for node in nodes_in([expr], _arguments):
         if isinstance(node, Derivative) and any(shape_of(part) for part in (node.expr, *node.variables)):
             raise UnsupportedError(
                 f"{owner}: the operand {expr} is a whole tensor that has no shape yet: evaluate the derivative first, "
@@ -148,9 +149,22 @@ def operand(value: Any, owner: str) -> Expr:
         if node is S.ImaginaryUnit or node in NOT_FINITE:
             advice = f": {way_out(())}" if node is S.ImaginaryUnit else ""
             if node in (S.Infinity, S.NegativeInfinity):
-                advice = ": for a value that is never the greatest or least take a large number"
+                advice = ": as a value of a choice it may stand in td.where or Piecewise"
             raise UnsupportedError(f"{owner}: the operand {expr} is not a finite real number; tensors are real{advice}")
     return expr
+
+
+def _arguments(node: Any) -> tuple[Any, ...]:
+    """Return the arguments of a scalar in which to look for what is no real number.
+
+    Those of tensors' entries are none, nor is an infinite value of a choice, a score that is left out.
+    """
+    if isinstance(node, (Node, Indexed)):
+        return ()
+    if isinstance(node, ExprCondPair) and node.expr in (S.Infinity, S.NegativeInfinity):
+        return (node.cond,)
+    args: tuple[Any, ...] = node.args
+    return args
 
 
 def shape_of(expr: Any) -> Shape:

@@ -196,7 +196,7 @@ class log_ndtr(EntryFunction):  # noqa: N801
     >>> import sympy, sympy_tensordiff as td
     >>> x = sympy.Symbol("x", real=True)
     >>> td.log_ndtr(x).diff(x)
-    sqrt(2)*exp(-x**2/2 - log_ndtr(x))/(2*sqrt(pi))
+    sqrt(2)/(sqrt(pi)*erfcx(-sqrt(2)*x/2))
     >>> float(td.evaluate(td.log_ndtr(x), {x: -40}))
     -804.6084420137538
     """
@@ -207,7 +207,7 @@ class log_ndtr(EntryFunction):  # noqa: N801
     def slope(self) -> Any:
         """Return the derivative."""
         (x,) = self.args
-        return sympy.exp(-(x**2) / 2 - self) / sympy.sqrt(2 * sympy.pi)
+        return sympy.sqrt(2) / (sympy.sqrt(sympy.pi) * erfcx(-x / sympy.sqrt(2)))
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
         """SymPy's hook for ``rewrite(exp)``, in terms of `erfc`."""
@@ -216,6 +216,44 @@ class log_ndtr(EntryFunction):  # noqa: N801
     def _eval_is_positive(self) -> bool | None:
         """SymPy's hook for the assumption `positive`: unknown."""
         return None
+
+    def _eval_is_finite(self) -> bool | None:
+        """SymPy's hook for the assumption `finite`: True for a real argument."""
+        return True if self.args[0].is_real else None
+
+
+class erfcx(EntryFunction):  # noqa: N801
+    r"""The scaled complementary error function ``exp(x**2)*erfc(x)``, entry by entry on whole tensors.
+
+    Parameters
+    ----------
+    x : Expr or number
+
+    Notes
+    -----
+    As `scipy.special.erfcx`: about ``1/(sqrt(pi)*x)`` where ``erfc(x)`` is 0 in floating point.
+
+    Examples
+    --------
+    >>> import sympy, sympy_tensordiff as td
+    >>> x = sympy.Symbol("x", real=True)
+    >>> td.erfcx(x).diff(x)
+    2*x*erfcx(x) - 2/sqrt(pi)
+    >>> td.erfcx(x).rewrite(sympy.exp), float(td.evaluate(td.erfcx(x), {x: 100}))
+    (exp(x**2)*erfc(x), 0.005641613782989433)
+    """
+
+    values: ClassVar = {S.Zero: S.One, S.Infinity: S.Zero, S.NegativeInfinity: S.Infinity}
+    name_in_latex = r"\operatorname{erfcx}"
+
+    def slope(self) -> Any:
+        """Return the derivative."""
+        (x,) = self.args
+        return 2 * x * self - 2 / sympy.sqrt(sympy.pi)
+
+    def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
+        """SymPy's hook for ``rewrite(exp)``, in terms of `erfc`."""
+        return sympy.exp(argument**2) * sympy.erfc(argument)
 
     def _eval_is_finite(self) -> bool | None:
         """SymPy's hook for the assumption `finite`: True for a real argument."""

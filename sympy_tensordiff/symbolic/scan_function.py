@@ -8,12 +8,12 @@ from typing import Any
 
 from sympy import Tuple
 
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, Time, fresh_name
+from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, Time, fresh_name, no_sequence
 from sympy_tensordiff.symbolic.tensors import checked_name
 
 
@@ -129,9 +129,8 @@ class _Call:
         self.sequences = [as_operand(value, "a sequence of a scan") for value in sequences]
         if not self.initial and not self.named:  # a dict of none: a function of rows, as derivatives may be
             raise ArgumentError("td.scan: there is no state: init is empty")
-        for sequence in self.sequences:
-            if not shape_of(sequence):
-                raise ShapeError(f"td.scan: the sequence {sequence} is a scalar: its first axis must be the time")
+        if scalar := next((sequence for sequence in self.sequences if not shape_of(sequence)), None):
+            raise no_sequence(scalar)
         self.states = [_variable(n, shape_of(a)) for n, a in zip(state_names, self.initial, strict=True)]
         self.rows = [_variable(n, shape_of(a)[1:]) for n, a in zip(row_names, self.sequences, strict=True)]
         self.takes_rows_in_tuple = isinstance(xs, (tuple, list, Tuple))

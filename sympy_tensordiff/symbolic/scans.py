@@ -10,7 +10,7 @@ of something free in the step, the bound variable gets another one.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -242,12 +242,6 @@ class Scan(PrintedScan, TensorOperation):
         return self
 
 
-def scans_in(exprs: Iterable[Any]) -> list[Any]:
-    """Return the scans in ``exprs`` that are not inside of other scans, in the order of a walk."""
-    found = nodes_in(exprs, lambda node: () if getattr(node, "is_scan", False) else node.args)
-    return [node for node in found if getattr(node, "is_scan", False)]
-
-
 def _truth(value: Any) -> Any:
     """Return a flag as SymPy's true or false; raise `ArgumentTypeError` for other values."""
     if isinstance(value, (bool, BooleanAtom)):
@@ -271,11 +265,16 @@ def _check_shape(what: str, value: Any, shape: Sequence[Any]) -> None:
         )
 
 
+def no_sequence(sequence: Any) -> ShapeError:
+    """Return (not raise) the error that a sequence is a scalar."""
+    return ShapeError(f"the sequence {sequence} of a scan is a scalar: its first axis must be the time")
+
+
 def _check_sequence(variable: Any, sequence: Any, length: Any) -> None:
     """Raise `ShapeError` unless ``sequence`` has ``length`` rows of the shape of ``variable``."""
     shape = shape_of(sequence)
     if not shape:
-        raise ShapeError(f"the sequence {sequence} of a scan is a scalar: its first axis must be the time")
+        raise no_sequence(sequence)
     if not same_extent(shape[0], length):
         raise ShapeError(
             f"the sequence {sequence} of a scan has {shape[0]} rows, but the scan has {length} steps: all sequences "

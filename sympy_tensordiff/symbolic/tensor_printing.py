@@ -46,7 +46,7 @@ NAMES = {"Abs": "abs", "Max": "maximum", "Min": "minimum"}
 FUNCTIONS = {
     *("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
     *("sign", "sigmoid", "softplus", "erf", "floor", "ceiling", "expm1", "log1p", "log1mexp", "log_ndtr", "xlogy"),
-    *("hypot", *NAMES.values()),
+    *("hypot", "erfcx", *NAMES.values()),
 }
 
 

@@ -21,8 +21,8 @@ from sympy_tensordiff.symbolic.base import no_variable, refuse_array
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.indices import as_expr, is_integer_in
 from sympy_tensordiff.symbolic.lift import lift, lift_native
-from sympy_tensordiff.symbolic.scans import scans_in
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
+from sympy_tensordiff.symbolic.traversal import scans_in
 from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, size_symbols
 
 _STEP = 2.0**-12

@@ -173,6 +173,7 @@ def whole_samples(row: Any, squares: Any) -> dict[str, dict[str, Any]]:
         "sigmoid": {"plain": td.sigmoid(c * x[k]), "of a tensor": td.sigmoid(x), "of a sum": td.sigmoid(td.sum(x)) * c},
         "softplus": {"plain": td.softplus(c * x[k]), "of a tensor": td.softplus(x - y)},
         "log1mexp": {"plain": td.log1mexp(-td.exp(x[k])), "of a tensor": td.log1mexp(x - y)},
+        "erfcx": {"plain": td.erfcx(c * x[k]), "of a tensor": td.erfcx(x - y)},
         "log_ndtr": {"plain": td.log_ndtr(c * x[k]), "of a tensor": td.log_ndtr(x - y)},
         "xlogy": {"plain": td.xlogy(c, td.exp(x[k])), "of tensors": td.xlogy(x, td.exp(y))},
     }

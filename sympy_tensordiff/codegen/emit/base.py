@@ -152,6 +152,8 @@ class ScalarPrinter(FormPrinter):
     def operation(self, node: Operation) -> tuple[str, int]:
         """Return the text of an operation and its precedence."""
         function, arguments = node.function, node.arguments
+        if node == INFINITY:
+            return self.constant("math.inf"), ATOM
         if function == "add":
             return self._sum(arguments), SUM
         if function in ("mul", "neg"):
@@ -369,7 +371,5 @@ class NestPrinter(ScalarPrinter):
         return f"{own} {operator}= {text}"
 
     def operation(self, node: Operation) -> tuple[str, int]:
-        """Return an operation with its precedence, including infinity and the condition that never holds."""
-        if node == INFINITY:
-            return self.constant("math.inf"), ATOM
+        """Return an operation with its precedence, including the condition that never holds."""
         return (self.false, ATOM) if node == FALSE else super().operation(node)

@@ -45,7 +45,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         """The slots of the pointers of states."""
         self.buffers: dict[str, tuple[str, str]] = {}
         """The two buffers of each result that is a state."""
-        self.ends: dict[str, str] = {}
+        self.lasts: dict[str, str] = {}
         """The slots of the pointers of the last values that are kept, by array."""
 
     def over(self, form: Affine) -> str:
@@ -76,7 +76,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.exchange()
         for one in step.recorded:
             if one.kind == "last":
-                last = self.new(f"load ptr, ptr {self.ends[one.array]}")
+                last = self.new(f"load ptr, ptr {self.lasts[one.array]}")
                 self.copy(self.base(one.array), last, self.body_entries(self.results[one.result]))
 
     def prepare_arguments(self) -> None:
@@ -113,7 +113,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                     self.line(f"store ptr {first}, ptr {self.pointers[name]}")
         for one in self.step.recorded:
             if one.kind == "last":
-                self.ends[one.array] = self.slot("ptr")
+                self.lasts[one.array] = self.slot("ptr")
             elif one.kind == "sum":
                 self.fill_zeros(self.base(one.array), self.body_entries(self.results[one.result]))
 
@@ -138,7 +138,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             if one.kind == "sum":
                 self.add_to(self.base(one.array), self.place(one.result), self.body_entries(shape))
             elif one.kind == "last":
-                self.line(f"store ptr {self.place(one.result)}, ptr {self.ends[one.array]}")
+                self.line(f"store ptr {self.place(one.result)}, ptr {self.lasts[one.array]}")
             elif self.stacked[one.result] != one.array:
                 self.copy(self.row(one.array, time, shape), self.place(one.result), self.body_entries(shape))
 

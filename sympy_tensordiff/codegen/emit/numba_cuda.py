@@ -50,8 +50,8 @@ def print_program(program: Program) -> str:
     functions = Functions(names)
     for step in program.kernels:
         if not isinstance(step, Kernel | Fused):
-            assert not isinstance(step, Correlation)
             require_library(step)
+            assert not isinstance(step, Correlation | Recurrence)
             calls[step.array] = step
     steps = [step for step in program.kernels if isinstance(step, Kernel | Fused)]
     for step, printed in kernel_functions(steps, names, prover):

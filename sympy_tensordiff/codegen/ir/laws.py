@@ -65,7 +65,7 @@ from sympy_tensordiff.integer.lattice import independent
 _ARGUMENT_COUNTS: dict[str, tuple[int, int | None]] = {
     "add": (2, None), "mul": (2, None), "max": (2, None), "min": (2, None), "and": (2, None), "or": (2, None),
     "neg": (1, 1), "not": (1, 1), "pow": (2, 2), "select": (3, 3), "lt": (2, 2), "le": (2, 2), "eq": (2, 2),
-    "ne": (2, 2),
+    "ne": (2, 2), "infinity": (0, 0),
 } | {name: (count, count) for name, count in ELEMENTARY.items()}  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 from typing import Any, Literal, TypeAlias
 
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
@@ -139,7 +140,15 @@ Scalar: TypeAlias = "Number | IndexValue | Name | Load | Operation | Ends | Iden
 """A scalar expression; `Ends` and `Identity` occur only as values of statements."""
 
 INFINITY = Operation("infinity", ())
-"""The minimum of no numbers; users' infinite numbers are refused."""
+"""The minimum of no numbers, and with a minus a score that is left out."""
+
+
+def constant(value: int | Fraction | float) -> Scalar:
+    """Return a number, or `INFINITY` with its sign."""
+    if value not in (inf, -inf):
+        return Number(value)
+    return INFINITY if value > 0 else Operation("neg", (INFINITY,))
+
 
 EXTREMA = frozenset({"max", "min"})
 """The reductions that are also operations on two numbers."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from sympy_tensordiff.codegen.ir.programs import NOWHERE, Check, DataCheck
 from sympy_tensordiff.codegen.ir.rename import claimed, named, unique
-from sympy_tensordiff.codegen.ir.scalars import CONDITIONS, IndexValue, Load, Name, Number, Scalar
+from sympy_tensordiff.codegen.ir.scalars import CONDITIONS, IndexValue, Load, Name, Scalar, constant
 from sympy_tensordiff.codegen.ir.verify import escape_at, failing
 from sympy_tensordiff.codegen.lower.functions import operation
 from sympy_tensordiff.errors import OutOfShapeError
@@ -185,7 +185,7 @@ def _as_scalar(node: Node, change: Any) -> Scalar:
     """
     match node.op:
         case "const":
-            return Number(node.data)
+            return constant(node.data)
         case "index":
             return IndexValue(change(node.data))
         case op if op in CONDITIONS or op in ("compare", "add", "mul"):

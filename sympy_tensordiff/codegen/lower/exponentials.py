@@ -173,11 +173,13 @@ class _Exponentials:
     def _power(self, node: Node) -> Recursion[Scaled]:
         """Return `scaled` of a power: the shift is multiplied by the exponent."""
         found: Scaled = yield self.scaled(node.args[0])
-        power = node.args[1].data
+        graph, power = self.graph, node.args[1].data
+        is_divided = power < 0 and found.summed
+        rest = inverse_of_sum(graph, found.rest, power) if is_divided else graph.pow(found.rest, node.args[1])
         return replace(
             found,
             shift={part: c * power for part, c in found.shift.items()},
-            rest=self.graph.pow(found.rest, node.args[1]),
+            rest=rest,
             degree=found.degree * power,
             above=found.above if power > 0 else found.below,
             below=found.below if power > 0 else found.above,
@@ -256,6 +258,14 @@ class _Exponentials:
             any(term.below for term in terms),
             True,
         )
+
+
+def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:
+    """Return a negative power of a sum of exponentials, 0 where all its terms are left out, which are divided by it."""
+    inverse = graph.pow(total, graph.const(power))
+    if "left out" not in graph.kinds:
+        return inverse
+    return graph.select(graph.compare("ne", total, graph.zero), inverse, graph.zero)
 
 
 def finite(graph: Graph, shift: Node) -> Node:

@@ -12,7 +12,7 @@ from sympy.codegen import cfunctions
 
 from sympy_tensordiff.codegen.ir.scalars import External, Number, Operation, Scalar
 from sympy_tensordiff.codegen.lower.special_functions import SPECIAL
-from sympy_tensordiff.graph.functions import Partial, log1mexp, log_ndtr, sigmoid, softplus, xlogy
+from sympy_tensordiff.graph.functions import Partial, erfcx, log1mexp, log_ndtr, sigmoid, softplus, xlogy
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import times
@@ -90,6 +90,29 @@ def _xlogy(x: Scalar, y: Scalar) -> Scalar:
     return Operation("select", (Operation("eq", (x, Number(0))), Number(0), product))
 
 
+_ERFCX_TERMS = 20
+"""The terms of the asymptotic series of `erfcx`: at 8, the next one is 1e-18."""
+
+
+def _erfcx(x: Scalar) -> Scalar:
+    """Return ``exp(x**2)*erfc(x)``, from 8 on by a series (Abramowitz & Stegun 7.1.23).
+
+    The square of ``h``, which is `x` rounded down to a multiple of 1/64, is exact: ``exp(x**2)`` keeps its digits as
+    ``exp(h**2)*exp((x - h)*(x + h))``.
+    """
+    rounded = Operation("mul", (Operation("floor", (Operation("mul", (x, Number(64))),)), Number(Fraction(1, 64))))
+    rest = Operation("mul", (Operation("add", (x, _negative(rounded))), Operation("add", (x, rounded))))
+    square = Operation("pow", (rounded, Number(2)))
+    near = Operation("mul", (Operation("exp", (square,)), Operation("exp", (rest,)), Operation("erfc", (x,))))
+    inverse_square = Operation("pow", (x, Number(-2)))
+    series: Scalar = Number(1)
+    for k in range(_ERFCX_TERMS, 0, -1):
+        ratio = Operation("mul", (Number(Fraction(1 - 2 * k, 2)), inverse_square))
+        series = Operation("add", (Number(1), Operation("mul", (ratio, series))))
+    far = Operation("mul", (Number(1 / sqrt(pi)), Operation("pow", (x, Number(-1))), series))
+    return Operation("select", (Operation("lt", (x, Number(8))), near, far))
+
+
 _TAIL_TERMS = 14
 """The terms of the asymptotic series of `log_ndtr`: at -10, the next one is 2e-14, and the value below -50."""
 
@@ -127,6 +150,7 @@ FORMULAS: dict[Any, Callable[..., Scalar]] = {
     sympy.acsch: _of_inverse("arcsinh"),
     sympy.acoth: _of_inverse("arctanh"),
     sympy.sinc: _sinc,
+    erfcx: _erfcx,
     log1mexp: _log1mexp,
     log_ndtr: _log_ndtr,
     xlogy: _xlogy,

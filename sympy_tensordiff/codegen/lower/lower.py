@@ -45,7 +45,7 @@ class Lowering(Matrices):
         """Return the scalar expression of `node` in `block`; statements that it needs are added to blocks."""
         match node.op:
             case "const":
-                return scalars.Number(node.data)
+                return scalars.constant(node.data)
             case "scalar":
                 return Name(self.names[node]) if node in self.names else scalars.Number(float(node.data))
             case "index":

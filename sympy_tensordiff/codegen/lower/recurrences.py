@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sympy_tensordiff.codegen.ir.programs import Carried, Check, Program, Recorded, Recurrence
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.interning import Node
-from sympy_tensordiff.graph.scans import step_constants
+from sympy_tensordiff.graph.scans import needed_states, step_constants, variables_in
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
-from sympy_tensordiff.symbolic.traversal import free_symbols_in
 
 Build = Callable[[Sequence[Any], tuple[Any, ...]], Program]
 """Returns the program of expressions, given its arguments."""
@@ -47,26 +46,28 @@ def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[No
         constants |= {v: operands[arg] for v, arg in zip(node.data.constants, others, strict=True)}
         integers |= dict(node.data.integers)
     values = [node.data.scan.value.xreplace(moved) for node in nodes]
-    states = _needed([(s.variable, s.initial, s.update.xreplace(moved)) for s in scan.states], values)
+    updates = [(state.variable, state.update.xreplace(moved)) for state in scan.states]
+    needed = needed_states(updates, values)
+    states = [(variable, update) for variable, update in updates if variable in needed]
     initial = dict(zip([s.variable for s in scan.states], nodes[0].args, strict=False))
     sequences = dict(zip([v for v, _ in scan.sequences], nodes[0].args[len(scan.states) :], strict=False))
-    exprs = [*dict.fromkeys([*(update for _, _, update in states), *values])]
-    free = free_symbols_in(exprs)
+    exprs = [*dict.fromkeys([*(update for _, update in states), *values])]
+    free = variables_in(exprs)
     rows = {v: operands[node] for v, node in sequences.items() if v in free}
     constants = {v: name for v, name in constants.items() if v in free}
-    variables = [v for v, _, _ in states]
+    variables = [v for v, _ in states]
     args = [*variables, *rows, *constants, *integers, *([scan.time] if scan.time in free else [])]
     body = build(args, tuple(exprs))
     if any(given.dtype == "integer" for given in body.arguments):
         raise UnsupportedError(
-            f"{scan} reads an array of integers in its steps, which kernels do not: gather before the scan, and give the "
-            "result as xs"
+            f"{scan} reads an array of integers in its steps, which kernels do not: gather before the scan, and give "
+            "the result as xs"
         )
     argument = {arg: given.name for arg, given in zip(args, body.arguments, strict=True)}
     result = {expr: array.name for expr, array in zip(exprs, body.outputs, strict=True)}
     return Recurrence(
         tuple([Recorded(n, node.data.scan.kind, result[v]) for n, node, v in zip(names, nodes, values, strict=True)]),
-        tuple([Carried(argument[v], operands[initial[v]], result[update]) for v, _, update in states]),
+        tuple([Carried(argument[v], operands[initial[v]], result[update]) for v, update in states]),
         tuple([(argument[v], array) for v, array in rows.items()]),
         tuple([(argument[v], array) for v, array in constants.items()]),
         tuple([(argument[symbol], form) for symbol, form in integers.items()]),
@@ -75,19 +76,6 @@ def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[No
         scan.reverse,
         argument.get(scan.time, ""),
     )
-
-
-def _needed(states: Sequence[tuple[Any, Any, Any]], values: Iterable[Any]) -> list[tuple[Any, Any, Any]]:
-    """Return the states that the values depend on."""
-    known = {variable: update for variable, _, update in states}
-    found: set[Any] = set()
-    stack = [*values]
-    while stack:
-        for symbol in free_symbols_in([stack.pop()]):
-            if symbol in known and symbol not in found:
-                found.add(symbol)
-                stack.append(known[symbol])
-    return [state for state in states if state[0] in found]
 
 
 def over_forms(step: Recurrence, form: Callable[[Affine], Affine]) -> Recurrence:

@@ -24,7 +24,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Step,
 )
 from sympy_tensordiff.codegen.ir.rename import unique
-from sympy_tensordiff.codegen.lower.exponentials import finite
+from sympy_tensordiff.codegen.lower.exponentials import finite, inverse_of_sum
 from sympy_tensordiff.codegen.lower.materialise import (
     arrays_of,
     determinant,
@@ -430,7 +430,7 @@ class _Logarithm:
         yield self.defined("total", graph.sum(inner, rows, power))
         total = self.read("total", index)
         if is_shared:
-            yield self.defined("share", graph.pow(total, graph.const(-1)))
+            yield self.defined("share", inverse_of_sum(graph, total))
         value = graph.add((graph.call(sympy.log, (total,)), self.read("shift", index)))
         yield replace(self.definition, entries=self.comprehension(value, self.outer(self.axes)))
 

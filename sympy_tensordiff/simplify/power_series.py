@@ -1,0 +1,272 @@
+"""Truncated power series of entries about 0, with exact coefficients.
+
+A series ``t**order*(c[0] + c[1]*t + c[2]*t**2 + ...)`` is known up to its last coefficient; ``c[0]`` is not 0. Series
+of functions follow from their differential equations, coefficient by coefficient.
+
+Source: Knuth, *The Art of Computer Programming*, volume 2, section 4.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import sympy
+from sympy.codegen.cfunctions import expm1, log1p
+
+from sympy_tensordiff.graph.functions import sigmoid
+from sympy_tensordiff.graph.nodes import Node
+
+Coefficients = Sequence[Fraction]
+
+
+class Series(NamedTuple):
+    """A truncated series ``t**order*(c[0] + c[1]*t + ...)``.
+
+    ``terms_order`` is the order of its terms before they cancel: 0 for ``exp(t) - 1``, whose order is 1.
+    """
+
+    order: int
+    coefficients: Coefficients
+    terms_order: int
+
+
+def series_of(node: Node, powers: Mapping[Node, int], length: int) -> Series | None:
+    """Return the series of the entry `node` about 0, None if it is not known.
+
+    Parameters
+    ----------
+    node : Node
+    powers : dict of Node to int
+        The nodes that are powers of ``t``, with their exponents; `node` may have no other free variables.
+    length : int
+        The number of coefficients to work with, at least 1; cancellation leaves fewer.
+    """
+    memo: dict[Node, Series | None] = {}
+
+    def visit(part: Node) -> Series | None:
+        """Return the series of `part`, worked out once."""
+        if part not in memo:
+            memo[part] = read(part)
+        return memo[part]
+
+    def read(part: Node) -> Series | None:
+        """Return the series of `part` by the series of its arguments."""
+        if part in powers:
+            return _monomial(Fraction(1), powers[part], length)
+        if part.op == "const":
+            exact = isinstance(part.data, int | Fraction) and part.data != 0
+            return _monomial(Fraction(part.data), 0, length) if exact else None
+        if part.op not in ("add", "mul", "pow", "call") or (part.op == "call" and part.data not in KNOWN):
+            return None
+        if part.op == "pow":
+            return _power_of(part, powers, visit, length)
+        args = [visit(arg) for arg in part.args]
+        found = [arg for arg in args if arg is not None]
+        if len(found) < len(args):
+            return None
+        if part.op == "call" and part.data in _RECIPROCALS:
+            below = _call(_RECIPROCALS[part.data], found[0], length)
+            return None if below is None else _raised(below, Fraction(-1))
+        if part.op == "call":
+            return _call(part.data, found[0], length)
+        return total(found) if part.op == "add" else product(found, length)
+
+    return visit(node)
+
+
+def _monomial(factor: Fraction, order: int, length: int) -> Series:
+    """Return the series of ``factor*t**order``."""
+    return Series(order, [factor] + [Fraction(0)] * (length - 1), order)
+
+
+def _power_of(
+    part: Node, powers: Mapping[Node, int], visit: Callable[[Node], Series | None], length: int
+) -> Series | None:
+    """Return the series of a power with a rational exponent."""
+    base, exponent = part.args
+    if exponent.op != "const" or not isinstance(exponent.data, int | Fraction):
+        return None
+    power = Fraction(exponent.data)
+    if base in powers:
+        exact = powers[base] * power
+        return _monomial(Fraction(1), int(exact), length) if exact.denominator == 1 else None
+    found = visit(base)
+    return None if found is None else _raised(found, power)
+
+
+def _raised(found: Series, power: Fraction) -> Series | None:
+    """Return a power of a series; None if its first coefficient is no rational number."""
+    if (found.order * power).denominator != 1:
+        return None
+    first = found.coefficients[0]
+    if power.denominator != 1 and first != 1:
+        return None
+    scale = first ** int(power) if power.denominator == 1 else Fraction(1)
+    loss = found.order - found.terms_order
+    order = int(found.order * power)
+    unit = [c / first for c in found.coefficients]
+    return Series(order, [scale * c for c in _power(unit, power)], order - loss)
+
+
+def total(args: Sequence[Series]) -> Series | None:
+    """Return the sum of series; None if no coefficient is left."""
+    lowest = min(arg.order for arg in args)
+    end = min(arg.order + len(arg.coefficients) for arg in args)
+    added = [Fraction(0)] * max(end - lowest, 0)
+    for arg in args:
+        for k, c in enumerate(arg.coefficients[: max(end - arg.order, 0)]):
+            added[arg.order - lowest + k] += c
+    first = next((k for k, c in enumerate(added) if c), None)
+    terms = min(arg.terms_order for arg in args)
+    return None if first is None else Series(lowest + first, added[first:], terms)
+
+
+def product(args: Sequence[Series], length: int) -> Series:
+    """Return the product of series, 1 with `length` coefficients for none."""
+    result = args[0] if args else _monomial(Fraction(1), 0, length)
+    for arg in args[1:]:
+        coefficients = _times(result.coefficients, arg.coefficients)
+        result = Series(result.order + arg.order, coefficients, result.terms_order + arg.terms_order)
+    return result
+
+
+def shifted(series: Series, order: int) -> Series:
+    """Return ``t**order`` times `series`."""
+    return Series(series.order + order, series.coefficients, series.terms_order + order)
+
+
+def _call(function: Any, arg: Series, length: int) -> Series | None:
+    """Return the series of a function of a series, which is 0 at 0 (1 for the logarithm)."""
+    inner: list[Fraction] = [*[Fraction(0)] * max(arg.order, 0), *arg.coefficients][:length]
+    if function is sympy.log:
+        if arg.order != 0 or inner[0] != 1:
+            return None
+        inner[0] = Fraction(0)
+    elif arg.order < 1:
+        return None
+    values = _FUNCTIONS[function](inner)
+    first = next((k for k, c in enumerate(values) if c), None)
+    if first is None:
+        return None
+    loses = function is sympy.log
+    return Series(first, values[first:], 0 if loses or first == 0 else first - (arg.order - arg.terms_order))
+
+
+# ---------------------------------------------------------------------------- coefficients
+
+
+def _times(a: Coefficients, b: Coefficients) -> list[Fraction]:
+    """Return the coefficients of a product, as many as both factors have."""
+    size = min(len(a), len(b))
+    result = [Fraction(0)] * size
+    for i in range(size):
+        if a[i]:
+            for j in range(size - i):
+                if b[j]:
+                    result[i + j] += a[i] * b[j]
+    return result
+
+
+def _power(a: Coefficients, power: Fraction) -> list[Fraction]:
+    """Return the coefficients of ``a**power`` where ``a[0]`` is 1: from ``a*P' = power*a'*P``."""
+    result = [Fraction(1)]
+    for n in range(1, len(a)):
+        parts = [(power * k - (n - k)) * a[k] * result[n - k] for k in range(1, n + 1) if a[k]]
+        result.append(sum(parts, Fraction(0)) / n)
+    return result
+
+
+def _derivative(a: Coefficients) -> list[Fraction]:
+    """Return the coefficients of the derivative."""
+    return [k * c for k, c in enumerate(a)][1:]
+
+
+def _integral(a: Coefficients) -> list[Fraction]:
+    """Return the coefficients of the integral from 0."""
+    return [Fraction(0), *(c / (k + 1) for k, c in enumerate(a))]
+
+
+def _exp(a: Coefficients) -> list[Fraction]:
+    """Return the coefficients of the exponential, where ``a[0]`` is 0: from ``E' = a'*E``."""
+    result = [Fraction(1)]
+    for n in range(1, len(a)):
+        result.append(sum((k * a[k] * result[n - k] for k in range(1, n + 1) if a[k]), Fraction(0)) / n)
+    return result
+
+
+def _circular(a: Coefficients, sign: int) -> tuple[list[Fraction], list[Fraction]]:
+    """Return sine and cosine for the `sign` -1, hyperbolic ones for 1: from ``S' = a'*C``, ``C' = sign*a'*S``."""
+    sine, cosine = [Fraction(0)], [Fraction(1)]
+    for n in range(1, len(a)):
+        sine.append(sum((k * a[k] * cosine[n - k] for k in range(1, n + 1) if a[k]), Fraction(0)) / n)
+        cosine.append(sign * sum((k * a[k] * sine[n - k] for k in range(1, n + 1) if a[k]), Fraction(0)) / n)
+    return sine, cosine
+
+
+def _quotient(a: Coefficients, b: Coefficients) -> list[Fraction]:
+    """Return the coefficients of ``a/b`` where ``b[0]`` is 1."""
+    return _times(a, _power(b, Fraction(-1)))
+
+
+def _inverse_function(sign: int, power: Fraction) -> Callable[[Coefficients], list[Fraction]]:
+    """Return the function with the derivative ``(1 + sign*a**2)**power``."""
+
+    def of(a: Coefficients) -> list[Fraction]:
+        """Return its coefficients."""
+        square = [sign * c for c in _times(a, a)]
+        square[0] += 1
+        return _integral(_times(_derivative(a), _power(square, power)[: len(a) - 1]))
+
+    return of
+
+
+def _log1p(a: Coefficients) -> list[Fraction]:
+    """Return the coefficients of ``log(1 + a)``."""
+    return _integral(_quotient(_derivative(a), [a[0] + 1, *a[1:]][: len(a) - 1]))
+
+
+def _expm1(a: Coefficients) -> list[Fraction]:
+    """Return the coefficients of ``exp(a) - 1``."""
+    return [Fraction(0), *_exp(a)[1:]]
+
+
+def _sigmoid(a: Coefficients) -> list[Fraction]:
+    """Return the coefficients of ``1/(1 + exp(-a))``."""
+    below = [c / 2 for c in _exp([-c for c in a])]
+    below[0] += Fraction(1, 2)
+    return [c / 2 for c in _power(below, Fraction(-1))]
+
+
+_RECIPROCALS: dict[Any, Any] = {
+    sympy.sec: sympy.cos,
+    sympy.csc: sympy.sin,
+    sympy.cot: sympy.tan,
+    sympy.sech: sympy.cosh,
+    sympy.csch: sympy.sinh,
+    sympy.coth: sympy.tanh,
+}
+"""The functions that are reciprocals of others."""
+
+_FUNCTIONS: dict[Any, Callable[[Coefficients], list[Fraction]]] = {
+    sympy.exp: _exp,
+    expm1: _expm1,
+    sympy.log: _log1p,
+    log1p: _log1p,
+    sympy.sin: lambda a: _circular(a, -1)[0],
+    sympy.cos: lambda a: _circular(a, -1)[1],
+    sympy.tan: lambda a: _quotient(*_circular(a, -1)),
+    sympy.sinh: lambda a: _circular(a, 1)[0],
+    sympy.cosh: lambda a: _circular(a, 1)[1],
+    sympy.tanh: lambda a: _quotient(*_circular(a, 1)),
+    sympy.asin: _inverse_function(-1, Fraction(-1, 2)),
+    sympy.asinh: _inverse_function(1, Fraction(-1, 2)),
+    sympy.atan: _inverse_function(1, Fraction(-1)),
+    sympy.atanh: _inverse_function(-1, Fraction(-1)),
+    sigmoid: _sigmoid,
+}
+"""The functions with known series; the logarithm of ``1 + a`` is given ``a``."""
+
+KNOWN = frozenset((*_FUNCTIONS, *_RECIPROCALS))
+"""All functions with known series."""

@@ -1,0 +1,365 @@
+"""Entries whose terms cancel at 0, by their power series there.
+
+``(exp(u) - 1 - u)/u**2`` is 1/2 at ``u = 0``; in floating point it is NaN there and has no digits nearby. Such an entry
+becomes a choice of two forms::
+
+    c[0] + c[1]*u + c[2]*u**2 + ...     where abs(u) < r
+    the entry as it is                  elsewhere
+
+The coefficients are exact. The radius ``r`` is the one of `RADII` for which both forms keep the most digits.
+
+Found are products and sums of functions with known series (see `power_series`), of powers of one ``u`` and of factors
+that all terms share, such as all derivatives of ``sin(u)/u`` and ``(1 - cos(u))/u**2``.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import islice
+from typing import Any, NamedTuple
+
+import sympy
+from sympy.codegen.cfunctions import expm1, log1p
+
+from sympy_tensordiff.graph.functions import sigmoid
+from sympy_tensordiff.graph.interning import Number, breadth_first
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.simplify.power_series import KNOWN, Series, product, series_of, shifted, total
+
+RADII = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625)
+"""The radii that are tried."""
+
+MAX_COEFFICIENTS = 32
+"""Series with more coefficients that matter are not used."""
+
+LENGTH = 64
+"""The number of coefficients that are worked out; of even functions half are 0."""
+
+MAX_NODES = 120
+"""Larger entries are left as they are."""
+
+_FEW = 14
+"""The number of coefficients that tell whether terms cancel."""
+
+_ROUNDING = sys.float_info.epsilon / 8
+"""The coefficients that are left out are together this much smaller than the first one."""
+
+_ARITHMETIC = ("add", "mul", "pow", "call")
+
+_LARGEST_FRACTION = 10**6
+"""Coefficients with larger numerators or denominators are floating point numbers in kernels."""
+
+
+class Variable(NamedTuple):
+    """The variable ``u`` of a series: ``node`` is ``u``, ``powers`` has the nodes that are powers of it.
+
+    ``u`` may be a product: then ``lead`` is one of its factors, by which powers of ``u`` are told, and ``others`` is
+    the product of the other ones; else ``lead`` is ``u`` itself, and ``others`` is 1.
+    """
+
+    node: Node
+    powers: dict[Node, int]
+    lead: Node
+    others: Node
+
+
+class Term(NamedTuple):
+    """A term ``rest*u**order*f(u)*g(u)*...`` with the ``factors`` f, g, ...."""
+
+    rest: Node
+    order: int
+    factors: tuple[Node, ...]
+
+    def series(self, powers: dict[Node, int], length: int) -> Series | None:
+        """Return the series of the term without its rest; None if one of the factors has none."""
+        found = [series_of(factor, powers, length) for factor in self.factors]
+        known = [one for one in found if one is not None]
+        return None if len(known) < len(found) else shifted(product(known, length), self.order)
+
+
+def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
+    """Return the entries `roots` with sums and products whose terms cancel at 0 as choices with their series there.
+
+    An entry inside of one that is replaced stays as it is.
+
+    Parameters
+    ----------
+    graph : Graph
+    roots : sequence of Node
+    arrays : dict of Node to Node
+        The tensors that are computed before, with their comprehensions: terms may be read from them.
+    """
+    nodes = reachable(*roots)
+    outer = set(roots)
+    whole = _with_entries_of(graph, nodes, arrays)
+    parts = Parts()
+    found: dict[Node, tuple[Node, Node]] = {}
+    for node in reversed(nodes):
+        if node in outer:
+            choice = by_series(graph, parts, whole[node]) if node.op in ("add", "mul") and not node.shape else None
+            if choice is None:
+                outer.update(_apart(parts, whole, node))
+            else:
+                found[node] = choice
+    if not found:
+        return list(roots)
+    done: dict[Node, Node] = {}
+    for node in nodes:
+        new = graph.with_args(node, [done[arg] for arg in node.args])
+        done[node] = graph.select(*found[node], new) if node in found else new
+    return [done[root] for root in roots]
+
+
+def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node]) -> dict[Node, Node]:
+    """Return for each node the node with the entries of `arrays` in place of reads, where they are arithmetic only."""
+    done: dict[Node, Node] = {}
+    for node in nodes:
+        done[node] = node if node.shape else graph.with_args(node, [done[arg] for arg in node.args])
+        table = arrays.get(node.args[0]) if node.op == "read" else None
+        if table is not None and table.op == "comprehension" and _is_arithmetic(table.args[0]):
+            entry = graph.entry(table, node.data)
+            done[node] = _with_entries_of(graph, reachable(entry), arrays)[entry]
+    return done
+
+
+def _apart(parts: Parts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
+    """Return the arguments of `node` that may be replaced one by one.
+
+    Exponentials in several factors of a product may grow beyond all numbers while the product does not: kernels
+    scale them together, and need all of them as they are.
+    """
+    growing = [
+        arg
+        for arg in node.args
+        if node.op == "mul" and any(part.data is sympy.exp for part in parts.functions(whole[arg]))
+    ]
+    return node.args if len(growing) < 2 else [arg for arg in node.args if arg not in growing]
+
+
+def by_series(graph: Graph, parts: Parts, node: Node) -> tuple[Node, Node] | None:
+    """Return where the sum or product `node` is replaced by its series about 0, and the series.
+
+    None if its terms do not cancel.
+    """
+    for variable in _variables(graph, parts.functions(node)):
+        terms: list[Term] = []
+        for part in node.args if node.op == "add" else (node,):
+            terms.append(_term(graph, parts, part, variable))
+            if terms[-1].rest is not terms[0].rest:
+                break
+        rest = terms[0].rest
+        if terms[-1].rest is not rest or all(factor.op == "const" for term in terms for factor in term.factors):
+            continue
+        few = _series(terms, variable.powers, _FEW)
+        has_pole = any(_has_pole(term, variable) for term in terms)
+        if few is None or few.order < 0 or not (few.order > few.terms_order or has_pole):
+            continue
+        series = _series(terms, variable.powers, LENGTH)
+        if series is not None and (chosen := _radius(terms, variable.powers, series)) is not None:
+            radius, count = chosen
+            inside = graph.compare("lt", graph.call(sympy.Abs, (variable.node,)), graph.const(_number(radius)))
+            near = graph.mul((rest, _polynomial(graph, variable.node, series, count)))
+            return inside, near
+    return None
+
+
+# ---------------------------------------------------------------------------- variables and terms
+
+
+class Parts(dict[Node, frozenset[Node]]):
+    """The nodes in the arithmetic of a node, worked out once; none if there are `MAX_NODES` or more."""
+
+    def __missing__(self, node: Node) -> frozenset[Node]:
+        """Return the nodes in the arithmetic of `node`."""
+        found = frozenset(islice(breadth_first(node, _arithmetic), MAX_NODES))
+        self[node] = found if len(found) < MAX_NODES else frozenset()
+        return self[node]
+
+    def functions(self, node: Node) -> list[Node]:
+        """Return the parts of `node` that have series: calls of known functions, and powers like ``1/(1 + u)``."""
+        found = [part for part in self[node] if part.op == "call" and part.data in KNOWN]
+        found += [part for part in self[node] if part.op == "pow" and _constants(part.args[0])]
+        return sorted(found, key=lambda part: part.id)
+
+
+def _constants(entry: Node) -> list[Node]:
+    """Return the number that is a term of the sum `entry`, in a list; none for other entries."""
+    return [term for term in entry.args if entry.op == "add" and term.op == "const"]
+
+
+def _is_arithmetic(entry: Node) -> bool:
+    """Whether `entry` is made of numbers, reads and scalars by arithmetic and functions, and is not too large."""
+    parts = list(islice(breadth_first(entry, lambda part: part.args), MAX_NODES))
+    return len(parts) < MAX_NODES and all(
+        part.op in _ARITHMETIC or not part.args or part.op == "read" for part in parts
+    )
+
+
+def _arithmetic(node: Node) -> Sequence[Node]:
+    """Return the arguments of arithmetic and of calls; those of other nodes are none of the entry's terms."""
+    return node.args if node.op in _ARITHMETIC else ()
+
+
+def _variables(graph: Graph, functions: Sequence[Node]) -> Iterator[Variable]:
+    """Yield the variables in which `functions`, see `Parts.functions`, have series, each once."""
+    seen: set[tuple[Node, Node]] = set()
+    for part in functions:
+        argument = part.args[0]
+        if part.op == "pow" or part.data is sympy.log:
+            argument = graph.add((argument, *map(graph.neg, _constants(argument))))
+        _, node = graph.split_coefficient(argument)
+        for variable in _variables_of(graph, node):
+            if (variable.node, variable.lead) not in seen:
+                seen.add((variable.node, variable.lead))
+                yield variable
+
+
+def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
+    """Yield `node` as a variable, its base if it is a power, and its factors as leads if it is a product."""
+    if node.op == "const":
+        return
+    if node.op == "mul":
+        for lead in node.args:
+            if lead.op not in ("pow", "const"):
+                others = graph.mul([factor for factor in node.args if factor is not lead])
+                yield Variable(node, {node: 1}, lead, others)
+        return
+    base, exponent = node.args if node.op == "pow" else (node, graph.one)
+    if exponent.op == "const" and isinstance(exponent.data, int):
+        yield Variable(base, {base: 1}, base, graph.one)
+    elif exponent.op == "const" and exponent.data == Fraction(1, 2):
+        yield Variable(node, {node: 1, base: 2}, node, graph.one)
+
+
+def _term(graph: Graph, parts: Parts, node: Node, variable: Variable) -> Term:
+    """Return the term `node` with its factors told apart: those in ``u``, and the rest."""
+    rest: list[Node] = []
+    factors: list[Node] = []
+    order = 0
+
+    def is_known(factor: Node) -> bool:
+        """Whether `factor` is a number, or has a series in ``u``."""
+        if parts[factor].isdisjoint(variable.powers):
+            return factor.op == "const"
+        return series_of(factor, variable.powers, _FEW) is not None
+
+    for factor in node.args if node.op == "mul" else (node,):
+        base, exponent = factor.args if factor.op == "pow" else (factor, graph.one)
+        if variable.others is not graph.one and base is variable.lead and _is_integer(exponent):
+            order += exponent.data
+            rest.append(graph.pow(variable.others, graph.const(-exponent.data)))
+        elif is_known(factor):
+            factors.append(factor)
+        else:
+            rest.append(factor)
+    return Term(graph.mul(rest), order, tuple(factors))
+
+
+def _is_integer(exponent: Node) -> bool:
+    """Whether `exponent` is an integer."""
+    return exponent.op == "const" and isinstance(exponent.data, int)
+
+
+def _series(terms: Sequence[Term], powers: dict[Node, int], length: int) -> Series | None:
+    """Return the series of a sum of terms with one rest."""
+    found = [term.series(powers, length) for term in terms]
+    known = [one for one in found if one is not None]
+    return None if len(known) < len(found) else total(known)
+
+
+def _has_pole(term: Term, variable: Variable) -> bool:
+    """Whether a factor of `term` is infinite where ``u`` is 0."""
+    found = [series_of(factor, variable.powers, _FEW) for factor in term.factors]
+    return term.order < 0 or any(one is not None and one.order < 0 for one in found)
+
+
+# ---------------------------------------------------------------------------- the choice of the radius
+
+
+def _radius(terms: Sequence[Term], powers: dict[Node, int], series: Series) -> tuple[float, int] | None:
+    """Return the radius with the smallest bound of errors, and the number of coefficients; None without one."""
+    best: tuple[float, float, int] | None = None
+    sizes = [abs(float(c)) for c in series.coefficients]
+    for radius in RADII:
+        parts = [size * radius**k for k, size in enumerate(sizes)]
+        count = next((k for k in range(len(parts)) if sum(parts[k:]) <= _ROUNDING * parts[0]), len(parts))
+        # The coefficients beyond the known ones are at most about as large as the last of these.
+        if sum(parts[-_FEW:]) > _ROUNDING * parts[0] or sum(1 for size in sizes[:count] if size) > MAX_COEFFICIENTS:
+            continue
+        error = max(_error(terms, powers, series, sign * radius) for sign in (1, -1))
+        if best is None or error < best[0]:
+            best = error, radius, count
+    return None if best is None else best[1:]
+
+
+def _error(terms: Sequence[Term], powers: dict[Node, int], series: Series, u: float) -> float:
+    """Return a bound of the rounding errors of both forms at `u`, in units of the last place."""
+    value = abs(sum(float(c) * u ** (k + series.order) for k, c in enumerate(series.coefficients)))
+    near = sum(abs(float(c) * u ** (k + series.order)) for k, c in enumerate(series.coefficients))
+    far = 0.0
+    for term in terms:
+        sizes = [abs(u) ** term.order, *(_magnitude(factor, powers, u)[1] for factor in term.factors)]
+        far += math.prod(sizes)
+    return max(near, far) / value if value and math.isfinite(value) else math.inf
+
+
+def _magnitude(node: Node, powers: dict[Node, int], u: float) -> tuple[float, float]:
+    """Return the value of `node` at `u`, and the sum of the sizes of its terms, which scales rounding errors."""
+    if node in powers:
+        return u ** powers[node], abs(u ** powers[node])
+    if node.op == "const":
+        return float(node.data), abs(float(node.data))
+    found = [_magnitude(arg, powers, u) for arg in node.args]
+    values, sizes = [value for value, _ in found], [size for _, size in found]
+    if node.op == "add":
+        return sum(values), sum(sizes)
+    if node.op == "mul":
+        return math.prod(values), math.prod(sizes)
+    if not values[0] and node.op == "pow":
+        return math.nan, math.inf
+    try:
+        value = values[0] ** values[1] if node.op == "pow" else _VALUES[node.data](values[0])
+    except (ValueError, OverflowError):
+        return math.nan, math.inf
+    return (value, abs(value)) if isinstance(value, float) else (math.nan, math.inf)
+
+
+_VALUES: dict[Any, Callable[[float], float]] = {
+    **{
+        getattr(sympy, name): getattr(math, name)
+        for name in ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh")
+    },
+    **{getattr(sympy, name): getattr(math, name) for name in ("asin", "asinh", "atan", "atanh")},
+    expm1: math.expm1,
+    log1p: math.log1p,
+    sigmoid: lambda x: 1 / (1 + math.exp(-x)),
+    sympy.sec: lambda x: 1 / math.cos(x),
+    sympy.csc: lambda x: 1 / math.sin(x),
+    sympy.cot: lambda x: 1 / math.tan(x),
+    sympy.sech: lambda x: 1 / math.cosh(x),
+    sympy.csch: lambda x: 1 / math.sinh(x),
+    sympy.coth: lambda x: 1 / math.tanh(x),
+}
+"""The functions with known series."""
+
+
+def _polynomial(graph: Graph, u: Node, series: Series, count: int) -> Node:
+    """Return the first `count` terms of `series` in `u` by Horner's rule."""
+    exponents = [k for k in range(count) if series.coefficients[k]]
+    result = graph.zero
+    for n in reversed(range(len(exponents))):
+        step = exponents[n] - exponents[n - 1] if n else series.order + exponents[0]
+        inner = graph.add((graph.const(_number(series.coefficients[exponents[n]])), result))
+        result = graph.mul((graph.pow(u, graph.const(step)), inner))
+    return result
+
+
+def _number(value: Fraction | float) -> Number:
+    """Return a number as an int or a fraction where that is short, else as a floating point number."""
+    exact = Fraction(value)
+    if exact.denominator == 1 and abs(exact.numerator) < _LARGEST_FRACTION:
+        return exact.numerator
+    return exact if max(abs(exact.numerator), exact.denominator) < _LARGEST_FRACTION else float(exact)

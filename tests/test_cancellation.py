@@ -1,0 +1,187 @@
+"""Formulas of textbooks that lose their digits as they are written keep them in kernels."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+import sympy
+from every import every
+from sympy import Rational, Symbol, atan, cos, cosh, cot, erfc, exp, log, sin, sinh, sqrt, tan, tanh
+
+import sympy_tensordiff as td
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.simplify.power_series import series_of
+
+n, i = td.indices("n i")
+x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)
+s, t = Symbol("s", real=True), Symbol("t", real=True)
+
+# Hamming 1987, chapter 3, as in the test suite of Herbie: formula and points (s, t).
+HAMMING = [
+    (sqrt(s + 1) - sqrt(s), [(1e10, 0), (3, 0)]),
+    (sin(s + t) - sin(s), [(1.2, 1e-10), (100, 1e-6)]),
+    (1 / (s + 1) - 1 / s, [(1e9, 0)]),
+    (tan(s + t) - tan(s), [(0.7, 1e-10)]),
+    (cos(s + t) - cos(s), [(1.2, 1e-10)]),
+    ((1 - cos(s)) / sin(s), [(1e-8, 0), (1e-3, 0)]),
+    (atan(s + 1) - atan(s), [(1e9, 0), (2, 0)]),
+    (1 / (s + 1) - 2 / s + 1 / (s - 1), [(1e9, 0), (-1e6, 0)]),
+    (sympy.cbrt(s + 1) - sympy.cbrt(s), [(1e12, 0)]),
+    ((s + 1) * log(s + 1) - s * log(s) - 1, [(1e9, 0), (30, 0)]),
+    (1 / s - cot(s), [(1e-6, 0), (0.02, 0)]),
+    (exp(s) - 1, [(1e-9, 0)]),
+    (exp(t * s) - 1, [(1e-5, 1e-4)]),
+    (exp(s) - 2 + exp(-s), [(1e-6, 0), (0.01, 0)]),
+    (exp(s) / (exp(s) - 1), [(1e-12, 0)]),
+    (log(1 - s) / log(1 + s), [(1e-9, 0), (0.001, 0)]),
+    (log(s + 1) - log(s), [(1e12, 0)]),
+    ((s + 1) * log(s + 1) - s * log(s), [(1e9, 0)]),
+    (log((1 - s) / (1 + s)), [(1e-9, 0)]),
+    (sqrt((exp(2 * s) - 1) / (exp(s) - 1)), [(1e-9, 0)]),
+    ((s - sin(s)) / (s - tan(s)), [(1e-4, 0), (0.03, 0)]),
+    ((s + 1) ** Rational(1, 5) - s ** Rational(1, 5), [(1e12, 0)]),
+    ((-t + sqrt(t**2 - 4 * s)) / 2, [(1e-3, 1e5)]),
+    ((-t - sqrt(t**2 - 4 * s)) / 2, [(1e-3, -1e5)]),
+    ((1 - cos(s)) / s**2, [(1e-6, 0)]),
+    (1 / s - 1 / tan(s), [(1e-5, 0)]),
+    (1 / sin(s) - 1 / s, [(1e-6, 0)]),
+    ((exp(s) - exp(-s)) / 2, [(1e-9, 0)]),
+]
+
+SIGMOID = 1 / (1 + exp(-s))
+HOSTILE = [
+    (log(1 + exp(s)), [-800, -40, 800]),
+    (log(1 - exp(s)), [-1e-18, -1e-9, -50]),
+    (SIGMOID, [-800, 800]),
+    (log(SIGMOID), [-800, 40]),
+    (log(1 - SIGMOID), [800, 40]),
+    (exp(s) - 1, [1e-12]),
+    (log(1 + s), [1e-14]),
+    ((exp(s) - 1) / s, [1e-12]),
+    ((1 - cos(s)) / s**2, [1e-7]),
+    (sqrt(s + 1) - sqrt(s), [1e14]),
+    (1 / (s + 1) - 1 / s, [1e10]),
+    ((exp(s) - exp(-s)) / (exp(s) + exp(-s)), [800.0, 1e-12]),
+    (log(cosh(s)), [800.0, 1e-6]),
+    (log(s**2) / 2, [1e-200]),
+    (sqrt(s**2 + 1) - 1, [1e-7]),
+    (log(erfc(s)), [30.0, 1e-9, -3]),
+]
+
+REGULAR = {
+    "phi_1": (exp(s) - 1) / s,
+    "phi_2": (exp(s) - 1 - s) / s**2,
+    "sine": sin(s) / s,
+    "spherical Bessel": (sin(s) - s * cos(s)) / s**2,
+    "Langevin": 1 / tanh(s) - 1 / s,
+    "Bernoulli": s / (exp(s) - 1),
+    "rotation": (1 - sin(s) / s) / s**2,
+    "logarithm": log(1 + s) / s,
+    "hyperbolic": sinh(s) / s,
+}
+NEAR = [1e-60, -1e-12, 1e-7, -1e-3, 0.05, -0.24]
+
+
+def exact(formula, at, digits=500):
+    """Return the value at ``(s, t)`` in multiple precision."""
+    with mpmath.workdps(digits):
+        return sympy.lambdify((s, t), formula, "mpmath")(*map(mpmath.mpf, at))
+
+
+def in_ulps(found, wanted):
+    """Return the error of a number in units of the last place."""
+    if not np.isfinite(found):
+        return np.inf
+    if abs(wanted) < np.finfo(float).tiny:
+        return float(abs(found) / np.finfo(float).tiny)
+    return abs(float((mpmath.mpf(float(found)) - wanted) / wanted)) / np.finfo(float).eps
+
+
+def table(formula):
+    """Return the comprehension of a formula in ``s`` and ``t`` with the entries of ``x`` and ``y``."""
+    return td.TensorComprehension(formula.subs({s: x[i], t: y[i]}, simultaneous=True), (i, n))
+
+
+def slopes(formula):
+    """Return the derivative of the formula by ``s``, entry by entry."""
+    return td.gradient(td.IndexedSum(formula.subs({s: x[i], t: y[i]}, simultaneous=True), (i, 0, n - 1)), x)
+
+
+def at_points(formulas, points, backend):
+    """Return the values of each of the ``formulas`` at all points, in a dict by the point."""
+    every_point = np.array([at for own in points for at in own], float)
+    with np.errstate(all="ignore"):
+        found = td.lambdify((x, y), tuple(formulas), backend)(*np.ascontiguousarray(every_point.T))
+    return [dict(zip(map(tuple, every_point.tolist()), values.tolist(), strict=True)) for values in found]
+
+
+@every("backend", ["numpy", "llvm"])
+def test_the_expressions_of_hamming(backend):
+    found = at_points([table(formula) for formula, _ in HAMMING], [points for _, points in HAMMING], backend)
+    for (formula, points), values in zip(HAMMING, found, strict=True):
+        for at in points:
+            assert in_ulps(values[tuple(map(float, at))], exact(formula, at)) <= 8, (formula, at)
+
+
+@every("backend", ["numpy", "llvm"])
+def test_hostile_points_of_formulas_of_learning(backend):
+    points = [[(at, 0) for at in own] for _, own in HOSTILE]
+    values = at_points([table(formula) for formula, _ in HOSTILE], points, backend)
+    gradients = at_points([slopes(formula) for formula, _ in HOSTILE], points, backend)
+    for (formula, own), value, gradient in zip(HOSTILE, values, gradients, strict=True):
+        for at in own:
+            assert in_ulps(value[float(at), 0.0], exact(formula, (at, 0), 800)) <= 8, (formula, at)
+            assert in_ulps(gradient[float(at), 0.0], exact(formula.diff(s), (at, 0), 800)) <= 8, (formula, at)
+
+
+@every("name", [*REGULAR])
+def test_removable_singularities_to_second_order(name):
+    formula = REGULAR[name]
+    first = slopes(formula)
+    second = td.gradient(td.sum(first), x)
+    points = [(at, 0) for at in NEAR]
+    found = at_points([table(formula), first, second], [points], "numpy")
+    for values, wanted in zip(found, (formula, formula.diff(s), formula.diff(s, 2)), strict=True):
+        for at in NEAR:
+            assert in_ulps(values[at, 0.0], exact(wanted, (at, 0))) <= 12, (wanted, at)
+
+
+def test_values_at_zero_are_the_limits():
+    formulas = [REGULAR[name] for name in ("phi_2", "sine", "Bernoulli")]
+    (values,) = zip(*(td.lambdify(x, table(formula), "numpy")(np.zeros(1)) for formula in formulas), strict=True)
+    assert values == (0.5, 1.0, 1.0)
+
+
+def test_the_variable_may_be_a_product_a_difference_or_a_distance():
+    k = Symbol("k", real=True)
+    distance = sqrt(x[i] ** 2 + y[i] ** 2)
+    forms = (exp(k * x[i]) - 1) / (k * x[i]), sin(x[i] - y[i]) / (x[i] - y[i]), (1 - cos(distance)) / distance**2
+    found = td.lambdify((k, x, y), tuple(td.TensorComprehension(form, (i, n)) for form in forms), "numpy")
+    values = found(2.0, np.array([1e-9, 1e-9]), np.array([1e-9, 3e-9]))
+    np.testing.assert_allclose(np.array(values), [[1 + 1e-9] * 2, [1, 1], [0.5, 0.5]], rtol=1e-15)
+
+
+def test_sums_that_do_not_cancel_stay():
+    """No choice comes into kernels whose terms keep their digits."""
+    for formula in (exp(s) + 1, sin(s) + s, s * exp(s), 1 / s + log(s), cos(s) / s, tanh(s) + tanh(t)):
+        assert "abs(" not in td.generate_code((x, y), table(formula), "numpy")
+    assert "abs(" in td.generate_code((x, y), table(sin(s) / s), "numpy")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_power_series_are_those_of_sympy(seed):
+    """Coefficients of random compositions, against SymPy's derivatives at 0."""
+    rng = np.random.default_rng(seed)
+    functions = [sympy.exp, sin, cos, tan, sinh, cosh, tanh, atan, sympy.asinh, td.sigmoid, lambda u: log(1 + u)]
+    inner, outer = (functions[rng.integers(len(functions))] for _ in range(2))
+    formula = (inner(2 * s) - inner(0 * s)) * outer(s) + s**2 / (1 + outer(s) ** 2 * s)
+    graph = Graph()
+    found = series_of(Reader(graph).read(formula), {graph.scalar(s): 1}, 8)
+    assert found is not None
+    wanted = sympy.series(formula.rewrite(sympy.exp) if formula.has(td.sigmoid) else formula, s, 0, 6).removeO()
+    for k in range(6 - found.order):
+        assert found.coefficients[k] == Fraction(str(wanted.coeff(s, k + found.order)))
