@@ -171,11 +171,8 @@ class _Call:
         if not is_pair:
             return updates, None, False
         structure = isinstance(output, (tuple, list, Tuple))
-        return (
-            updates,
-            [as_operand(part, "an output of a step") for part in (output if structure else [output])],
-            structure,
-        )
+        outputs: Any = output if structure else [output]
+        return updates, [as_operand(part, "an output of a step") for part in outputs], structure
 
     def _arguments(self) -> list[Any]:
         """Return the arguments of the step; raise `ArgumentTypeError` if it takes others."""

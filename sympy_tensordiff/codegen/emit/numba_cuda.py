@@ -32,6 +32,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Kernel,
     Product,
     Program,
+    Recurrence,
     Scatter,
     kernels_of,
 )
