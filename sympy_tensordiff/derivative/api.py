@@ -21,7 +21,7 @@ from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.signatures import Expression, Scalar, Tensors, Variables
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorExpr, TensorSymbol, in_full
-from sympy_tensordiff.symbolic.traversal import named_in, scans_in
+from sympy_tensordiff.symbolic.traversal import named_in, scans_and_names, scans_in
 
 hooks.derivative.register(entry_derivative)
 hooks.notations.update({EinsumProduct: to_einsum, sympy.Sum: to_native, sympy.Product: to_native})
@@ -81,9 +81,10 @@ def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
     own = as_operand(cotangent, "the cotangent")
     check_shape(own, value, "the cotangent")
     variables = _several(wrt)
-    if scans_in([value]):
+    scans, names = scans_and_names([value, *(v for v in variables if isinstance(v, NamedTensor))])
+    if scans:
         parts = _through_scans(value, own, variables)
-    elif named_in([value, *(v for v in variables if isinstance(v, NamedTensor))]):
+    elif names:
         parts = ThroughNames(value, own, *variables).pullbacks([_variable(value, v) for v in variables], own)
     else:
         work = Differentiation(value, own, by=variables)
