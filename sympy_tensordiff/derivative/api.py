@@ -11,7 +11,7 @@ from sympy_tensordiff.derivative.elementwise import Derivatives, Differentiation
 from sympy_tensordiff.derivative.native import as_scalar, in_matrices
 from sympy_tensordiff.derivative.tensor_sweep import total
 from sympy_tensordiff.derivative.through_names import ThroughNames
-from sympy_tensordiff.derivative.through_scans import pullbacks, pushforward
+from sympy_tensordiff.derivative.through_scans import pullbacks, pushforwards
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
 from sympy_tensordiff.graph.to_native import to_einsum, to_native
 from sympy_tensordiff.graph.write import write_all
@@ -92,10 +92,11 @@ def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
     return _answer(parts, wrt, given, cotangent)
 
 
-def _moved(value: Any, variables: Sequence[Any], directions: Sequence[Any]) -> Any:
-    """Return the tangent of `value`, which has scans in it, when `variables` move in `directions`."""
-    value = in_full(value)
-    work = Differentiation(value, *directions, by=variables, scans=True)
+def _moved(values: Sequence[Any], variables: Sequence[Any], directions: Sequence[Any]) -> list[Any]:
+    """Return the tangents of `values`, which have scans in them, when `variables` move in `directions`."""
+    values = [in_full(value) for value in values]
+    first, *others = values
+    work = Differentiation(first, *others, *directions, by=variables, scans=True)
     moves: dict[Any, Any] = {}
     for v, direction in zip(variables, directions, strict=True):
         leaf = work.leaf(v)
@@ -103,10 +104,10 @@ def _moved(value: Any, variables: Sequence[Any], directions: Sequence[Any]) -> A
         if leaf in work.graph.symmetric:
             direction = (direction + direction.T) / 2
         moves[work.variable(v)] = moves[work.variable(v)] + direction if work.variable(v) in moves else direction
-    tangent = pushforward(value, moves)
-    if tangent is None:
-        return write_all(work.reader, [work.graph.filled(0, work.root.shape)])[0]
-    return tangent
+    roots = [work.root, *work.inputs[: len(others)]]
+    zeros = write_all(work.reader, [work.graph.filled(0, root.shape) for root in roots])
+    tangents = pushforwards(values, moves)
+    return [zero if tangent is None else tangent for tangent, zero in zip(tangents, zeros, strict=True)]
 
 
 def _through_scans(value: Any, cotangent: Any, variables: Sequence[Any]) -> list[Any]:
@@ -179,7 +180,7 @@ def jvp(T: Scalar, wrt: Expression | Variables, tangent: Scalar | Sequence[Scala
     directions = tuple(as_operand(direction, "the tangent") for direction in given)
     value = as_operand(T, "the expression")
     if scans_in([value]):
-        return _moved(value, variables, directions)
+        return _moved([value], variables, directions)[0]
     names = bool(named_in([value, *(v for v in variables if isinstance(v, NamedTensor))]))
     work = Differentiation(value, *directions, names=names)
     leaves = [work.leaf(v) for v in variables]
@@ -361,7 +362,7 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     if scans_in([value := as_scalar(s, "the expression")]):
         slopes = _through_scans(value, sympy.S.One, variables)
         directions = [as_operand(vector, "the vector") for vector in vectors]
-        return _answer([_moved(slope, variables, directions) for slope in slopes], wrt, s, *vectors)
+        return _answer(_moved(slopes, variables, directions), wrt, s, *vectors)
     work = _scalar_work(s, "hvp", *(as_operand(vector, "the vector") for vector in vectors))
     for variable, vector in zip(variables, vectors, strict=True):
         check_shape(as_operand(vector, "the vector"), work.variable(variable), "the vector")

@@ -49,14 +49,19 @@ def pullbacks(pairs: Sequence[tuple[Any, Any]], variables: Sequence[Any]) -> lis
     return [_total(found[v]) if v in found else None for v in variables]
 
 
-def pushforward(value: Any, moves: Mapping[Any, Any]) -> Any | None:
-    """Return the tangent of `value` when leaves move by `moves`, None if it is 0."""
+def pushforwards(values: Sequence[Any], moves: Mapping[Any, Any]) -> list[Any | None]:
+    """Return the tangents of `values` when leaves move by `moves`, None for those that are 0."""
     moving = dict(moves)
-    for scan in reversed(_active_scans([value], [*moves])):
-        tangent = _scan_tangent(scan, moving)
-        if tangent is not None:
-            moving[scan] = tangent
-    return _direct_tangent(value, moving)
+    waiting = _active_scans(values, [*moves])[::-1]
+    while waiting:
+        # The first in the order of dependence, with all others of its recurrence that need nothing else.
+        first = waiting[0]
+        others = set(waiting)
+        batch = [s for s in waiting if s.recurrence == first.recurrence and others.isdisjoint(_parts(s))]
+        waiting = [s for s in waiting if s not in batch]
+        pairs = zip(batch, _scan_tangents(batch, moving), strict=True)
+        moving |= {scan: tangent for scan, tangent in pairs if tangent is not None}
+    return _direct_tangents(values, moving)
 
 
 # ---------------------------------------------------------------------------- dependence
@@ -127,14 +132,17 @@ def _hand(value: Any, cotangent: Any, variables: Sequence[Any], found: Found) ->
             found.setdefault(leaf, []).append(part)
 
 
-def _direct_tangent(value: Any, moving: Mapping[Any, Any]) -> Any | None:
-    """Return the tangent of `value` when the leaves in it move, None if it is 0."""
-    leaves = _leaves(value, [*moving])
-    leaves = [leaf for leaf in leaves if leaf in moving]
+def _direct_tangents(values: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any | None]:
+    """Return the tangents of `values` when the leaves in them move, None for those that are 0."""
+    found = dict.fromkeys(leaf for value in values for leaf in _leaves(value, [*moving]))
+    leaves = [leaf for leaf in found if leaf in moving]
     if not leaves:
-        return None
-    work = Differentiation(value, *(moving[leaf] for leaf in leaves), by=leaves, scans=True)
-    return _written(work, [work.pushforward([work.leaf(leaf) for leaf in leaves], work.inputs)])[0]
+        return [None] * len(values)
+    first, *others = values
+    work = Differentiation(first, *others, *(moving[leaf] for leaf in leaves), by=leaves, scans=True)
+    roots, directions = [work.root, *work.inputs[: len(others)]], work.inputs[len(others) :]
+    nodes = [work.leaf(leaf) for leaf in leaves]
+    return _written(work, [work.of(root).pushforward(nodes, directions) for root in roots])
 
 
 def _contracted(first: Any, second: Any) -> Any:
@@ -154,38 +162,42 @@ def _zero(shape: Sequence[Any]) -> Any:
 # ---------------------------------------------------------------------------- tangents
 
 
-def _scan_tangent(scan: Any, moving: Mapping[Any, Any]) -> Any | None:
-    """Return the tangent of a scan, a scan of its states and of their tangents; None if it is 0."""
+def _scan_tangents(scans: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any | None]:
+    """Return the tangents of scans of one recurrence, scans of its states and of their tangents; None for those that
+    are 0.
+    """
+    scan = scans[0]
     states, sequences = scan.states, scan.sequences
     moves: dict[Any, Any] = {}  # of bound variables and of what the steps read from outside
-    added: list[tuple[Any, Any, Any]] = []
+    added: list[State] = []
     rows: list[tuple[Any, Any]] = []
-    for variable, sequence in sequences:
-        if (tangent := _direct_tangent(sequence, moving)) is not None:
+    around = _direct_tangents(scan.outer, moving)
+    for (variable, _), tangent in zip(sequences, around[len(states) :], strict=True):
+        if tangent is not None:
             moves[variable] = _tangent_variable(variable)
             rows.append((moves[variable], tangent))
-    outside = [leaf for leaf in _outside_leaves(scan) if leaf in moving]
-    for leaf in outside:
-        moves[leaf] = moving[leaf]
-        if not getattr(moving[leaf], "is_symbol", False):
-            name = f"d{getattr(leaf, 'name', 'c')}"
-            constant = ScanVariable(fresh_name(name), shape_of(leaf))
-            added.append((constant, moving[leaf], constant))
-            moves[leaf] = constant
-    starts = {state.variable: _direct_tangent(state.initial, moving) for state in states}
+    for leaf in dict.fromkeys(leaf for one in scans for leaf in _outside_leaves(one)):
+        if leaf in moving:
+            moves[leaf] = moving[leaf]
+            if not getattr(moving[leaf], "is_symbol", False):
+                name = f"d{getattr(leaf, 'name', 'c')}"
+                moves[leaf] = constant = ScanVariable(fresh_name(name), shape_of(leaf))
+                added.append(State(constant, moving[leaf], constant))
+    starts = dict(zip([state.variable for state in states], around, strict=False))
     active = _active_states(states, {v for v, start in starts.items() if start is not None}, set(moves))
     moves |= {state.variable: _tangent_variable(state.variable) for state in states if state.variable in active}
-    for state in states:
-        if state.variable in active:
-            shape = state.variable.shape
-            start = starts[state.variable]
-            update = moves[state.variable] if state.is_constant else pushforward(state.update, moves)
-            zero = _zero(shape)
-            added.append((moves[state.variable], zero if start is None else start, zero if update is None else update))
-    value = pushforward(scan.value, moves)
-    if value is None:
-        return None
-    return _pruned(scan.kind, [value], [*states, *(State(*row) for row in added)], [*sequences, *rows], scan)[0]
+    moved = [state for state in states if state.variable in active]
+    changing = [state for state in moved if not state.is_constant]
+    tangents = pushforwards([*(state.update for state in changing), *(one.value for one in scans)], moves)
+    updates = dict(zip([state.variable for state in changing], tangents, strict=False))
+    for state in moved:
+        own, zero = moves[state.variable], _zero(state.variable.shape)
+        start, update = starts[state.variable], own if state.is_constant else updates[state.variable]
+        added.append(State(own, zero if start is None else start, zero if update is None else update))
+    values = tangents[len(changing) :]
+    wanted = [(one.kind, value) for one, value in zip(scans, values, strict=True) if value is not None]
+    results = iter(_pruned(wanted, [*states, *added], [*sequences, *rows], scan))
+    return [None if value is None else next(results) for value in values]
 
 
 def _tangent_variable(variable: Any) -> Any:
@@ -224,18 +236,12 @@ def _outside_leaves(scan: Any) -> list[Any]:
 
 
 def _pruned(
-    kind: str,
-    values: Sequence[Any],
-    states: Sequence[State],
-    sequences: Sequence[tuple[Any, Any]],
-    scan: Any,
-    more: Sequence[tuple[str, Any]] = (),
+    wanted: Sequence[tuple[str, Any]], states: Sequence[State], sequences: Sequence[tuple[Any, Any]], scan: Any
 ) -> list[Any]:
-    """Return the scans of `values`, and of `more` kinds and values, with the states and sequences that they need.
+    """Return the scans of the ``wanted`` kinds and values, with the states and sequences that they need.
 
-    Time, length and direction are those of `scan`; a reversed direction is that of its pullback.
+    Time, length and direction are those of `scan`.
     """
-    wanted = [*((kind, value) for value in values), *more]
     needed = needed_states([(state.variable, state.update) for state in states], [value for _, value in wanted])
     kept = [state for state in states if state.variable in needed]
     free = free_symbols_in([*(value for _, value in wanted), *(state.update for state in kept)])
@@ -343,7 +349,7 @@ class _Adjoint:
         targets = [next((s.initial for s in self.moving_constants if s.variable == t), t) for t in targets]
         pairs = [(target, one) for target, one in zip(targets, wanted, strict=True) if one[1] is not None]
         backwards = _Backwards(self.scan.time, self.scan.length, not self.scan.reverse)
-        results = _pruned("", [], [*states, *constants], [*before, *self.rows], backwards, [one for _, one in pairs])
+        results = _pruned([one for _, one in pairs], [*states, *constants], [*before, *self.rows], backwards)
         for (target, _), result in zip(pairs, results, strict=True):
             _hand(target, result, self.variables, found)
 
