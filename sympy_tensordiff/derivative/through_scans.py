@@ -14,14 +14,17 @@ kind, of any order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import sympy
 
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.derivative.through_names import _total, _written
+from sympy_tensordiff.graph.nodes import replace
 from sympy_tensordiff.graph.scans import needed_states
 from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.elementwise import TensorFunction
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, State, fresh_name
 from sympy_tensordiff.symbolic.subscripts import LETTERS
@@ -31,11 +34,16 @@ Found = dict[Any, list[Any]]
 """The contributions to the cotangent or tangent of each leaf: a variable or a scan."""
 
 
-def pullbacks(pairs: Sequence[tuple[Any, Any]], variables: Sequence[Any]) -> list[Any | None]:
-    """Return the cotangents of `variables`, None for those that are 0, given expressions with their cotangents."""
+def pullbacks(
+    pairs: Sequence[tuple[Any, Any]], variables: Sequence[Any], known: Mapping[Any, Any] = MappingProxyType({})
+) -> list[Any | None]:
+    """Return the cotangents of `variables`, None for those that are 0, given expressions with their cotangents.
+
+    Values of the expressions in `known` are written as the variables there.
+    """
     found: Found = {}
     for value, cotangent in pairs:
-        _hand(value, cotangent, variables, found)
+        _hand(value, cotangent, variables, found, known)
     waiting = _active_scans([value for value, _ in pairs], variables)
     while waiting:
         # The last in the order of dependence, with all others of its recurrence that nothing else waits for.
@@ -120,13 +128,23 @@ def _free_outside_scans(value: Any) -> set[Any]:
 # ---------------------------------------------------------------------------- one expression
 
 
-def _hand(value: Any, cotangent: Any, variables: Sequence[Any], found: Found) -> None:
-    """Sweep `value` once; add the cotangents of its scans and variables to `found`."""
+def _hand(
+    value: Any,
+    cotangent: Any,
+    variables: Sequence[Any],
+    found: Found,
+    known: Mapping[Any, Any] = MappingProxyType({}),
+) -> None:
+    """Sweep `value` once; add the cotangents of its scans and variables to `found`, with variables for the values of
+    `known` expressions.
+    """
     leaves = _leaves(value, variables)
     if not leaves:
         return
-    work = Differentiation(value, cotangent, by=leaves, scans=True)
+    work = Differentiation(value, cotangent, *known, *known.values(), by=leaves, scans=True)
     nodes = work.pullbacks([work.leaf(leaf) for leaf in leaves], work.inputs[0])
+    rule = dict(zip(work.inputs[1 : 1 + len(known)], work.inputs[1 + len(known) :], strict=True))
+    nodes = [replace(work.graph, node, rule) for node in nodes] if rule else nodes
     for leaf, part in zip(leaves, _written(work, nodes), strict=True):
         if part is not None:
             found.setdefault(leaf, []).append(part)
@@ -325,7 +343,9 @@ class _Adjoint:
         bound = [*(s.variable for s in self.active), *(v for v, _ in self.moving_rows)]
         bound += [s.variable for s in self.moving_constants]
         leaves = [*bound, *self.outside]
-        parts = dict(zip(leaves, pullbacks([self._product()], leaves), strict=True))
+        after = {s.update: s for s in self.states if s.variable.rank and isinstance(s.update, TensorFunction)}
+        known = {new: ScanVariable(fresh_name(f"{s.variable.name}_next"), s.variable.shape) for new, s in after.items()}
+        parts = dict(zip(leaves, pullbacks([self._product()], leaves, known), strict=True))
         states = []
         for state in self.active:
             start = self.starts.get(state.variable)
@@ -334,6 +354,7 @@ class _Adjoint:
             initial = zero if start is None else _total(start)
             states.append(State(self.adjoints[state.variable], initial, zero if update is None else update))
         before = [(s.variable, self.scan.result("stack", s.variable)) for s in self.states if not s.is_constant]
+        before += [(own, self.scan.result("stack", new)) for new, own in known.items()]
         constants = [*self.constants, *self.added]
         wanted: list[tuple[str, Any]] = []
         targets: list[Any] = []
