@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
-from typing import Any
+from typing import Any, ClassVar
 
 from sympy import Tuple
 
@@ -14,7 +14,9 @@ from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, Time, fresh_name, no_sequence
-from sympy_tensordiff.symbolic.tensors import checked_name
+from sympy_tensordiff.symbolic.tabulate import same_extent
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol, checked_name
+from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Scope, nodes_in, with_args
 
 
 @explained
@@ -97,6 +99,7 @@ def scan(
     call = _Call(step, init, xs)
     length = call.checked_length(length)
     updates, outputs, structure = call.run()
+    updates, outputs = call.with_rows(updates, outputs, length)
     states = [(v, a, u) for v, a, u in zip(call.states, call.initial, updates, strict=True)]
     sequences = [*zip(call.rows, call.sequences, strict=True)]
     parts = states, sequences, call.time, length, reverse
@@ -174,6 +177,25 @@ class _Call:
         outputs: Any = output if structure else [output]
         return updates, [as_operand(part, "an output of a step") for part in outputs], structure
 
+    def with_rows(
+        self, updates: list[Any], outputs: list[Any] | None, length: Any
+    ) -> tuple[list[Any], list[Any] | None]:
+        """Return the next states and outputs with reads of rows at the time, as ``A[t]``, in place of further
+        sequences: a derivative adds up what belongs to a whole tensor, but stacks what belongs to rows.
+        """
+        known = dict(zip(self.sequences, self.rows, strict=True))
+        for entry in nodes_in([*updates, *(outputs or ())]):
+            if not isinstance(entry, TensorEntry) or not entry.indices or entry.indices[0] != self.time:
+                continue
+            tensor = entry.tensor
+            is_given = type(tensor) is TensorSymbol and tensor.dtype is float
+            if is_given and tensor not in known and same_extent(tensor.shape[0], length):
+                known[tensor] = _variable(tensor.name, tensor.shape[1:])
+                self.sequences.append(tensor)
+                self.rows.append(known[tensor])
+        rows = _Rows(self.time, known)
+        return [*map(rows.run, updates)], None if outputs is None else [*map(rows.run, outputs)]
+
     def _arguments(self) -> list[Any]:
         """Return the arguments of the step; raise `ArgumentTypeError` if it takes others."""
         if self.named:
@@ -195,6 +217,34 @@ class _Call:
         if count == 2 and not self.has_rows:
             return [state, self.time]
         return [state, row, self.time][:count]
+
+
+class _Rows(Rewriting):
+    """The traversal that replaces reads at the ``time`` by the variables ``known`` for the rows of tensors."""
+
+    def __init__(self, time: Any, known: Mapping[Any, Any]) -> None:
+        super().__init__()
+        self.time, self.known = time, known
+
+    def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
+        """Return an entry of the row in place of an entry of the tensor at the time."""
+        tensor, *indices = yield self.all(expr.args, scope)
+        if tensor not in self.known or indices[0] != self.time:
+            return with_args(expr, [tensor, *indices])
+        row = self.known[tensor]
+        return row[tuple(indices[1:])] if row.rank else row
+
+    def visit_comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Any]:
+        """Return the comprehension, or the row that has the same entries."""
+        new = yield from super().rebuilt(expr, scope)
+        body = getattr(new, "body", None)
+        if isinstance(body, TensorEntry) and body.tensor in self.known.values():
+            shape = tuple(body.tensor.shape)
+            if tuple(body.indices) == tuple(new.indices) and tuple(new.shape) == shape:
+                return body.tensor
+        return new
+
+    rules: ClassVar[Rules] = {TensorEntry: visit_entry, TensorComprehension: visit_comprehension}
 
 
 def _parameters(step: Callable[..., Any]) -> list[str]:

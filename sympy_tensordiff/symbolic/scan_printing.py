@@ -28,7 +28,8 @@ class PrintedScan:
     def _latex(self: Any, printer: Any) -> str:
         """SymPy's hook for LaTeX: the value, where the states follow their recursion."""
         refuse_unprintable(self, "LaTeX")
-        return _formula(self, printer._print)
+        formula = _formula(self, printer._print)
+        return formula if printer._print_level == 1 else rf"\left({formula}\right)"
 
     def _pretty(self: Any, printer: Any) -> Any:
         """SymPy's hook for pretty printing: the text."""
@@ -79,7 +80,8 @@ def _formula(scan: Any, show: Any) -> str:
         start = show(scan.length) if scan.reverse else "-1"
         lines.append(rf"{_indexed(name, time)} = {marked(state.update)}")
         lines.append(rf"{_indexed(name, start)} = {show(state.initial)}")
-    lines += [rf"{_indexed(show(v), time)} = {_row(show(sequence), time)}" for v, sequence in scan.sequences]
+    pairs = [(_indexed(show(v), time), _row(show(sequence), time)) for v, sequence in scan.sequences]
+    lines += [f"{name} = {row}" for name, row in pairs if name != row]
     shown = next((_indexed(show(s.variable), time) for s in scan.states if s.update == scan.value), None)
     shown = marked(scan.value) if shown is None else shown
     low, high = f"{time} = 0", f"{show(scan.length)} - 1"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sympy_tensordiff.codegen.ir.programs import Carried, Check, Program, Recorded, Recurrence
-from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.graph.interning import Node
 from sympy_tensordiff.graph.scans import needed_states, step_constants, variables_in
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -33,10 +33,14 @@ def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[No
 
     Raises
     ------
+    ArgumentError
+        If the number of steps is 0.
     UnsupportedError
         If a step reads an array of integers.
     """
-    scan = nodes[0].data.scan
+    scan, length = nodes[0].data.scan, nodes[0].data.length
+    if length.is_constant and length.constant < 1:
+        raise ArgumentError(f"{scan} has {length} steps: a scan needs one at least")
     moved: dict[Any, Any] = {}
     constants: dict[Any, str] = {}
     integers: dict[Any, Affine] = {}
@@ -72,7 +76,7 @@ def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[No
         tuple([(argument[v], array) for v, array in constants.items()]),
         tuple([(argument[symbol], form) for symbol, form in integers.items()]),
         body,
-        nodes[0].data.length,
+        length,
         scan.reverse,
         argument.get(scan.time, ""),
     )
@@ -86,13 +90,14 @@ def over_forms(step: Recurrence, form: Callable[[Affine], Affine]) -> Recurrence
 
 def checks_of_steps(step: Recurrence) -> list[Check]:
     """Return the checks that the body of a recurrence needs, over the integers of the program: at any time."""
+    message = f"a scan would have {step.length} steps, which is not positive"
+    found = [Check((Row("ge", -step.length),), message)] if step.length.terms else []
     forms = dict(step.integers)
     inside: tuple[Row, ...] = ()
     if step.time:
         time = Affine.variable(f"time of {step.array}")
         forms[step.time] = time
         inside = Row("ge", time), Row("ge", step.length - 1 - time)
-    found = []
     for check in (*step.body.granted, *step.body.checks):
         rows = tuple([row.substitute(forms) for row in check.violation])
         points = tuple([row.substitute(forms) for row in check.points])
