@@ -136,6 +136,20 @@ def test_check_derivative_knows_scans() -> None:
     assert td.check_derivative(rnn(last=True), h0, {n: 2, T: 3}) < 1e-6
 
 
+def test_checkpoints_change_no_value() -> None:
+    rows = td.TensorSymbol("rows", (3 * m, n))
+
+    def results(**options: Any) -> Any:
+        h, cost = td.scan(lambda h, x, t: (td.tanh(W @ h + x), td.dot(h, x) * t), h0, rows, total=True, **options)
+        return (h, *td.gradient(td.sum(h**2) + cost, (W, h0)))
+
+    values = {W: point(1)[W] / 2, h0: [1.0, 2.0], rows: np.arange(12).reshape(6, 2) / 5}
+    kept, recomputed = results(reverse=True), results(reverse=True, checkpoint=3)
+    known = compiled_values(kept, values, "numpy")
+    for own, expected in zip(compiled_values(recomputed, values, "numpy"), known, strict=True):
+        np.testing.assert_allclose(own, expected, rtol=1e-12)
+
+
 # ---------------------------------------------------------------------------- kernels
 
 
@@ -222,7 +236,8 @@ def test_gradient_of_linear_control_is_that_of_the_unrolled_formula() -> None:
         (ArgumentTypeError, "it needs one for each of a", lambda: td.scan(lambda b: b, {"a": h0}, length=3)),
         (ArgumentTypeError, "xs is a dict of named sequences", lambda: td.scan(lambda a, x: a, {"a": h0}, x)),
         (ArgumentTypeError, "last must be True or False", lambda: rnn(last=1)),
-        (ArgumentError, "checkpoint= is not there yet", lambda: rnn(checkpoint=2)),
+        (ArgumentError, "checkpoint=2 does not divide the T steps", lambda: rnn(checkpoint=2)),
+        (ArgumentTypeError, "checkpoint must be a number of steps", lambda: rnn(checkpoint=0)),
         (ArgumentTypeError, "the kind of a Scan", lambda: changed(0, "first")),
         (ArgumentTypeError, "the variables of a Scan", lambda: changed(2, [(h0, h0, h0)])),
         (ShapeError, "is a scalar: its first axis", lambda: changed(3, [(VARIABLE, n)])),

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from inspect import Parameter, signature
 from typing import Any, ClassVar
 
-from sympy import Tuple
+from sympy import Integer, Number, Tuple
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.operations import shape_of
+from sympy_tensordiff.symbolic.rearrangements import reshape
 from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, Time, fresh_name, no_sequence
 from sympy_tensordiff.symbolic.tabulate import same_extent
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol, checked_name
@@ -52,8 +54,8 @@ def scan(
     last : bool
         Whether to return only the last state.
     checkpoint : int, optional
-        Every how many steps a derivative stores the states; those between are computed again. The length must be
-        divisible by it. By default all states are stored.
+        Every how many steps a derivative stores the states; those between are computed again. It divides the length.
+        By default all states are stored.
     total : bool
         Whether outputs are added over time instead of stacked.
 
@@ -100,17 +102,62 @@ def scan(
     length = call.checked_length(length)
     updates, outputs, structure = call.run()
     updates, outputs = call.with_rows(updates, outputs, length)
-    states = [(v, a, u) for v, a, u in zip(call.states, call.initial, updates, strict=True)]
-    sequences = [*zip(call.rows, call.sequences, strict=True)]
-    parts = states, sequences, call.time, length, reverse
-    if checkpoint is not None:
-        raise ArgumentError("td.scan: checkpoint= is not there yet")
-    kept = [Scan("last" if last else "stack", update, *parts) for update in updates]
+    if checkpoint is None:
+        states = [*zip(call.states, call.initial, updates, strict=True)]
+        parts = states, [*zip(call.rows, call.sequences, strict=True)], call.time, length, reverse
+        result: Callable[[str, Any], Any] = partial(_result, parts)
+    else:
+        result = _Blocks(call, updates, length, reverse, checkpoint).result
+    kept = [result("last" if last else "stack", update) for update in updates]
     found = tuple(kept) if call.is_tuple else kept[0]
     if outputs is None:
         return found
-    values = [Scan("sum" if total else "stack", output, *parts) for output in outputs]
+    values = [result("sum" if total else "stack", output) for output in outputs]
     return found, (tuple(values) if structure else values[0])
+
+
+def _result(parts: Any, kind: str, value: Any) -> Any:
+    """Return a result of the recurrence with these states, sequences, time, length and direction."""
+    return Scan(kind, value, *parts)
+
+
+class _Blocks:
+    """A scan over blocks of ``size`` steps, each of which is a scan: its derivative stores the states between blocks,
+    and computes those inside of a block again.
+    """
+
+    def __init__(self, call: _Call, updates: Sequence[Any], length: Any, reverse: bool, size: Any) -> None:
+        if isinstance(size, bool) or not isinstance(size, (int, Integer)) or size < 1:
+            raise ArgumentTypeError(f"td.scan: checkpoint must be a number of steps, 1, 2, …, not {size!r}")
+        self.size, self.length, self.reverse = int(size), length, reverse
+        self.count = length / Integer(size)
+        if any(not number.is_Integer for number in self.count.atoms(Number)):
+            raise ArgumentError(
+                f"td.scan: checkpoint={size} does not divide the {length} steps: write the length as {size}*m"
+            )
+        self.times = Time(fresh_name(call.time.name)), Time(fresh_name(call.time.name))
+        self.rule = {call.time: self.size * self.times[0] + self.times[1]}
+        self.call = call
+        self.starts = [ScanVariable(fresh_name(v.name), v.shape) for v in call.states]
+        self.rows = [ScanVariable(fresh_name(v.name), (self.size, *v.shape)) for v in call.rows]
+        self.inner = [*zip(call.states, self.starts, (u.xreplace(self.rule) for u in updates), strict=True)]
+        ends = [self.block("last", update) for update in updates]
+        self.states = [*zip(self.starts, call.initial, ends, strict=True)]
+        self.sequences = [
+            (row, reshape(sequence, (self.count, self.size, *shape_of(sequence)[1:])))
+            for row, sequence in zip(self.rows, call.sequences, strict=True)
+        ]
+
+    def block(self, kind: str, value: Any) -> Any:
+        """Return a result of the steps of one block."""
+        sequences = [*zip(self.call.rows, self.rows, strict=True)]
+        return Scan(kind, value.xreplace(self.rule), self.inner, sequences, self.times[1], self.size, self.reverse)
+
+    def result(self, kind: str, value: Any) -> Any:
+        """Return a result of all steps."""
+        inside = self.block(kind, value)
+        found = Scan(kind, inside, self.states, self.sequences, self.times[0], self.count, self.reverse)
+        return reshape(found, (self.length, *shape_of(value))) if kind == "stack" else found
 
 
 class _Call:

@@ -106,7 +106,8 @@ def _indexed(name: str, time: str) -> str:
 
 def _row(text: str, time: str) -> str:
     """Return the row of a sequence at a time."""
-    return _indexed(text if text.isalnum() or text.startswith("\\mathrm") else rf"\left({text}\right)", time)
+    is_closed = text.isalnum() or text.startswith(("\\mathrm", r"\left("))
+    return _indexed(text if is_closed else rf"\left({text}\right)", time)
 
 
 class _Marks:

@@ -310,12 +310,16 @@ def _unused(name: str, taken: set[str]) -> str:
     """Return ``name`` without the number of `fresh_name`, or with another number behind it, so that it is not in
     ``taken``.
     """
+    name = _without_fresh_number(name)
     stem, _, number = name.rpartition("_")
-    is_numbered = bool(stem) and number.isdigit()
-    if is_numbered and int(number) > FIRST_FRESH:
-        name = stem
-    stem = stem if is_numbered else name
+    stem = stem if stem and number.isdigit() else name
     return next(new for n in count() if (new := name if n == 0 else f"{stem}_{n}") not in taken)
+
+
+def _without_fresh_number(name: str) -> str:
+    """Return a name without the number that `fresh_name` has added."""
+    stem, _, number = name.rpartition("_")
+    return stem if stem and number.isdigit() and int(number) > FIRST_FRESH else name
 
 
 FIRST_FRESH = 10**9
@@ -326,4 +330,4 @@ _fresh = count(FIRST_FRESH + 1)
 
 def fresh_name(name: str) -> str:
     """Return a name that no other variable has; the scan that binds it gives it ``name``, or ``name`` with a number."""
-    return f"{name}_{next(_fresh)}"
+    return f"{_without_fresh_number(name)}_{next(_fresh)}"

@@ -77,7 +77,7 @@ def block_constant(pieces: Iterable[str]) -> str:
 def recurrence_pieces(step: Recurrence, names: Names) -> list[str]:
     """Return the functions of the body of a recurrence, and that of the recurrence itself, last."""
     own = module_names(step.body, {*OWN_NAMES, step_function(step)})
-    inner = with_own_functions(step, print_steps(step.body, own, step_function(step)))
+    inner = with_own_functions(step, print_steps(step.body, own, step_function(step)), step_function(step))
     return [*inner, recurrence_text(step, names)]
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.codegen.emit.driver import WORD, head_text, passed_names
 from sympy_tensordiff.codegen.emit.forms import Block, FormPrinter, Names, tuple_text
 from sympy_tensordiff.codegen.ir.programs import Recurrence
-from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name
+from sympy_tensordiff.codegen.ir.walk import filled_arrays
 
 
 def step_function(step: Recurrence) -> str:
@@ -15,10 +16,17 @@ def step_function(step: Recurrence) -> str:
     return f"step_{step.array}"
 
 
-def with_own_functions(step: Recurrence, pieces: Iterable[str]) -> list[str]:
-    """Return the texts of the functions of a body, whose names start with that of the array of the recurrence."""
-    own = set(map(function_name, step.body.kernels))
+def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: str) -> list[str]:
+    """Return the texts of the functions of a body in Python or C, whose names start with that of the array of the
+    recurrence; those that start with ``entries`` keep their names.
+    """
+    heads = (_FUNCTION.findall(piece) for piece in pieces)
+    own = {name for names in heads for name in names if not name.startswith(entries)}
     return [WORD.sub(lambda m: f"{step.array}_{m[0]}" if m[0] in own else m[0], piece) for piece in pieces]
+
+
+_FUNCTION = re.compile(r"^(?:def|static \w+) (\w+)\(", re.MULTILINE)
+"""The head of a function in Python or C."""
 
 
 def recurrence_text(step: Recurrence, names: Names) -> str:
