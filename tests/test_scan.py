@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
+import in_c
 import numpy as np
 import pytest
 import sympy
 from sympy import srepr
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.reference.derivatives import hvp as dual_hvp
@@ -166,6 +169,16 @@ def test_kernels_compute_the_same(backend: str) -> None:
     values = {tensor: value for tensor, value in point(3).items() if tensor in (W, x, h0)}
     found = compiled_values(exprs, values, backend)
     for own, expected in zip(found, evaluate(exprs, values), strict=True):
+        np.testing.assert_allclose(own, np.asarray(expected).astype(float), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.skipif(in_c.COMPILER is None, reason="there is no compiler of C")
+def test_c_computes_the_same(tmp_path: Path) -> None:
+    exprs = (*(SCANS[name]() for name in SCANS), *td.gradient(td.sum(rnn() ** 2), (W, x, h0)))
+    values = {tensor: value for tensor, value in point(3).items() if tensor in (W, x, h0)}
+    library = in_c.build({"scan": td.generate_code([*values], exprs, "c", name="scan")}, tmp_path)
+    function = in_c.Function(library, "scan", build_program([*values], exprs))
+    for own, expected in zip(function(*values.values()), evaluate(exprs, values), strict=True):
         np.testing.assert_allclose(own, np.asarray(expected).astype(float), rtol=1e-12, atol=1e-14)
 
 
