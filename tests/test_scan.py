@@ -45,6 +45,13 @@ def pair() -> Any:
     )
 
 
+def outputs() -> Any:
+    """Two outputs that read different tensors, of one recurrence; the state is read by none of them."""
+    step = lambda h, x: (h * h0, (td.sum(x * h0) ** 2, td.outer(x, W @ x)))  # noqa: E731
+    h, (number, matrix) = td.scan(step, h0, x, total=True)
+    return number + td.sum(matrix * matrix) + td.sum(h)
+
+
 def scalars() -> Any:
     return td.scan(lambda s, x: sympy.sin(s) * td.sum(x * h0) + td.det(W @ W) * s / 9, 1, x)
 
@@ -103,10 +110,10 @@ def test_substitution_captures_nothing() -> None:
 # ---------------------------------------------------------------------------- derivatives
 
 
-@pytest.mark.parametrize("name", ["rnn", "nested", "pair", "scalars"])
+@pytest.mark.parametrize("name", ["rnn", "nested", "pair", "scalars", "outputs"])
 def test_gradient_and_hvp_are_those_of_dual_numbers(name: str) -> None:
-    scan = SCANS[name]()
-    loss = td.sum(scan * scan)
+    scan = outputs() if name == "outputs" else SCANS[name]()
+    loss = scan**2 if name == "outputs" else td.sum(scan * scan)
     gradient, product = td.gradient(loss, (W, h0)), td.hvp(loss, (W, h0), (V, d0))
     for steps in (1, 3):
         values = point(steps)

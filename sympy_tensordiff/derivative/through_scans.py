@@ -294,9 +294,11 @@ class _Adjoint:
         self.added: list[State] = []
         wanted = set(variables)
         self.moving_rows = [(v, sequence) for v, sequence in self.sequences if _depends(sequence, wanted)]
-        self.outside = [leaf for leaf in _outside_leaves(scan) if _depends(leaf, wanted)]
+        read = dict.fromkeys(leaf for result, _ in cotangents for leaf in _outside_leaves(result))
+        self.outside = [leaf for leaf in read if _depends(leaf, wanted)]
         starts = {state.variable for state in self.states if _depends(state.initial, wanted)}
         active = _active_states(self.states, starts, {v for v, _ in self.moving_rows} | set(self.outside))
+        active &= needed_states([(s.variable, s.update) for s in self.states], [one.value for one, _ in cotangents])
         self.active = [state for state in self.states if state.variable in active and not state.is_constant]
         self.moving_constants = [state for state in self.constants if state.variable in active]
         self.adjoints = {state.variable: _tangent_variable(state.variable) for state in self.active}
