@@ -322,15 +322,18 @@ class _Adjoint:
             return
         shape = shape_of(result.value)
         if isinstance(cotangent, FilledTensor):
-            row = FilledTensor(cotangent.value, shape) if shape else cotangent.value
+            value = self._constant(cotangent.value, "dy")
+            row = FilledTensor(value, shape) if shape else value
         else:
             row = ScanVariable(fresh_name("dy"), shape)
             self.rows.append((row, cotangent))
         self.pairs.append((result.value, row))
 
     def _constant(self, expr: Any, name: str) -> Any:
-        """Return an expression from outside of the steps as a constant state; a number or a symbol itself."""
-        if expr.is_number or getattr(expr, "is_symbol", False):
+        """Return a cotangent from outside of the steps as a constant state, since it is not differentiated; a number as
+        it is.
+        """
+        if expr.is_number:
             return expr
         variable = ScanVariable(fresh_name(name), shape_of(expr))
         self.added.append(State(variable, expr, variable))
