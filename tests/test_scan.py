@@ -14,7 +14,7 @@ from sympy import srepr
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError, ShapeError, UnsupportedError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.reference.derivatives import hvp as dual_hvp
 
@@ -266,6 +266,12 @@ def test_gradient_of_linear_control_is_that_of_the_unrolled_formula() -> None:
         (ArgumentTypeError, "reverse must be True or False", lambda: changed(6, 3)),
         (UnsupportedError, "which this function does not take", lambda: td.jacobian(rnn(), h0)),
         (UnsupportedError, "which this function does not take", lambda: td.hessian(td.sum(rnn()), h0)),
+        (
+            ArgumentError,
+            r"has 0 steps: a scan needs one at least",
+            lambda: td.lambdify([W, x, h0], rnn(last=True), "numpy")(np.ones((2, 2)), np.ones((0, 2)), np.ones(2)),
+        ),
+        (OutOfShapeError, "a scan would have T steps, which is not positive", lambda: empty(0)),
         (UnsupportedError, "depends on the index", lambda: of_index()),
         (UnsupportedError, "CUDA kernels do not run", lambda: td.generate_code([W, x, h0], rnn(), "cuda")),
         (UnsupportedError, "reads an array of integers in its steps", lambda: of_data()),
@@ -274,6 +280,11 @@ def test_gradient_of_linear_control_is_that_of_the_unrolled_formula() -> None:
 def test_misuse_is_explained(error: type[Exception], message: str, call: Any) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def empty(length: int) -> Any:
+    last = td.scan(lambda h: h / 2, h0, length=T, last=True)
+    return td.lambdify([h0, T], last, "numpy")(np.ones(2), length)
 
 
 def changed(place: int, value: Any) -> Any:
