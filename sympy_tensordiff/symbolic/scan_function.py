@@ -86,7 +86,7 @@ def scan(
     >>> W, x, h0 = td.TensorSymbol("W", (n, n)), td.TensorSymbol("x", (T, n)), td.TensorSymbol("h0", n)
     >>> h = td.scan(lambda h, x: td.tanh(W @ h + x), h0, x)
     >>> h, h.shape
-    (scan(lambda h, x: tanh(W @ h + x), h0, x), (T, n))
+    (scan(lambda h, x: tanh(x + W @ h), h0, x), (T, n))
     >>> F = td.scan(lambda a, b: (b, a + b), {"a": 0, "b": 1}, length=10, last=True)
     >>> td.evaluate(F[0], {})
     np.float64(55.0)
