@@ -144,6 +144,10 @@ from sympy_tensordiff.symbolic.scalar_functions import log_ndtr as log_ndtr
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid as sigmoid
 from sympy_tensordiff.symbolic.scalar_functions import softplus as softplus
 from sympy_tensordiff.symbolic.scalar_functions import xlogy as xlogy
+from sympy_tensordiff.symbolic.scan_function import scan as scan
+from sympy_tensordiff.symbolic.scans import Scan as Scan
+from sympy_tensordiff.symbolic.scans import ScanVariable as ScanVariable
+from sympy_tensordiff.symbolic.scans import Time as Time
 from sympy_tensordiff.symbolic.sums import IndexedMax as IndexedMax
 from sympy_tensordiff.symbolic.sums import IndexedMin as IndexedMin
 from sympy_tensordiff.symbolic.sums import IndexedProduct as IndexedProduct

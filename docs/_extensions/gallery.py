@@ -43,6 +43,7 @@ ORDER = (
     "particles",
     "attention",
     "heat",
+    "hidden_states",
     "text_language",
     "motif",
 )

@@ -18,6 +18,7 @@ from sympy_tensordiff.codegen.lower.call_checks import Names, checks_of_reads
 from sympy_tensordiff.codegen.lower.carries import repeated_carries
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.lower.lower import Lowering
+from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, recurrence
 from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums, separated_sums
 from sympy_tensordiff.codegen.lower.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.lower.terms import defined_at_zero, expanded, in_terms, repeated_calls, without_twins
@@ -113,7 +114,7 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
     exprs = [as_operand(e, "the expression") for e in flat]
     options, again = Options(**given), partial(build_program, args, expr, **given)
     graph = Graph()
-    reader = Reader(graph)
+    reader = Reader(graph, scans="node")
     args = args if isinstance(args, Sequence) else [args]
     reader.use((*exprs, *args))
     nodes = read_with_ranges(reader, exprs)
@@ -223,7 +224,8 @@ def _simplify(task: Task) -> _Simplified:
         results.append(unique("result" if structure == SINGLE else f"result{n}", {*taken, *results}))
     nodes = in_terms(graph, nodes)
     found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
-    definitions = define_arrays(graph, found, results, arrays, taken, hints, factorizes=options.library)
+    steps = partial(recurrence, build=partial(_step_program, options))
+    definitions = define_arrays(graph, found, results, arrays, taken, hints, options.library, steps)
     definitions = _without_cancellation(graph, definitions)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     arrays = {**arrays, **{definition.array.data[0]: definition.name for definition in definitions}}
@@ -292,8 +294,15 @@ def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Progr
     of_rows = {array.name for array in program.temporaries} & lowering.of_rows
     program = replace(program, granted=_granted_checks(program, graph.granted, task.names))
     check_determined(program)
-    program = replace(program, checks=(*_length_checks(program), *program.checks))
+    scans = [step for step in program.kernels if isinstance(step, programs.Recurrence)]
+    inner = [check for step in scans for check in checks_of_steps(step)]
+    program = replace(program, checks=(*_length_checks(program), *program.checks, *inner))
     return with_masks(with_tables(program) if lowering.tables else program), of_rows
+
+
+def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...]) -> Program:
+    """The program of one step of a scan."""
+    return build_program(args, exprs, **{**vars(options), "sizes": None, "at": {}})
 
 
 def _without_cancellation(graph: Graph, definitions: Sequence[Definition]) -> list[Definition]:
@@ -333,7 +342,7 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
     lowering.expect(tight)
     outputs: dict[str, programs.Array] = {}
     for definition in simplified.definitions:
-        array = _lower(lowering, definition, None if definition.step else next(lowered))
+        array = _lower(lowering, definition, None if definition.entries is None else next(lowered))
         if definition.name in simplified.results:
             outputs[definition.name] = array
         else:
@@ -353,8 +362,10 @@ def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> 
     """The array of one definition, behind whose step or kernel the others may read it."""
     if entries is not None:
         return lowering.output(entries, definition.name)
-    assert definition.step is not None
-    lowering.kernels.append(definition.step)
+    step = definition.step
+    if not definition.is_filled:
+        assert step is not None
+        lowering.kernels.append(over_forms(step, lowering.form) if isinstance(step, programs.Recurrence) else step)
     return programs.Array(definition.name, tuple([lowering.form(extent) for extent in definition.array.shape]))
 
 

@@ -13,6 +13,7 @@ from sympy_tensordiff.derivative.modes import simplified_jacobians, simplified_s
 from sympy_tensordiff.derivative.native import as_scalar, in_matrices
 from sympy_tensordiff.derivative.tensor_sweep import total
 from sympy_tensordiff.derivative.through_names import ThroughNames
+from sympy_tensordiff.derivative.through_scans import pullbacks, pushforwards
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
 from sympy_tensordiff.graph.to_native import to_einsum, to_native
 from sympy_tensordiff.graph.write import write_all
@@ -21,8 +22,8 @@ from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.signatures import Expression, Scalar, Tensors, Variables
-from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorExpr, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import named_in
+from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorExpr, TensorSymbol, in_full
+from sympy_tensordiff.symbolic.traversal import named_in, scans_and_names, scans_in
 
 hooks.derivative.register(entry_derivative)
 hooks.notations.update({EinsumProduct: to_einsum, sympy.Sum: to_native, sympy.Product: to_native})
@@ -82,12 +83,43 @@ def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
     own = as_operand(cotangent, "the cotangent")
     check_shape(own, value, "the cotangent")
     variables = _several(wrt)
-    if named_in([value, *(v for v in variables if isinstance(v, NamedTensor))]):
+    scans, names = scans_and_names([value, *(v for v in variables if isinstance(v, NamedTensor))])
+    if scans:
+        parts = _through_scans(value, own, variables)
+    elif names:
         parts = ThroughNames(value, own, *variables).pullbacks([_variable(value, v) for v in variables], own)
     else:
         work = Differentiation(value, own, by=variables)
         parts = work.finish_all(work.pullbacks([work.leaf(v) for v in variables], work.inputs[0]))
     return _answer(parts, wrt, given, cotangent)
+
+
+def _moved(values: Sequence[Any], variables: Sequence[Any], directions: Sequence[Any]) -> list[Any]:
+    """Return the tangents of `values`, which have scans in them, when `variables` move in `directions`."""
+    values = [in_full(value) for value in values]
+    first, *others = values
+    work = Differentiation(first, *others, *directions, by=variables, scans=True)
+    moves: dict[Any, Any] = {}
+    for v, direction in zip(variables, directions, strict=True):
+        leaf = work.leaf(v)
+        check_shape(direction, work.variable(v), "the tangent")
+        if leaf in work.graph.symmetric:
+            direction = (direction + direction.T) / 2
+        moves[work.variable(v)] = moves[work.variable(v)] + direction if work.variable(v) in moves else direction
+    roots = [work.root, *work.inputs[: len(others)]]
+    zeros = write_all(work.reader, [work.graph.filled(0, root.shape) for root in roots])
+    tangents = pushforwards(values, moves)
+    return [zero if tangent is None else tangent for tangent, zero in zip(tangents, zeros, strict=True)]
+
+
+def _through_scans(value: Any, cotangent: Any, variables: Sequence[Any]) -> list[Any]:
+    """Return the pullbacks of `cotangent` through `value`, which has scans in it."""
+    value, cotangent = in_full(value), in_full(cotangent)
+    work = Differentiation(value, cotangent, by=variables, scans=True)
+    leaves = [work.leaf(v) for v in variables]
+    zeros = write_all(work.reader, [work.graph.filled(0, work.extents(leaf)) for leaf in leaves])
+    parts = pullbacks([(value, cotangent)], [work.variable(v) for v in variables])
+    return [zero if part is None else part for part, zero in zip(parts, zeros, strict=True)]
 
 
 @explained
@@ -149,6 +181,8 @@ def jvp(T: Scalar, wrt: Expression | Variables, tangent: Scalar | Sequence[Scala
     variables, given = _paired(wrt, tangent, "tangent")
     directions = tuple(as_operand(direction, "the tangent") for direction in given)
     value = as_operand(T, "the expression")
+    if scans_in([value]):
+        return _moved([value], variables, directions)[0]
     names = bool(named_in([value, *(v for v in variables if isinstance(v, NamedTensor))]))
     work = Differentiation(value, *directions, names=names)
     leaves = [work.leaf(v) for v in variables]
@@ -328,10 +362,13 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     TensorComprehension(6*v[p]*x[p], (p, 4))
     """
     variables, vectors = _paired(wrt, v, "vector")
+    if scans_in([value := as_scalar(s, "the expression")]):
+        slopes = _through_scans(value, sympy.S.One, variables)
+        directions = [as_operand(vector, "the vector") for vector in vectors]
+        return _answer(_moved(slopes, variables, directions), wrt, s, *vectors)
     work = _scalar_work(s, "hvp", *(as_operand(vector, "the vector") for vector in vectors))
     for variable, vector in zip(variables, vectors, strict=True):
         check_shape(as_operand(vector, "the vector"), work.variable(variable), "the vector")
-    value = as_scalar(s, "the expression")
     if named_in([value, *(v for v in variables if isinstance(v, NamedTensor))]):
         by = [work.variable(v) for v in variables]
         given = tuple(as_operand(vector, "the vector") for vector in vectors)

@@ -35,6 +35,7 @@ from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import Node as Base
 from sympy_tensordiff.symbolic.base import no_variable, refuse_array
 from sympy_tensordiff.symbolic.lift import lift_native
+from sympy_tensordiff.symbolic.scans import Scan
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorEntry, TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import named_in, names_in
 
@@ -55,13 +56,15 @@ class Differentiation:
         The variables of the derivative: what they are does not matter yet, the extents of tensors are facts too.
     names : bool
         Whether named expressions are variables, and not what they stand for.
+    scans : bool
+        Whether scans are variables; otherwise they are refused.
     """
 
     @no_collection()
-    def __init__(self, expr: Any, *also: Any, by: Sequence[Any] = (), names: bool = False) -> None:
+    def __init__(self, expr: Any, *also: Any, by: Sequence[Any] = (), names: bool = False, scans: bool = False) -> None:
         self.graph = Graph()
         self.keeps_names = names
-        self.reader = Reader(self.graph, names=names)
+        self.reader = Reader(self.graph, names=names, scans="leaf" if scans else "")
         self.reader.use((expr, *also, *by))
         given, (self.root, *self.inputs) = read_function(self.reader, (expr, *also))
         self.facts = checked_facts(self.reader, given, [self.root, *self.inputs, *self._tensors(by)])
@@ -92,7 +95,8 @@ class Differentiation:
         """Return the nodes of the tensors among `variables`, and of the tensors of which they are entries."""
         lifted = [self.variable(v) for v in variables]
         found = [v.tensor if isinstance(v, TensorEntry) else v for v in lifted]
-        return [self.reader.tensor(v) for v in found if isinstance(v, (TensorSymbol, NamedTensor))]
+        scans = [self.reader.scan_leaf(v) for v in found if isinstance(v, Scan)]
+        return scans + [self.reader.tensor(v) for v in found if isinstance(v, (TensorSymbol, NamedTensor))]
 
     def leaf(self, wrt: Any) -> Node:
         """Return the node of the variable `wrt`, a tensor or a real scalar symbol.
@@ -100,6 +104,8 @@ class Differentiation:
         Raises `UnsupportedError`, or an argument error, for a variable that nothing can be differentiated by.
         """
         wrt = self.variable(wrt)
+        if isinstance(wrt, Scan):
+            return self.reader.scan_leaf(wrt)
         if isinstance(wrt, NamedTensor) and not self.keeps_names:
             raise UnsupportedError(
                 f"{wrt} is the name of an expression: td.gradient, td.vjp, td.jvp and td.hvp differentiate by it; for "

@@ -182,5 +182,5 @@ def _total(parts: list[Any]) -> Any:
     total = parts[0]
     for part in parts[1:]:
         total = total + part
-    work = Differentiation(total, names=True)
+    work = Differentiation(total, names=True, scans=True)
     return work.finish(work.root)

@@ -225,12 +225,18 @@ class Contractions(Arithmetic):
         shape = tuple([extent for axis, extent in enumerate(tensor.shape) if axis not in axes])
         return self._node("lse", axes, (tensor,), axes, (), shape)
 
+    def scan(self, data: Any, args: Sequence[Node]) -> Node:
+        """Return a scan of its operands; ``data`` is a `ScanData`."""
+        return self._node("scan", data, tuple(args), data, data.forms, data.shape)
+
     def tensor_node(self, node: Node, args: Sequence[Node]) -> Node:
         """Return ``node``, an operation on whole tensors, with other arguments of the same shapes."""
         if node.op == "ein":
             return self.with_operands(node, args)
         if node.op == "inv":
             return self.inverse(args[0])
+        if node.op == "scan":
+            return self.scan(node.data, args)
         return self.cofactor(node.data, args[0]) if node.op == "cof" else self.logsumexp(node.data, args[0])
 
 

@@ -308,7 +308,7 @@ def _extent_by_rows(v: int, rows: Sequence[Row]) -> Affine | None:
     return None
 
 
-OPAQUE = frozenset({"inv", "cof", "tensor", "comprehension"})
+OPAQUE = frozenset({"inv", "cof", "scan", "tensor", "comprehension"})
 """Operations whose entries are read as they are: without index notation, or already in it."""
 
 
@@ -341,7 +341,7 @@ def written_out(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
         top, forms = key
         if key in done:
             stack.pop()
-        elif not top.shape or _has_summed_label(top) or top.op in ("inv", "cof", "lse", "tensor"):
+        elif not top.shape or _has_summed_label(top) or top.op in ("inv", "cof", "lse", "scan", "tensor"):
             done[key] = graph.read(top, forms)
         elif top.op == "comprehension":
             done[key] = graph.entry(top, forms)

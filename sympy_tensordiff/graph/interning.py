@@ -31,7 +31,7 @@ RANGED = frozenset({"sum", *REDUCTIONS})
 """Binders over the points of rows."""
 BINDERS = RANGED | {"comprehension"}
 _SCOPES = BINDERS | {"guard"}
-_WHOLE = frozenset({"ein", "inv", "cof", "lse"})
+_WHOLE = frozenset({"ein", "inv", "cof", "lse", "scan"})
 """Kinds of nodes with whole tensors as arguments, whatever their own rank."""
 _TENSORS = frozenset({"tensor", "comprehension"})
 _TRUTHS = frozenset({"compare", "and", "or", "not"})

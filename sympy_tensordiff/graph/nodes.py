@@ -52,6 +52,7 @@ ein            `Contraction`: coefficient, labels       operands, see `graph.con
 inv            None                                     matrix
 cof            order k                                  matrix: k-th derivative of its determinant
 lse            axes                                     tensor: log(sum(exp)) over the axes
+scan           `graph.scans.ScanData`                   initial values, sequences, constants
 =============  =======================================  =====================================
 """
 
@@ -220,6 +221,8 @@ class Graph(Elementwise):
                 return self.logic(node.op, args)
             case "call":
                 return self.call(node.data, args)
+            case "scan":
+                return self.scan(node.data.substituted(mapping), args)
             case "ein" | "inv" | "cof" | "lse":
                 return self.tensor_node(node, args)
             case _:
@@ -257,7 +260,7 @@ class Graph(Elementwise):
         match node.op:
             case "add" | "mul":
                 return self._node(node.op, None, args, args, (), node.shape)
-            case "guard" | "index" | "read" | "ein" | "inv" | "cof" | "lse":
+            case "guard" | "index" | "read" | "ein" | "inv" | "cof" | "lse" | "scan":
                 return self.rebuild(node, args, mapping)
             case _:
                 return self._plain(node.op, node.data, args)

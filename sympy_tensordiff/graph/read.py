@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from math import nan
-from typing import Any
+from typing import Any, Literal
 
 import sympy
 from sympy.core.function import UndefinedFunction
@@ -17,6 +17,7 @@ from sympy_tensordiff.graph.conditions import Conditions
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.scans import ScanData, step_constants
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.data import with_ranges
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
@@ -26,8 +27,10 @@ from sympy_tensordiff.symbolic.base import Node as Base
 from sympy_tensordiff.symbolic.indices import data_of, integers_by_use, may_be_real, to_affine
 from sympy_tensordiff.symbolic.lift import NATIVE, kind_of, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
+from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.real_values import way_out
+from sympy_tensordiff.symbolic.scans import Scan
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorComprehension, TensorEntry, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in
@@ -37,12 +40,14 @@ from sympy_tensordiff.symbolic.whole import refuse_whole
 class Reader(Conditions):
     """Reads SymPy expressions into one graph, and records which symbols are which variables.
 
-    With ``names``, a named expression becomes a tensor variable; otherwise its definition is read.
+    With ``names``, a named expression becomes a tensor variable; otherwise its definition is read. ``scans`` says what
+    becomes of a scan: a tensor variable for "leaf", an operation on its operands for "node"; else it is refused.
     """
 
-    def __init__(self, graph: Graph, *, names: bool = False) -> None:
+    def __init__(self, graph: Graph, *, names: bool = False, scans: Literal["leaf", "node", ""] = "") -> None:
         self.graph = graph
         self._names = names
+        self._scans = scans
         self.symbols: dict[int, Any] = {}
         self.free: Scope = {}
         self.tensors: dict[str, Any] = {}
@@ -155,6 +160,50 @@ class Reader(Conditions):
             self.graph.positive.add(node)
         self._leaves[symbol] = node
         return node
+
+    def scan_leaf(self, scan: Scan) -> Node:
+        """Return the tensor variable in place of a scan."""
+        if scan not in self._leaves:
+            name = f"scan {len(self.tensors)}"
+            self.tensors[name] = scan
+            self._leaves[scan] = self.graph.tensor(name, tuple([self.affine(extent) for extent in scan.shape]))
+        return self._leaves[scan]
+
+    def _read_scan(self, expr: Scan, scope: Scope) -> Recursion[Node]:
+        """Return the node of a scan, or the variable in its place; raise UnsupportedError if it depends on an index
+        around it, or if this function takes no scans.
+        """
+        indices = [str(symbol) for symbol in scope.keys() & expr.free_symbols]
+        if indices:
+            raise UnsupportedError(
+                f"{expr} depends on the index {', '.join(sorted(indices))} around it: make that an axis of the state"
+            )
+        if not self._scans:
+            raise UnsupportedError(
+                f"{expr} is a scan, which this function does not take: td.vjp, td.gradient, td.jvp, td.hvp, "
+                "td.lambdify, td.evaluate and td.check_derivative do"
+            )
+        if self._scans == "leaf":
+            yield from ()
+            tensor = self.scan_leaf(expr)
+            return tensor if expr.shape else self.graph.read(tensor, ())
+        node: Node = yield self._read_scan_node(expr)
+        return node
+
+    def _read_scan_node(self, scan: Scan) -> Recursion[Node]:
+        """Return the node of a scan: what its steps read are its operands."""
+        moved, tensors, symbols = step_constants(scan)
+        by_variable = {variable: value for value, variable in moved.items()}
+        integers = [symbol for symbol in symbols if self.is_integer(symbol)]
+        constants = (*tensors, *(symbol for symbol in symbols if symbol not in integers))
+        outside = [*scan.outer, *(by_variable.get(variable, variable) for variable in constants)]
+        args = []
+        for expr in outside:
+            node = yield self._visit(expr, {})
+            args.append(node if node.shape else self.graph.broadcast(node, (Affine.of(1),)))
+        forms = tuple([(symbol, self.affine(symbol)) for symbol in integers])
+        own = tuple([self.affine(extent) for extent in shape_of(scan.value)])
+        return self.graph.scan(ScanData(scan, constants, self.affine(scan.length), forms, own), args)
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
         """Record ranges of integer tensors, each an extent of the tensor that it selects from; clears the cache of
@@ -375,6 +424,7 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
     (TensorComprehension, Reader._read_comprehension),
     (TensorSymbol, Reader._read_tensor_symbol),
     (NamedTensor, Reader._read_named),
+    (Scan, Reader._read_scan),
     *TENSOR_METHODS,
     ((sympy.Number, sympy.NumberSymbol, type(sympy.I), type(sympy.zoo)), Reader._read_number),
     ((sympy.Symbol, sympy.Idx), Reader._read_symbol),

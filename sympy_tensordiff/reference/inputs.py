@@ -16,6 +16,7 @@ from sympy import Basic, Expr, Symbol
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, ShapeError
 from sympy_tensordiff.reference.duals import CONTEXT, Number
+from sympy_tensordiff.symbolic.scans import ScanVariable
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import nodes_in
 
@@ -23,8 +24,9 @@ ObjectArray = NDArray[np.object_]
 
 
 def tensors_of(*expressions: Basic) -> list[TensorSymbol]:
-    """Return the tensor symbols in ``expressions``, sorted by name."""
-    found = {node for node in nodes_in(expressions) if isinstance(node, TensorSymbol)}
+    """Return the tensor symbols in ``expressions`` that no scan binds, sorted by name."""
+    nodes = nodes_in(expressions)
+    found = {node for node in nodes if isinstance(node, TensorSymbol) and not isinstance(node, ScanVariable)}
     return sorted(found, key=lambda tensor: (str(tensor.args[0]), str(tensor.args[1])))
 
 

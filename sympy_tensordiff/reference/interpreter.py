@@ -74,6 +74,12 @@ class Interpreter:
         self._readers.clear()
         self._arrays_of_nodes.clear()
 
+    def inside(self, arrays: Mapping[Any, ObjectArray]) -> Interpreter:
+        """Return an interpreter with further ``arrays``, which has computed nothing yet: for one step of a scan."""
+        inner = Interpreter((), {}, total=self.total)
+        inner.functions, inner.arrays, inner.numbers = self.functions, {**self.arrays, **arrays}, self.numbers
+        return inner
+
     def compile(self, node: Basic) -> Compiled:
         """Return a function that evaluates a scalar or a condition in an environment (the values of symbols);
         cached.

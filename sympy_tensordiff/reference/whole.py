@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial, reduce
 from itertools import combinations, product
 from typing import Any, Protocol, TypeAlias
@@ -33,6 +34,7 @@ from sympy_tensordiff.symbolic.matrix_functions import (
     TensorInverse,
     TensorLogSumExp,
 )
+from sympy_tensordiff.symbolic.scans import Scan
 
 
 class EntryInterpreter(Protocol):
@@ -46,6 +48,12 @@ class EntryInterpreter(Protocol):
 
     def array(self, node: Any, env: Environment) -> ObjectArray:
         """Return all entries of a tensor as an object array."""
+
+    def compile_integer(self, node: Basic) -> Callable[[Environment], int]:
+        """Return a function that evaluates an integer."""
+
+    def inside(self, arrays: Mapping[Any, ObjectArray]) -> AbstractContextManager[EntryInterpreter]:
+        """Return an interpreter with further arrays."""
 
 
 TensorRule: TypeAlias = Callable[[EntryInterpreter, Any, Environment], ObjectArray]
@@ -227,6 +235,29 @@ def inverse(matrix: ObjectArray) -> ObjectArray:
     return np.frompyfunc(partial(multiply, power(det, -1)), 1, 1)(cofactors(1, matrix).T)
 
 
+def _compute_scan(interpreter: EntryInterpreter, node: Scan, env: Environment) -> ObjectArray:
+    """Return the result of a scan, step by step."""
+    states = {state.variable: interpreter.array(state.initial, env) for state in node.states}
+    sequences = {variable: interpreter.array(sequence, env) for variable, sequence in node.sequences}
+    times = range(interpreter.compile_integer(node.length)(env))
+    values: dict[int, ObjectArray] = {}
+    for time in reversed(times) if node.reverse else times:
+        rows = {variable: np.asarray(sequence[time], dtype=object) for variable, sequence in sequences.items()}
+        around = {**env, node.time: time}
+        with interpreter.inside({**states, **rows}) as step:
+            values[time] = step.array(node.value, around)
+            states = {state.variable: step.array(state.update, around) for state in node.states}
+    if node.kind == "last":
+        return values[times[0] if node.reverse else times[-1]]
+    if node.kind == "sum":
+        total = reduce(np.frompyfunc(add, 2, 1), values.values())
+        return np.asarray(total, dtype=object)
+    result = np.empty((len(times), *values[0].shape), dtype=object)
+    for time in times:
+        result[time] = values[time][()]
+    return result
+
+
 TENSOR_RULES: dict[type, TensorRule] = {
     EinsumProduct: _compute_einsum,
     DeltaTensor: _compute_delta,
@@ -240,4 +271,5 @@ TENSOR_RULES: dict[type, TensorRule] = {
     TensorAdjugate: _matrix_rule(lambda matrix: cofactors(1, matrix).T),
     TensorCofactor: _matrix_rule(lambda matrix, order: cofactors(int(order), matrix)),
     TensorLogSumExp: _compute_log_sum_exp,
+    Scan: _compute_scan,
 }

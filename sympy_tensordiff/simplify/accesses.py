@@ -271,7 +271,7 @@ def check_reads(reader: Reader, roots: Sequence[Node], facts: Rows) -> None:
 
 def check_expression(expr: Any) -> None:
     """Raise `OutOfShapeError` as `check_reads` does, for a SymPy expression that has not been read yet."""
-    reader = Reader(Graph())
+    reader = Reader(Graph(), scans="leaf")
     node = reader.read(expr)
     check_reads(reader, [node], positive_sizes(reader.graph, [node, *reader.leaves()]))
 

@@ -139,6 +139,7 @@ class Node(walkers.Shown, NoCode, Expr):
 
     is_commutative = True
     is_named = False
+    is_scan = False
     _measures: Measures | None = None
     is_number = False  # no class of ours is one; SymPy would ask all arguments in turn
 

@@ -21,6 +21,7 @@ from sympy_tensordiff.symbolic.lift_arrays import whole_operation
 from sympy_tensordiff.symbolic.lift_matrices import MATRIX_CLASSES, lift_matrix, matrix_operands
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, bound_forms
 from sympy_tensordiff.symbolic.real_values import OF_COMPLEX, refuse_imaginary, refuse_undeclared
+from sympy_tensordiff.symbolic.scans import Scan
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Scope, names_in, rebound, symbols_in
@@ -248,6 +249,7 @@ class _Lift(Rewriting):
         **dict.fromkeys(MATRIX_CLASSES, visit_matrix),
         TensorSymbol: visit_tensor_symbol,
         NamedTensor: visit_tensor_symbol,
+        Scan: lambda self, expr, scope: expr,  # its parts have been lifted
         Binder: visit_binder,
         sympy.Sum: visit_reduction,
         sympy.Product: visit_reduction,

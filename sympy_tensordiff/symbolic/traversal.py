@@ -131,6 +131,18 @@ def named_in(exprs: Iterable[Any]) -> list[Any]:
     return [*order]
 
 
+def scans_in(exprs: Iterable[Any]) -> list[Any]:
+    """Return the scans in ``exprs`` that are not inside of other scans, in the order of a walk."""
+    found = nodes_in(exprs, lambda node: () if getattr(node, "is_scan", False) else node.args)
+    return [node for node in found if getattr(node, "is_scan", False)]
+
+
+def scans_and_names(exprs: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+    """Return `scans_in` and `named_in` of ``exprs``."""
+    exprs = [*exprs]
+    return scans_in(exprs), named_in(exprs)
+
+
 Scope: TypeAlias = frozenset[tuple[Any, Any]]
 """What stands in place of the symbols that are bound around an expression."""
 

@@ -22,6 +22,7 @@ from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.indices import as_expr, is_integer_in
 from sympy_tensordiff.symbolic.lift import lift, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
+from sympy_tensordiff.symbolic.traversal import scans_in
 from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, size_symbols
 
 _STEP = 2.0**-12
@@ -222,7 +223,10 @@ def _check_variable(
     first, values = next(points)
     is_dense = first.start.size <= _MAX_DENSE_ENTRIES and first.start.size * first.value.size <= _MAX_DENSE_JACOBIAN
     compute_jacobian = None
-    if is_dense or candidate is not None:
+    if candidate is None and scans_in([expression]):  # they have products with a derivative only
+        pullback = _compile_pullback(expression, wrt, values, seed)
+        compute_jacobian = _jacobian_from_pullback(pullback, first.value.shape)
+    elif is_dense or candidate is not None:
         compute_jacobian = _compile_jacobian(expression, wrt, candidate, expressions, values)
         pullback = _pullback_from_jacobian(compute_jacobian)
     else:
@@ -257,6 +261,18 @@ def _compile_pullback(expression: Expr, wrt: Expr, values: dict[Any, Any], seed:
     arguments, _ = call_arguments(expressions, {**values, **random_values(cotangent, values, seed, "float")})
     kernel = lambdify(arguments, vjp(expression, wrt, cotangent), backend="numpy")
     return lambda drawn, weights: np.asarray(kernel(*call_arguments(expressions, {**drawn, cotangent: weights})[1]))
+
+
+def _jacobian_from_pullback(pullback: _Pullback, shape: tuple[int, ...]) -> Callable[[dict[Any, Any]], FloatArray]:
+    """Return a function that computes the Jacobian by one pullback for each entry of a value of ``shape``."""
+
+    def compute_jacobian(drawn: dict[Any, Any]) -> FloatArray:
+        """Return the Jacobian at the inputs."""
+        units = np.eye(int(np.prod(shape, dtype=int))).reshape(-1, *shape)
+        rows = np.array([pullback(drawn, unit) for unit in units], np.float64)
+        return rows.reshape(*shape, *rows.shape[1:])
+
+    return compute_jacobian
 
 
 def _pullback_from_jacobian(compute_jacobian: Callable[[dict[Any, Any]], FloatArray]) -> _Pullback:

@@ -221,7 +221,7 @@ class _IndexArrayRanges(Accesses):
     """Collects the ranges of the index arrays in expressions: from the reads that they select, and from comparisons."""
 
     def __init__(self, sizes: Mapping[Any, Any]) -> None:
-        self.reader = Reader(Graph())
+        self.reader = Reader(Graph(), scans="leaf")
         super().__init__(self.reader.graph, ())
         self.sizes = {str(symbol): int(value) for symbol, value in sizes.items()}
         self.size_values: dict[Variable, Affine] = {}

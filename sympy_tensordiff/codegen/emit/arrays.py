@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from sympy_tensordiff.codegen.emit import array_sums
 from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span
@@ -43,6 +43,7 @@ from sympy_tensordiff.codegen.emit.driver import (
 from sympy_tensordiff.codegen.emit.forms import Block, Names, tuple_text
 from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.emit.library import library_text
+from sympy_tensordiff.codegen.emit.recurrences import recurrence_text, step_function, with_own_functions
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
 from sympy_tensordiff.codegen.ir.loops import (
@@ -57,9 +58,10 @@ from sympy_tensordiff.codegen.ir.loops import (
     is_store,
     reduction_of,
 )
-from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Scatter
+from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Recurrence, Scatter
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import dependences, loads, loops, scalar_arrays
+from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.rows import Rows
 
@@ -77,12 +79,55 @@ def print_arrays(program: Program, dialect: Dialect) -> str:
     them.
     """
     names = module_names(program, dialect.own_names)
+    if dialect.is_pure:
+        functions, _ = _print_functions(program, names, dialect)
+        pieces = [*called_by(functions.texts, dialect.helpers).values(), *functions.texts]
+        pieces.append(pure_driver(program, names, functions, dialect))
+        return pure_module_text(program, dialect, names, pieces, constants=block_constant(pieces))
+    pieces = print_steps(program, names)
+    pieces = [*called_by(pieces, dialect.helpers).values(), *pieces]
+    return module_text(program, "numpy", names, pieces, constants=block_constant(pieces))
+
+
+def block_constant(pieces: Iterable[str]) -> str:
+    """Return the definition of the constant of sums in blocks, if one of the texts uses it."""
+    has_blocks = any(re.search(r"\bBLOCK\b", piece) for piece in pieces)
+    return (
+        f"BLOCK = {array_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks" * has_blocks
+    )
+
+
+def recurrence_pieces(step: Recurrence, names: Names) -> list[str]:
+    """Return the functions of the body of a recurrence, and that of the recurrence itself, last."""
+    own = module_names(step.body, {*DIALECTS["numpy"].own_names, step_function(step)})
+    inner = with_own_functions(step, print_steps(step.body, own, step_function(step)), step_function(step))
+    return [*inner, recurrence_text(step, names)]
+
+
+def print_steps(program: Program, names: Names, name: str = "run") -> list[str]:
+    """Return NumPy's functions of all steps of a program, and the function ``name`` that calls them, last."""
+    functions, inner = _print_functions(program, names, DIALECTS["numpy"])
+    around = 'with np.errstate(all="ignore"):' if name == "run" else ""
+    return [*inner, *functions.texts, host_driver(program, names, functions, around, name=name)]
+
+
+def _print_functions(program: Program, names: Names, dialect: Dialect) -> tuple[Functions, list[str]]:
+    """Return the functions of all steps of a program, and those that recurrences call."""
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
     functions = Functions(names)
-    has_blocks = False
+    inner: list[str] = []
     for kernel in program.kernels:
         assert not isinstance(kernel, Fused | Correlation)
+        if isinstance(kernel, Recurrence):
+            if dialect.is_pure:
+                raise UnsupportedError(
+                    f"backend={dialect.backend!r} has no recurrences; take 'llvm' or 'numpy', or write it out"
+                )
+            *below, text = recurrence_pieces(kernel, names)
+            inner += below
+            functions.add(kernel, text)
+            continue
         if not isinstance(kernel, Kernel):
             if dialect.is_pure:
                 functions.add(kernel, *pure_library_text(kernel, program, names, dialect))
@@ -92,14 +137,7 @@ def print_arrays(program: Program, dialect: Dialect) -> str:
         printer = KernelPrinter(kernel, bare, names.copy(), prover, dialect)
         text = printer.print()
         functions.add(kernel, dialect.text(text), passed=printer.passed)
-        has_blocks |= printer.narrowing.has_blocks
-    pieces = [*called_by(functions.texts, dialect.helpers).values(), *functions.texts]
-    block = f"BLOCK = {array_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks"
-    if dialect.is_pure:
-        pieces.append(pure_driver(program, names, functions, dialect))
-        return pure_module_text(program, dialect, names, pieces, constants=block * has_blocks)
-    pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):'))
-    return module_text(program, "numpy", names, pieces, constants=block * has_blocks)
+    return functions, inner
 
 
 class KernelPrinter:

@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from sympy_tensordiff.codegen.emit.c_elementary import c_functions
 from sympy_tensordiff.codegen.emit.c_library import c_helpers
 from sympy_tensordiff.codegen.emit.c_nests import CForms
+from sympy_tensordiff.codegen.emit.c_recurrences import CRecurrencePrinter
 from sympy_tensordiff.codegen.emit.c_steps import RESERVED, CNames, CStepPrinter, StepText
 from sympy_tensordiff.codegen.emit.driver import Functions, Temporaries, module_names
 from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY
 from sympy_tensordiff.codegen.emit.helpers import called_by
+from sympy_tensordiff.codegen.emit.recurrences import step_function, with_own_functions
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.programs import NOWHERE, Fused, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.programs import NOWHERE, Fused, Program, Recurrence, Scatter, Step
 from sympy_tensordiff.codegen.ir.sizes import check_determined, solve_sizes
 from sympy_tensordiff.codegen.schedule.fusion import fuse
 from sympy_tensordiff.codegen.schedule.passes import prepared
@@ -147,7 +149,7 @@ class CFile:
         steps.
         """
         functions = Functions(self.names)
-        steps = [(step, self.printer.step(step)) for step in self.program.kernels]
+        steps = [(step, self.step_text(step)) for step in self.program.kernels]
         for step, found in steps:
             offsets = [" + ".join(["work", *list(found.work.values())[:number]]) for number in range(len(found.work))]
             functions.add(step, found.text, passed=[*found.passed, *offsets])
@@ -157,6 +159,21 @@ class CFile:
             own = "|".join({functions(step).partition("(")[0] for step, _ in steps})
             texts = [[re.sub(rf"\b({own})(?=[(,])", self.function_name, text) for text in part] for part in texts]
         return texts[0], texts[1]
+
+    def step_text(self, step: Step) -> StepText:
+        """Return the function of a step; before that of a recurrence come the functions of its body."""
+        if not isinstance(step, Recurrence):
+            return self.printer.step(step)
+        name = f"{self.options.name}_{step_function(step)}"
+        body = CFile(step.body, replace(self.options, name=name, allocate=False, parallel=False))
+        pieces, entries = body.function_texts()
+        entries = [re.sub(rf"^(?=(int|ptrdiff_t) {name})", "static ", text) for text in entries]
+        forms = dict(step.integers) | ({step.time: Affine.of(0)} if step.time else {})
+        sizes = ", ".join(self.forms.form(forms[one]) for one in body.integers)
+        local = self.names.copy()
+        loop = CRecurrencePrinter(step, local, self.forms, f"{name}_unchecked", f"{name}_scratch({sizes})")
+        found = self.printer.function(step, [*loop.lines()], local, {loop.work: loop.size})
+        return found._replace(text="\n\n".join([*with_own_functions(step, [*pieces, *entries], name), found.text]))
 
     @property
     def last_code(self) -> str:

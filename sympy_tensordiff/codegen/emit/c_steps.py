@@ -14,7 +14,17 @@ from sympy_tensordiff.codegen.emit.c_special import SPECIAL
 from sympy_tensordiff.codegen.emit.driver import WORD, task_text
 from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, Names
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.programs import Apply, Contraction, Correlation, Fused, Kernel, Program, Solve, Step
+from sympy_tensordiff.codegen.ir.programs import (
+    Apply,
+    Contraction,
+    Correlation,
+    Fused,
+    Kernel,
+    Program,
+    Recurrence,
+    Solve,
+    Step,
+)
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes, in_views
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, scalar_arrays
@@ -119,7 +129,7 @@ class CStepPrinter:
         declared += [f"real *restrict {name}" for name in work]
         what = " and ".join(map(self.names, filled_arrays(step)))
         comment = task_text(step, local) if isinstance(step, Kernel) else f"Fill {what}"
-        has_code = isinstance(step, Solve | Apply)
+        has_code = isinstance(step, Solve | Apply | Recurrence)
         head = f"{self.storage} {'int' if has_code else 'void'} {function_name(step)}({', '.join(declared)}) {{"
         text = "\n".join([f"/* {comment}. */", head, *lines, "}"])
         return StepText(text, passed, work, has_code)

@@ -11,7 +11,7 @@ from sympy_tensordiff.codegen.emit.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES
 from sympy_tensordiff.codegen.ir.dataflow import uses
-from sympy_tensordiff.codegen.ir.programs import Apply, CofactorTangent, Contraction, Product, Step
+from sympy_tensordiff.codegen.ir.programs import Apply, CofactorTangent, Contraction, Product, Recurrence, Step
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import filled_arrays
 from sympy_tensordiff.errors import UnsupportedError
@@ -65,7 +65,12 @@ def has_cupy() -> bool:
 
 
 def require_library(step: Step) -> None:
-    """Raise UnsupportedError, which names what ``step`` computes, if CuPy is not available."""
+    """Raise UnsupportedError, which names what ``step`` computes, if CuPy is not available; there are no scans."""
+    if isinstance(step, Recurrence):
+        raise UnsupportedError(
+            f"{step.array} is computed by a scan, which CUDA kernels do not run: use backend='llvm', which has a loop "
+            "over time, or 'numpy'"
+        )
     if not has_cupy():
         raise UnsupportedError(
             f"{_computed_value(step)} cannot be computed without a library for matrices, which there is none of "

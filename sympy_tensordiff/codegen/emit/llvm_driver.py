@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sympy_tensordiff.codegen.emit.arrays import block_constant, recurrence_pieces
 from sympy_tensordiff.codegen.emit.correlations import BYTES
 from sympy_tensordiff.codegen.emit.driver import (
     host_driver,
@@ -16,13 +17,14 @@ from sympy_tensordiff.codegen.emit.driver import (
     scratch_arrays,
 )
 from sympy_tensordiff.codegen.emit.forms import Names
-from sympy_tensordiff.codegen.emit.helpers import called_by
+from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
 from sympy_tensordiff.codegen.emit.llvm import Module
 from sympy_tensordiff.codegen.emit.llvm_copies import Copies, matrices_of, part_count
 from sympy_tensordiff.codegen.emit.llvm_entries import EntryPrinter, StepFunction, shared_memory
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
 from sympy_tensordiff.codegen.emit.llvm_products import HIGH, LOW, LlvmProductPrinter
+from sympy_tensordiff.codegen.emit.llvm_recurrences import LlvmRecurrencePrinter
 from sympy_tensordiff.codegen.emit.llvm_windows import LlvmCorrelationPrinter
 from sympy_tensordiff.codegen.emit.numba_cpu import BLOCKS, PARTIAL_TOTALS, block_ends
 from sympy_tensordiff.codegen.ir.facts import Prover
@@ -33,6 +35,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Fused,
     Kernel,
     Program,
+    Recurrence,
     Step,
     Table,
     Trapezoid,
@@ -41,7 +44,7 @@ from sympy_tensordiff.codegen.ir.steps import not_compiled
 from sympy_tensordiff.codegen.ir.walk import all_names, externals, function_name, scalar_arrays
 from sympy_tensordiff.codegen.schedule.correlations import tiling
 from sympy_tensordiff.codegen.schedule.cpu import Site
-from sympy_tensordiff.codegen.schedule.fusion import nest_of
+from sympy_tensordiff.codegen.schedule.fusion import fuse, nest_of
 from sympy_tensordiff.codegen.schedule.rows import runs_in_strips
 from sympy_tensordiff.integer.affine import Affine
 
@@ -83,7 +86,7 @@ def print_llvm(program: Program, target: Target, parallel: frozenset[str] = froz
     program, prover = copies.program, Prover(copies.program)
     parallel |= {function_name(s) for s in program.kernels if s.array in {a.name for a in copies.arrays} and parallel}
     printer = LlvmStepPrinter(program, prover, module, target, copies, parallel)
-    library = set(not_compiled(program))
+    library = set(not_compiled(program, recurrences=True))
     found = [None if step.array in library else printer.function(step) for step in program.kernels]
     pairs = [(step, one) for step, one in zip(program.kernels, found, strict=True) if one is not None]
 
@@ -125,6 +128,8 @@ class LlvmStepPrinter:
         if isinstance(step, Kernel | Fused):
             return self.nest_function(step)
         shapes, integers, bare = self.site
+        if isinstance(step, Recurrence):
+            return self.recurrence_function(step)
         if isinstance(step, Correlation):
             windows = LlvmCorrelationPrinter(self.module, shapes, integers, bare)
             tiles = tiling(step, shapes)
@@ -138,6 +143,17 @@ class LlvmStepPrinter:
         return self.shared_function(
             step, product, product.function_text(), (LOW, HIGH), part_count(step, shapes), turns
         )
+
+    def recurrence_function(self, step: Recurrence) -> StepFunction:
+        """Return the function of a recurrence, which calls those of the steps of its body."""
+        body = step.body
+        copies = Copies(fuse(body, Prover(body)), BYTES // self.module.size)
+        body = copies.program
+        printer = LlvmStepPrinter(body, Prover(body), self.module, self.target, copies, frozenset())
+        functions = [(inner, printer.function(inner)) for inner in body.kernels]
+        loop = LlvmRecurrencePrinter(self.module, self.site[0], step, body, functions)
+        loop.print_recurrence()
+        return self.shared_function(step, loop, loop.function_text())
 
     def nest_function(self, step: Kernel | Fused) -> StepFunction:
         """Return the function of a kernel or of fused kernels, or of a block of it."""
@@ -189,7 +205,10 @@ def _module_with_python_driver(
     for step, function in zip(program.kernels, found, strict=True):
         name = function_name(step)
         if function is None:
-            pieces.append(library_text(step, program, names))  # type: ignore[arg-type]
+            if isinstance(step, Recurrence):
+                pieces += recurrence_pieces(step, names)
+            else:
+                pieces.append(library_text(step, program, names))  # type: ignore[arg-type]
             calls[name] = pieces[-1].partition("def ")[2].partition(":")[0]
             continue
         printer = entries[name] = entry()
@@ -201,7 +220,7 @@ def _module_with_python_driver(
         printer.run_step(step, function)
         printer.finish()
         calls[name] = f"{name}({', '.join(map(names, wanted))})"
-    helpers = called_by(pieces, LIBRARY_HELPERS).values()
+    helpers = called_by(pieces, NUMPY_HELPERS | LIBRARY_HELPERS).values()
     run = host_driver(program, names, lambda step: calls[function_name(step)], 'with np.errstate(all="ignore"):')
-    driver = module_text(program, "llvm", names, [*helpers, *pieces, run])
+    driver = module_text(program, "llvm", names, [*helpers, *pieces, run], constants=block_constant(pieces))
     return _module_text(module, entries, driver)

@@ -6,12 +6,14 @@ kernel is a compiled function of its own. A single kernel needs no compiled driv
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
+from sympy_tensordiff.codegen.emit.arrays import block_constant, recurrence_pieces
 from sympy_tensordiff.codegen.emit.base import NestPrinter
 from sympy_tensordiff.codegen.emit.correlations import TILE, TILE_NAMES, correlation_texts, task_name
 from sympy_tensordiff.codegen.emit.driver import (
+    WORD,
     Functions,
     head_text,
     host_driver,
@@ -26,7 +28,7 @@ from sympy_tensordiff.codegen.emit.driver import (
 )
 from sympy_tensordiff.codegen.emit.elementary import ELEMENTARY_NAMES, FUNCTIONS, elementary_functions
 from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, POWER, FormPrinter, Names
-from sympy_tensordiff.codegen.emit.helpers import SCALAR_HELPERS, called_by
+from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS, SCALAR_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
 from sympy_tensordiff.codegen.emit.matrix_products import MULTIPLY, MULTIPLY_NAMES, PANELS, product_text
 from sympy_tensordiff.codegen.ir.facts import Prover, integer_form
@@ -38,6 +40,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Fused,
     Kernel,
     Program,
+    Recurrence,
     Step,
     Table,
     Trapezoid,
@@ -265,7 +268,13 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
     functions = Functions(names)
     made = frozenset(array.name for array in (*program.outputs, *program.temporaries) if not array.shape)
 
+    inner: list[str] = []
     for step in program.kernels:
+        if isinstance(step, Recurrence):
+            *below, text = recurrence_pieces(step, names)
+            inner += below
+            functions.add(step, text)
+            continue
         is_block = function_name(step) in parallel
         # The entries of arrays of rank 0 are passed, not the arrays: Numba accepts no others in a ``prange``.
         own = made.difference(filled_arrays(step)) if isinstance(step, Kernel | Fused) else frozenset[str]()
@@ -293,6 +302,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
     table = {name: decorators.inner + text.strip("\n") for name, text in HELPERS.items()}
     table |= {"plus": decorators.plus + PLUS, "at": decorators.inner + AT, "panels": decorators.inner + PANELS}
     table |= {"add_tile": TILE, "multiply": MULTIPLY} | LIBRARY_HELPERS
+    inner = _with_helpers(inner, table)
     pieces = [COMPILED_ONCE] if any(text.startswith(decorators.once) for text in functions.texts) else []
     pieces += [*elementary_functions(functions.texts), *called_by(functions.texts, table).values()]
     # Without NumPy's warnings, as in compiled loops.
@@ -301,7 +311,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
     arrays = scratch_arrays(program) if decorators.is_whole else []
     tables = [step for step in program.kernels if isinstance(step, Table)] if arrays else []
     steps = [step for step in program.kernels if step not in tables]
-    pieces += functions.texts
+    pieces += [*inner, *functions.texts]
     for chosen, name in ((steps, "run_in" if arrays else "run"), (tables, "tables")):
         if chosen or name == "run":
             inside = replace(program, kernels=tuple(chosen))
@@ -309,7 +319,16 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
     if arrays:
         pieces.append(decorators.product + scratch_text(program, names, arrays))
         pieces.append(decorators.run + run_text(program, names, arrays, bool(tables)))
-    return module_text(program, "numba", names, pieces, MODULES)
+    return module_text(program, "numba", names, pieces, MODULES, constants=block_constant(inner))
+
+
+def _with_helpers(texts: list[str], compiled: Container[str]) -> list[str]:
+    """Return functions for NumPy with their helpers, under other names than those that are ``compiled``."""
+    found = [*called_by(texts, NUMPY_HELPERS | LIBRARY_HELPERS).values(), *texts]
+    return [
+        WORD.sub(lambda m: f"numpy_{m[0]}" if m[0] in NUMPY_HELPERS and m[0] in compiled else m[0], text)
+        for text in found
+    ]
 
 
 # ---------------------------------------------------------------------------- how functions are compiled

@@ -32,6 +32,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Kernel,
     Product,
     Program,
+    Recurrence,
     Scatter,
     kernels_of,
 )
@@ -50,8 +51,8 @@ def print_program(program: Program) -> str:
     functions = Functions(names)
     for step in program.kernels:
         if not isinstance(step, Kernel | Fused):
-            assert not isinstance(step, Correlation)
             require_library(step)
+            assert not isinstance(step, Correlation | Recurrence)
             calls[step.array] = step
     steps = [step for step in program.kernels if isinstance(step, Kernel | Fused)]
     for step, printed in kernel_functions(steps, names, prover):

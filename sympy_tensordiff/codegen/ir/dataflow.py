@@ -15,6 +15,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Kernel,
     Product,
     Program,
+    Recurrence,
     Scatter,
     Step,
     Trapezoid,
@@ -72,6 +73,8 @@ def _uses(key: _StepKey) -> Uses:
         return Uses((kernel.operand,), (), ())
     if isinstance(kernel, Fused):
         return _uses_of_fused(kernel)
+    if isinstance(kernel, Recurrence):
+        return Uses(kernel.arrays, (), tuple(sorted({name for form in kernel.forms for name in form.atoms()})))
     own = set(own_names(kernel))
     arrays: dict[str, None] = {}
     names: dict[str, None] = {}

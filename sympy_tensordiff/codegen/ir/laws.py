@@ -23,7 +23,16 @@ from sympy_tensordiff.codegen.ir.loops import (
     is_store,
     reduction_of,
 )
-from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Scatter, Table, Trapezoid
+from sympy_tensordiff.codegen.ir.programs import (
+    Correlation,
+    Fused,
+    Kernel,
+    Program,
+    Recurrence,
+    Scatter,
+    Table,
+    Trapezoid,
+)
 from sympy_tensordiff.codegen.ir.scalars import (
     ELEMENTARY,
     Bound,
@@ -35,12 +44,13 @@ from sympy_tensordiff.codegen.ir.scalars import (
     is_condition,
 )
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
-from sympy_tensordiff.codegen.ir.steps import check_step
+from sympy_tensordiff.codegen.ir.steps import check_recurrence, check_step
 from sympy_tensordiff.codegen.ir.walk import (
     added,
     array_shapes,
     bounds,
     declared,
+    filled_arrays,
     forms,
     scalars,
     statements,
@@ -83,13 +93,16 @@ def check_laws(program: Program) -> None:
             _check_forms(where, [kernel.shift], integers)
         if isinstance(kernel, Table) and not is_same_in_all_calls(kernel, shapes, tables):
             raise VerificationError(f"{where}: a table depends on an argument")
-        if not isinstance(kernel, Kernel):
+        if isinstance(kernel, Recurrence):
+            _check_forms(where, kernel.forms, integers)
+            check_recurrence(kernel, shapes)
+        elif not isinstance(kernel, Kernel):
             check_step(kernel, shapes, shapes[kernel.array])
         elif len(kernel.axes) != len(kernel.box(shapes)):
             raise VerificationError(f"{where}: {len(kernel.axes)} axes for rank {len(kernel.box(shapes))}")
         else:
             _check_kernel(kernel, program, integers)
-        begun.add(kernel.array)
+        begun.update(filled_arrays(kernel))
     if unwritten := sorted(shapes.keys() - begun):
         raise VerificationError(f"no kernel writes {', '.join(unwritten)}")
 

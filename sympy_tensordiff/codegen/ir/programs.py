@@ -309,7 +309,63 @@ class Fused:
         return tuple([kernel.array for kernel in self.kernels if kernel.array not in rows])
 
 
-Step: TypeAlias = "Kernel | Product | Correlation | Apply | Fused"
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A state of a `Recurrence`: the array with its initial value, and an argument and a result of the body."""
+
+    argument: str
+    initial: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A result of a `Recurrence`: the array that is filled with a result of the body, as its ``kind`` says: each one
+    at its time ("stack"), the last one ("last"), or their sum ("sum").
+    """
+
+    array: str
+    kind: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """A step that runs a program, its ``body``, again and again: for the times 0 to ``length - 1``, or backwards.
+
+    The body has the states, the rows of the sequences at the time, constants and integers as arguments, by the names
+    in ``carried``, ``rows``, ``constants`` and ``integers``; ``time`` is the name of the time, empty if no step needs
+    it. Arrays of this program for arguments of the body that are numbers have one entry.
+    """
+
+    recorded: tuple[Recorded, ...]
+    carried: tuple[Carried, ...]
+    rows: tuple[tuple[str, str], ...]
+    constants: tuple[tuple[str, str], ...]
+    integers: tuple[tuple[str, Affine], ...]
+    body: Program
+    length: Affine
+    is_reversed: bool = False
+    time: str = ""
+
+    @property
+    def array(self) -> str:
+        """The first array that is filled."""
+        return self.recorded[0].array
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The arrays that the body and the loop read."""
+        pairs = (*self.rows, *self.constants)
+        return tuple(dict.fromkeys([*(state.initial for state in self.carried), *(array for _, array in pairs)]))
+
+    @property
+    def forms(self) -> tuple[Affine, ...]:
+        """The integers that the step needs, as forms."""
+        return (self.length, *(form for _, form in self.integers))
+
+
+Step: TypeAlias = "Kernel | Product | Correlation | Apply | Fused | Recurrence"
 
 
 def kernels_of(step: Step) -> tuple[Kernel, ...]:

@@ -16,6 +16,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Kernel,
     Product,
     Program,
+    Recurrence,
     Scatter,
     Solve,
     Step,
@@ -33,10 +34,15 @@ Shapes = Mapping[str, tuple[Affine, ...]]
 _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 
-def not_compiled(program: Program) -> list[str]:
-    """Return the arrays filled by steps that Numba cannot compile."""
+def not_compiled(program: Program, recurrences: bool = False) -> list[str]:
+    """Return the first arrays of steps that Numba cannot compile; LLVM compiles ``recurrences`` of such steps, too."""
     compiled = Kernel | Fused | Contraction | Trapezoid | Correlation
-    return [step.array for step in program.kernels if not isinstance(step, compiled)]
+    return [
+        step.array
+        for step in program.kernels
+        if not isinstance(step, compiled)
+        and not (recurrences and isinstance(step, Recurrence) and not not_compiled(step.body, True))
+    ]
 
 
 def is_compiled_whole(program: Program) -> bool:
@@ -72,6 +78,10 @@ def describe(step: Step, shapes: Shapes) -> str:
         how = ("triangular factors", "factors (Cholesky's where there are such)", "Cholesky factors")[step.options[0]]
         lengths = [_form_as_factor(extent) for extent in (*shapes[step.operand], shapes[step.operand][-1])]
         return f"fill {step.array} = {how} of {step.operand}: {'*'.join(lengths)}/3 products"
+    if isinstance(step, Recurrence):
+        kept = ", ".join(f"{one.array} ({one.kind})" for one in step.recorded)
+        order = "backwards" if step.is_reversed else "one after the other"
+        return f"fill {kept} in {_form_as_factor(step.length)} steps, {order}: {len(step.body.kernels)} kernels each"
     if isinstance(step, Apply):
         operand = f"{step.factored} by {step.operand}" if step.factored else step.operand
         options = "".join(f", {option}" for option in step.options)
@@ -214,6 +224,31 @@ def _matrix_of(shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
 def _is_square(shape: tuple[Affine, ...]) -> bool:
     """Return whether the last two axes of a shape are equal."""
     return len(shape) >= 2 and shape[-2] == shape[-1]
+
+
+def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
+    """Raise VerificationError if the arrays of a recurrence do not have the shapes of the arguments and results of its
+    body.
+    """
+    forms = dict(step.integers)
+
+    def over(shape: tuple[Affine, ...]) -> tuple[Affine, ...]:
+        """Return a shape of the body over the integers of the program."""
+        return tuple([form.substitute(forms) for form in shape])
+
+    given = {a.name: over(a.shape) for a in step.body.arguments}
+    results = {a.name: over(a.shape) for a in step.body.outputs}
+    one = (Affine.of(1),)
+    pairs = [(state.initial, given[state.argument] or one) for state in step.carried]
+    pairs += [(array, (step.length, *given[name])) for name, array in step.rows]
+    pairs += [(array, given[name] or one) for name, array in step.constants]
+    for kept in step.recorded:
+        own = results[kept.result]
+        pairs.append((kept.array, (step.length, *own) if kept.kind == "stack" else own))
+    pairs += [(state.initial, results[state.result] or one) for state in step.carried]
+    for array, shape in pairs:
+        if shapes[array] != shape:
+            raise VerificationError(f"Recurrence {step.array}: {array} has shape {shapes[array]}, not {shape}")
 
 
 # ---------------------------------------------------------------------------- contractions as loop nests

@@ -24,6 +24,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Fused,
     Kernel,
     Program,
+    Recurrence,
     Scatter,
     Step,
 )
@@ -253,6 +254,8 @@ def operations(program: Program) -> frozenset[str | External]:
     for kernel in program.nests:
         found.update(node.function for node in scalars(kernel.body) if isinstance(node, Operation))
         found.update(s.reduction for s in statements(kernel.body) if is_addition(s) and s.reduction in EXTREMA)
+    for step in program.kernels:
+        found.update(operations(step.body) if isinstance(step, Recurrence) else ())
     return frozenset(found)
 
 
@@ -284,6 +287,8 @@ def function_name(kernel: Step) -> str:
 
 def filled_arrays(step: Step) -> tuple[str, ...]:
     """Return the arrays that a step fills or adds to."""
+    if isinstance(step, Recurrence):
+        return tuple([one.array for one in step.recorded])
     return step.filled if isinstance(step, Fused) else (step.array,)
 
 

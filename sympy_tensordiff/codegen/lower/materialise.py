@@ -145,7 +145,7 @@ def _repeats(node: Node, arg: Node) -> bool:
 # Which nodes of whole tensors become calls of a library on whole arrays.
 
 
-STORED = frozenset({"tensor", "comprehension", "inv", "cof", "lse"})
+STORED = frozenset({"tensor", "comprehension", "inv", "cof", "lse", "scan"})
 """Nodes that are arrays before anything is computed with them, besides sums of products."""
 
 
@@ -245,7 +245,7 @@ def is_positive(graph: Graph, matrix: Node) -> bool:
 
 def array_operands(node: Node) -> tuple[Node, ...] | None:
     """Return the nodes whose arrays the library call for `node` takes; None if it is not a library call."""
-    if node.op in ("inv", "cof", "lse"):
+    if node.op in ("inv", "cof", "lse", "scan"):
         return node.args
     if (found := determinant(node)) is not None:
         return (found[1],)

@@ -7,13 +7,22 @@ lowered as what a user writes in index notation is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import sympy
 
-from sympy_tensordiff.codegen.ir.programs import Apply, CofactorTangent, Contraction, Operand, Product, Solve, Step
+from sympy_tensordiff.codegen.ir.programs import (
+    Apply,
+    CofactorTangent,
+    Contraction,
+    Operand,
+    Product,
+    Recurrence,
+    Solve,
+    Step,
+)
 from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.lower.exponentials import finite, inverse_of_sum
 from sympy_tensordiff.codegen.lower.materialise import (
@@ -36,6 +45,9 @@ from sympy_tensordiff.simplify.recognition import ORDERED, recognise
 
 T = TypeVar("T")
 
+RecurrenceBuilder: TypeAlias = Callable[[Sequence[Node], Sequence[str], Mapping[Node, str]], Recurrence]
+"""Returns the step of several results of one scan, given the names of their arrays and of those of their operands."""
+
 
 @dataclass(frozen=True, slots=True)
 class Definition:
@@ -48,6 +60,8 @@ class Definition:
     array: Node
     entries: Node | None = None
     step: Step | None = None
+    is_filled: bool = False
+    """Whether the step of an earlier definition fills the array."""
 
 
 def define_arrays(
@@ -58,6 +72,7 @@ def define_arrays(
     taken: Container[str],
     hints: Hints,
     factorizes: bool = True,
+    recurrence: RecurrenceBuilder | None = None,
 ) -> list[Definition]:
     """Return the definitions of all arrays that `roots` need, in an order in which they can be computed.
 
@@ -75,17 +90,32 @@ def define_arrays(
         About how long axes are.
     factorizes : bool
         Whether there is a library for triangular factors, which serve several calls.
+    recurrence : callable, optional
+        Returns the step for several results of one scan.
     """
     if not any(root.whole for root in roots):
         return [Definition(name, _array(graph, name, root), root) for name, root in zip(results, roots, strict=True)]
     pairs = recognise(graph, in_pairs(graph, roots, hints), rules=ORDERED)
-    return _with_shares(graph, _Definitions(graph, pairs, results, arrays, taken, factorizes).found, taken)
+    return _with_shares(graph, _Definitions(graph, pairs, results, arrays, taken, factorizes, recurrence).found, taken)
 
 
 def _array(graph: Graph, name: str, node: Node) -> Node:
     """Return a tensor of the shape of `node` that represents the array `name` in index notation."""
     # No tensor of a user's is called so: names are cut at blanks there.
     return graph.tensor(f"array {name}", node.shape)
+
+
+def same_recurrence(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
+    """Return for each scan among `nodes`, in their order, those that are results of the same recurrence of the same
+    operands.
+    """
+    groups: dict[object, list[Node]] = {}
+    for node in nodes:
+        if node.op == "scan":
+            scan = node.data.scan
+            operands = node.args[: len(scan.states) + len(scan.sequences)]
+            groups.setdefault((scan.recurrence, operands), []).append(node)
+    return {node: group for group in groups.values() for node in group}
 
 
 def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
@@ -117,8 +147,10 @@ class _Definitions:
         arguments: Mapping[str, str],
         taken: Container[str],
         factorizes: bool,
+        recurrence: RecurrenceBuilder | None,
     ) -> None:
         self.graph = graph
+        self.recurrence = recurrence
         self.arguments = arguments
         self.names: dict[Node, str] = {}
         for root, name in zip(roots, results, strict=True):
@@ -138,6 +170,7 @@ class _Definitions:
         self.done: dict[Node, Node] = {}
         self.found: list[Definition] = []
         self.factors: dict[Node, str] = {}
+        self.scans = same_recurrence(ordered)
         needed = Counter(filter(None, map(self.factorized, ordered)))
         for node in ordered:
             matrix = self.factorized(node) if factorizes else None
@@ -151,8 +184,12 @@ class _Definitions:
                     array = graph.tensor(f"array {name}", (*batch, length + 1, length))
                     step = Apply(name, "factors", self.name(matrix), (kind,))
                     self.found.append(Definition(name, array, step=step))
-            self.found.append(self.definition(node))
-            self.arrays[node] = self.found[-1].array
+            if node in self.arrays:
+                continue
+            nodes = self.scans.get(node, [node])
+            made = self.scan(nodes) if node in self.scans else [self.definition(node)]
+            self.found += made
+            self.arrays.update((one, definition.array) for one, definition in zip(nodes, made, strict=True))
         for root, name in zip(roots, results, strict=True):
             if self.names.get(root) != name:  # a variable, or a result that is there twice
                 self.found.append(Definition(name, _array(graph, name, root), self.arrays.get(root, root)))
@@ -181,6 +218,16 @@ class _Definitions:
         if step is not None:
             return Definition(name, array, step=step)
         return Definition(name, array, trampoline(self.entries(node)))
+
+    def scan(self, nodes: Sequence[Node]) -> list[Definition]:
+        """Return the definitions of results of one scan, which the step of the first one fills."""
+        assert self.recurrence is not None
+        names = [self.names[node] for node in nodes]
+        operands = {arg: self.name(arg) for node in nodes for arg in node.args}
+        step = self.recurrence(nodes, names, operands)
+        arrays = [_array(self.graph, name, node) for name, node in zip(names, nodes, strict=True)]
+        first = Definition(names[0], arrays[0], step=step)
+        return [first, *(Definition(n, a, is_filled=True) for n, a in zip(names[1:], arrays[1:], strict=True))]
 
     # -------------------------------------------------------------- library calls
 

@@ -81,7 +81,7 @@ def driver_lines(
         return [*describe_device(bounded), *describe_model(bounded)]
     if backend not in COMPILED:
         return []
-    library = not_compiled(fused)
+    library = not_compiled(fused, recurrences=backend == "llvm")
     is_one = bool(fused.nests) or is_compiled_whole(fused) or (backend == "llvm" and not library)
     lines = ["compiled: one function" if is_one else "compiled: nothing"]
     if library and fused.nests:

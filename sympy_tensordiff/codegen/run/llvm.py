@@ -26,7 +26,7 @@ import numpy as np
 
 from sympy_tensordiff.codegen.emit.base import signed_text
 from sympy_tensordiff.codegen.emit.llvm_driver import ModuleText, Target, print_llvm
-from sympy_tensordiff.codegen.ir.programs import Program
+from sympy_tensordiff.codegen.ir.programs import Program, Recurrence
 from sympy_tensordiff.codegen.ir.scalars import External, Number
 from sympy_tensordiff.codegen.ir.walk import externals, scalars
 from sympy_tensordiff.codegen.lower.externals import llvm_text
@@ -223,6 +223,9 @@ def check_constants(program: Program) -> None:
     for node in (node for kernel in program.nests for node in scalars(kernel.body)):
         if isinstance(node, Number) and node.value == node.value:
             signed_text(node.value)
+    for step in program.kernels:
+        if isinstance(step, Recurrence):
+            check_constants(step.body)
 
 
 def load_program(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
-from sympy_tensordiff.codegen.ir.programs import Program
-from sympy_tensordiff.codegen.ir.steps import degenerate_in_loops
+from sympy_tensordiff.codegen.ir.programs import Program, Recurrence
+from sympy_tensordiff.codegen.ir.steps import degenerate_in_loops, not_compiled
 from sympy_tensordiff.codegen.schedule.correlations import with_correlations
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
 from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
@@ -32,4 +33,19 @@ def prepared(program: Program, backend: str, splits: bool = True) -> Program:
     """Return `program` after the passes of `backend`, with or without those in `SPLITS`."""
     for one in PASSES[backend]:
         program = one(program) if splits or one not in SPLITS else program
+    if any(isinstance(step, Recurrence) for step in program.kernels):
+        steps = [
+            replace(step, body=prepared(step.body, _backend_of(step, backend), splits))
+            if isinstance(step, Recurrence)
+            else step
+            for step in program.kernels
+        ]
+        program = replace(program, kernels=tuple(steps))
     return program
+
+
+def _backend_of(step: Recurrence, backend: str) -> str:
+    """Return the backend that runs the body of a recurrence: NumPy's if that of the program cannot."""
+    if backend == "numba" or (backend == "llvm" and not_compiled(step.body, recurrences=True)):
+        return "numpy"
+    return backend

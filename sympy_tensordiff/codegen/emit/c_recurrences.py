@@ -1,0 +1,109 @@
+"""Recurrences in C: a loop over time that calls the function of one step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sympy_tensordiff.codegen.emit.c_nests import CForms
+from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, Names
+from sympy_tensordiff.codegen.ir.programs import Recurrence
+from sympy_tensordiff.integer.affine import Affine
+
+
+class CRecurrencePrinter:
+    """Prints the body of the function of a recurrence.
+
+    ``function`` is the C function of one step, which has memory of its own after its results: as many numbers as the
+    text ``scratch`` says.
+    """
+
+    def __init__(self, step: Recurrence, names: Names, forms: CForms, function: str, scratch: str) -> None:
+        self.step, self.names, self.forms, self.function = step, names, forms, function
+        self.code, self.time, self.work = names.fresh("code"), names.fresh("time"), names.fresh("work")
+        self.integers = dict(step.integers)
+        self.given = {a.name: a.shape for a in step.body.arguments}
+        self.results = {a.name: a.shape for a in step.body.outputs}
+        self.stacked = {kept.result: kept.array for kept in step.recorded if kept.kind == "stack"}
+        self.states = {state.argument: names.fresh(state.argument) for state in step.carried}
+        self.pointers = {name: names.fresh(f"new_{name}") for name in self.results}
+        self.spare = {state.result: names.fresh(f"next_{state.result}") for state in step.carried}
+        self.spare = {name: own for name, own in self.spare.items() if name not in self.stacked}
+        self.index = names.fresh("i")
+        sizes = [self.entries(shape) for name, shape in self.results.items() if name not in self.stacked]
+        sizes += [self.entries(self.results[name]) for name in self.spare]
+        self.size = " + ".join([*sizes, scratch])
+
+    def entries(self, shape: Sequence[Affine]) -> str:
+        """Return the number of entries of an array of the body as text."""
+        return "*".join(self.forms.form(extent.substitute(self.integers), UNARY) for extent in shape) or "1"
+
+    def row(self, array: str, shape: Sequence[Affine]) -> str:
+        """Return the pointer of the row of an array at the time."""
+        return f"{self.names(array)} + {self.time}*{self.entries(shape)}"
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the function."""
+        step = self.step
+        yield f"{INDENT}int {self.code} = 0;"
+        for state in step.carried:
+            yield f"{INDENT}const real *{self.states[state.argument]} = {self.names(state.initial)};"
+        place = self.work
+        for name, shape in self.results.items():
+            first = "0" if name in self.stacked else place
+            yield f"{INDENT}real *{self.pointers[name]} = {first};"
+            if name not in self.stacked:
+                place = f"{place} + {self.entries(shape)}"
+        for name, own in self.spare.items():
+            yield f"{INDENT}real *{own} = {place};"
+            place = f"{place} + {self.entries(self.results[name])}"
+        for kept in step.recorded:
+            if kept.kind == "sum":
+                yield self.each(kept.result, f"{self.names(kept.array)}[{self.index}] = 0;")
+        length = self.forms.form(step.length)
+        first, test, change = ("0", f"< {length}", "++") if not step.is_reversed else (f"{length} - 1", ">= 0", "--")
+        yield f"{INDENT}for (ptrdiff_t {self.time} = {first}; {self.time} {test}; {self.time}{change}) {{"
+        for line in self.step_lines(place):
+            yield INDENT + line
+        yield f"{INDENT}}}"
+        for kept in step.recorded:
+            if kept.kind == "last":
+                last = self.last(kept.result)
+                yield self.each(kept.result, f"{self.names(kept.array)}[{self.index}] = {last}[{self.index}];")
+        yield f"{INDENT}return {self.code};"
+
+    def last(self, result: str) -> str:
+        """Return the pointer of a result after the loop: buffers have been exchanged."""
+        return self.spare.get(result, self.pointers[result])
+
+    def each(self, result: str, text: str) -> str:
+        """Return a loop over the entries of a result."""
+        i = self.index
+        return f"{INDENT}for (ptrdiff_t {i} = 0; {i} < {self.entries(self.results[result])}; {i}++) {{ {text} }}"
+
+    def step_lines(self, scratch: str) -> Iterator[str]:
+        """Yield the lines of one step: the call, what it adds to stacks and sums, and the exchange of buffers."""
+        step, names = self.step, self.names
+        for result, array in self.stacked.items():
+            yield f"{INDENT}{self.pointers[result]} = {self.row(array, self.results[result])};"
+        values = {name: self.forms.form(form) for name, form in step.integers} | {step.time: self.time}
+        for name, own in self.states.items():
+            values[name] = own if self.given[name] else f"{own}[0]"
+        for name, array in step.rows:
+            values[name] = self.row(array, self.given[name]) if self.given[name] else f"{names(array)}[{self.time}]"
+        for name, array in step.constants:
+            values[name] = names(array) if self.given[name] else f"{names(array)}[0]"
+        passed = [*(values[a.name] for a in step.body.arguments), *self.pointers.values(), scratch]
+        yield f"{INDENT}{self.code} |= {self.function}({', '.join(passed)});"
+        for kept in step.recorded:
+            own = f"{self.pointers[kept.result]}[{self.index}]"
+            if kept.kind == "sum":
+                yield self.each(kept.result, f"{names(kept.array)}[{self.index}] += {own};")
+            elif kept.kind == "stack" and self.stacked[kept.result] != kept.array:
+                row = f"({self.row(kept.array, self.results[kept.result])})"
+                yield self.each(kept.result, f"{row}[{self.index}] = {own};")
+        for state in step.carried:
+            yield f"{INDENT}{self.states[state.argument]} = {self.pointers[state.result]};"
+        for name, own in self.spare.items():
+            yield f"{INDENT}{self.pointers[name]} = {own};"
+            state = next(s for s in step.carried if s.result == name)
+            yield f"{INDENT}{own} = (real *){self.states[state.argument]};"

@@ -1,0 +1,219 @@
+"""Recurrences in LLVM modules: a loop over time that calls the functions of the steps of its body.
+
+The rows of sequences and of stacked results are pointers into whole arrays. A result that is the next state has two
+buffers, which take turns, unless all of its values are stacked: then a state is the row that the step before has
+filled. Nothing is copied but the last value of a result that is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial, reduce
+from typing import Any
+
+from sympy_tensordiff.codegen.emit.llvm import Module
+from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
+from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.programs import Fused, Program, Recurrence, Scatter, Step
+from sympy_tensordiff.codegen.ir.steps import Shapes
+from sympy_tensordiff.codegen.ir.walk import filled_arrays
+from sympy_tensordiff.integer.affine import Affine, Row
+
+
+class LlvmRecurrencePrinter(LlvmNestPrinter):
+    """Prints the function of a recurrence.
+
+    ``body`` is its body as it is printed, ``functions`` are the functions of its steps.
+    """
+
+    def __init__(
+        self, module: Module, shapes: Shapes, step: Recurrence, body: Program, functions: Sequence[tuple[Step, Any]]
+    ) -> None:
+        super().__init__(module, shapes, frozenset(), frozenset())
+        self.step, self.body, self.functions = step, body, functions
+        self.forms: dict[Any, Affine] = dict(step.integers)
+        self.pointers: dict[str, str] = {}
+        """The pointers of arrays of the body; those of states and of results with buffers are slots."""
+        self.slotted: set[str] = set()
+        self.numbers: dict[str, str] = {}
+        """The pointers of numbers that the body has as arguments."""
+        self.given = {a.name: a.shape for a in body.arguments}
+        self.results = {a.name: a.shape for a in body.outputs}
+        self.stacked = {one.result: one.array for one in step.recorded if one.kind == "stack"}
+        self.states: dict[str, str] = {}
+        """The slots of the pointers of states."""
+        self.buffers: dict[str, tuple[str, str]] = {}
+        """The two buffers of each result that is a state."""
+        self.lasts: dict[str, str] = {}
+        """The slots of the pointers of the last values that are kept, by array."""
+
+    def over(self, form: Affine) -> str:
+        """Return the value of a form of the body."""
+        return self.form(form.substitute(self.forms))
+
+    def body_entries(self, shape: Sequence[Affine]) -> str:
+        """Return the number of entries of an array of the body."""
+        return reduce(self.times, [self.greatest(["0", self.over(extent)]) for extent in shape], "1")
+
+    def private(self, name: str) -> Affine:
+        """Return the name of an integer of the body as one that no other integer of this function has."""
+        return Affine.variable(f"body {name}")
+
+    def print_recurrence(self) -> None:
+        """Append the instructions of the recurrence."""
+        step = self.step
+        self.code = self.slot("i32")
+        self.line(f"store i32 0, ptr {self.code}")
+        length = self.form(step.length)
+        self.prepare_arguments()
+        self.prepare_results()
+        with self.loop("0", length, -1 if step.is_reversed else 1) as time:
+            self.move_to(time)
+            for inner, function in self.functions:
+                self.run_step(inner, function)
+            self.record(time)
+            self.exchange()
+        for one in step.recorded:
+            if one.kind == "last":
+                last = self.new(f"load ptr, ptr {self.lasts[one.array]}")
+                self.copy(self.base(one.array), last, self.body_entries(self.results[one.result]))
+
+    def prepare_arguments(self) -> None:
+        """Compute the sizes of the body, and the pointers of constants and of the states before the first step."""
+        for size in self.body.sizes:
+            ends = [self.over(form) for form in size.lows or size.highs]
+            self.forms[size.name] = self.private(size.name)
+            self.values[f"body {size.name}"] = self.greatest(ends, "smax" if size.lows else "smin")
+        for name, array in self.step.constants:
+            self.point(name, self.base(array))
+        for state in self.step.carried:
+            name = state.argument
+            self.states[name] = self.slot("ptr")
+            self.line(f"store ptr {self.base(state.initial)}, ptr {self.states[name]}")
+            self.point(name, self.states[name])
+            self.slotted.add(name)
+
+    def point(self, name: str, pointer: str) -> None:
+        """Set the pointer of an argument of the body."""
+        (self.pointers if self.given[name] else self.numbers)[name] = pointer
+
+    def prepare_results(self) -> None:
+        """Allocate temporaries and the buffers of results, and fill sums with zeros."""
+        for array in self.body.temporaries:
+            self.pointers[array.name] = self.memory(array.name, array.shape)
+        carried = {state.result for state in self.step.carried}
+        for name, shape in self.results.items():
+            if name not in self.stacked:
+                self.pointers[name] = first = self.memory(name, shape)
+                if name in carried:
+                    self.buffers[name] = first, self.memory(f"{name} next", shape)
+                    self.pointers[name] = self.slot("ptr")
+                    self.slotted.add(name)
+                    self.line(f"store ptr {first}, ptr {self.pointers[name]}")
+        for one in self.step.recorded:
+            if one.kind == "last":
+                self.lasts[one.array] = self.slot("ptr")
+            elif one.kind == "sum":
+                self.fill_zeros(self.base(one.array), self.body_entries(self.results[one.result]))
+
+    def move_to(self, time: str) -> None:
+        """Set the time, and the pointers of the rows that belong to it."""
+        if self.step.time:
+            self.forms[self.step.time] = self.private("time")
+            self.values["body time"] = time
+        for name, array in self.step.rows:
+            self.point(name, self.row(array, time, self.given[name]))
+        for name, array in self.stacked.items():
+            self.pointers[name] = self.row(array, time, self.results[name])
+
+    def row(self, array: str, time: str, shape: Sequence[Affine]) -> str:
+        """Return the pointer of the row of an array at a time."""
+        return self.pointer_at(self.base(array), self.times(time, self.body_entries(shape)))
+
+    def record(self, time: str) -> None:
+        """Add what the step has computed to sums, remember the last value, and copy what several stacks have."""
+        for one in self.step.recorded:
+            shape = self.results[one.result]
+            if one.kind == "sum":
+                self.add_to(self.base(one.array), self.place(one.result), self.body_entries(shape))
+            elif one.kind == "last":
+                self.line(f"store ptr {self.place(one.result)}, ptr {self.lasts[one.array]}")
+            elif self.stacked[one.result] != one.array:
+                self.copy(self.row(one.array, time, shape), self.place(one.result), self.body_entries(shape))
+
+    def exchange(self) -> None:
+        """Make results the states before the next step, and exchange their buffers."""
+        for state in self.step.carried:
+            self.line(f"store ptr {self.place(state.result)}, ptr {self.states[state.argument]}")
+        for name, (first, second) in self.buffers.items():
+            is_first = self.new(f"icmp eq ptr {self.place(name)}, {first}")
+            other = self.new(f"select i1 {is_first}, ptr {second}, ptr {first}")
+            self.line(f"store ptr {other}, ptr {self.pointers[name]}")
+
+    def run_step(self, step: Step, function: Any) -> None:
+        """Call the function of one step of the body."""
+        with ExitStack() as stack:
+            if rows := self.nonempty_rows(step):
+                stack.enter_context(self.when(*(partial(self.condition, row) for row in rows)))
+            self.values |= dict(zip(function.ends, ("0", self.over(function.extent)), strict=True))
+            found = self.call_step(function, self.argument_value)
+            before = self.new(f"load i32, ptr {self.code}")
+            self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
+
+    def nonempty_rows(self, step: Step) -> list[Row]:
+        """Return the conditions under which a step has something to do; [] if it always has."""
+        prover = Prover(self.body)
+        forms: Sequence[Affine] = ()
+        if isinstance(step, Scatter):
+            forms = step.extents if step.exclusive else ()
+        elif not isinstance(step, Fused):
+            made = {array.name: array for array in self.body.temporaries}.get(filled_arrays(step)[0])
+            forms = made.shape if made is not None else ()
+        return [Row("ge", form - 1).substitute(self.forms) for form in forms if not prover.proves(Row("ge", form - 1))]
+
+    def argument_value(self, name: str, kind: str) -> str:
+        """Return the value of an argument of a step of the body, by its name there."""
+        if kind == "a":
+            return self.place(name)
+        if kind == "i":
+            return self.values[name] if name in self.values else self.over(Affine.variable(name))
+        pointer = self.numbers[name]
+        pointer = self.new(f"load ptr, ptr {pointer}") if name in self.slotted else pointer
+        return self.new(f"load {self.module.real}, ptr {pointer}")
+
+    def place(self, name: str) -> str:
+        """Return the pointer of an array of the body now."""
+        pointer = self.pointers[name]
+        return self.new(f"load ptr, ptr {pointer}") if name in self.slotted else pointer
+
+    # -------------------------------------------------------------- memory
+
+    def memory(self, name: str, shape: Sequence[Affine]) -> str:
+        """Allocate an array of the body, and return its pointer."""
+        return self.allocate(f"body {name}", [extent.substitute(self.forms) for extent in shape])
+
+    def fill_zeros(self, target: str, count: str) -> None:
+        """Fill an array with zeros."""
+        self.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
+        size = self.times(count, str(self.module.size))
+        self.line(f"call void @llvm.memset.p0.i64(ptr {target}, i8 0, i64 {size}, i1 false)")
+
+    def copy(self, target: str, source: str, count: str) -> None:
+        """Copy an array."""
+        self.module.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1"])
+        size = self.times(count, str(self.module.size))
+        self.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+
+    def add_to(self, target: str, source: str, count: str) -> None:
+        """Add the entries of an array to those of another one."""
+        real = self.module.real
+        with self.loop("0", count) as place:
+            pointer = self.pointer_at(target, place)
+            own = self.new(f"load {real}, ptr {pointer}")
+            other = self.new(f"load {real}, ptr {self.pointer_at(source, place)}")
+            self.line(f"store {real} {self.new(f'fadd {real} {own}, {other}')}, ptr {pointer}")
+
+    def function_text(self) -> str:
+        """Return the text of the function."""
+        return self.function(f"i32 {self.new(f'load i32, ptr {self.code}')}")

@@ -1,0 +1,118 @@
+"""Recurrences in texts of Python: a loop over time around a function for one step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from sympy_tensordiff.codegen.emit.driver import WORD, head_text, passed_names
+from sympy_tensordiff.codegen.emit.forms import Block, FormPrinter, Names, tuple_text
+from sympy_tensordiff.codegen.ir.programs import Recurrence
+from sympy_tensordiff.codegen.ir.walk import filled_arrays
+
+
+def step_function(step: Recurrence) -> str:
+    """Return the name of the function that runs one step of a recurrence."""
+    return f"step_{step.array}"
+
+
+def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: str) -> list[str]:
+    """Return the texts of the functions of a body in Python or C, whose names start with that of the array of the
+    recurrence; those that start with ``entries`` keep their names.
+    """
+    heads = (_FUNCTION.findall(piece) for piece in pieces)
+    own = {name for names in heads for name in names if not name.startswith(entries)}
+    return [WORD.sub(lambda m: f"{step.array}_{m[0]}" if m[0] in own else m[0], piece) for piece in pieces]
+
+
+_FUNCTION = re.compile(r"^(?:def|static \w+) (\w+)\(", re.MULTILINE)
+"""The head of a function in Python or C."""
+
+
+def recurrence_text(step: Recurrence, names: Names) -> str:
+    """Return the function of a recurrence: it calls that of one step with buffers for the next states."""
+    return _Loop(step, names.copy()).text()
+
+
+class _Loop:
+    """Prints the function of one recurrence; ``values`` and ``results`` are texts for arguments and results of the
+    body.
+    """
+
+    def __init__(self, step: Recurrence, names: Names) -> None:
+        self.step, self.names = step, names
+        self.form = FormPrinter(names).form
+        self.shapes = {a.name: a.shape for a in step.body.arguments}
+        self.stacked = {kept.result: kept.array for kept in step.recorded if kept.kind == "stack"}
+        self.time = names.fresh("time")
+        self.values = {name: self.form(value) for name, value in step.integers} | {step.time: self.time}
+        self.values |= {state.argument: names.fresh(state.argument) for state in step.carried}
+        self.results = {output.name: names.fresh(f"new_{output.name}") for output in step.body.outputs}
+
+    def text(self) -> str:
+        """Return the text of the function."""
+        step, names = self.step, self.names
+        block = Block()
+        inner = block.child(head_text(step, passed_names(step, names)))
+        inner.line(f'"""Fill {" and ".join(map(names, filled_arrays(step)))} step by step."""')
+        for line in self.first_lines():
+            inner.line(line)
+        length = self.form(step.length)
+        loop = inner.child(f"for {self.time} in range({f'{length} - 1, -1, -1' if step.is_reversed else length}):")
+        for line in (*self.step_lines(), *_next_states(step, self.values, self.results, self.stacked)):
+            loop.line(line)
+        for kept in step.recorded:
+            if kept.kind == "last":
+                inner.line(f"{names(kept.array)}[...] = {self.results[kept.result]}")
+        return "\n".join(block.render())
+
+    def first_lines(self) -> Iterable[str]:
+        """Yield the lines before the loop: the first states, buffers, and zeros for sums."""
+        step, names = self.step, self.names
+        for state in step.carried:
+            own = "" if self.shapes[state.argument] else ".reshape(())"
+            yield f"{self.values[state.argument]} = {names(state.initial)}{own}.copy()"
+        for output in step.body.outputs:
+            if output.name not in self.stacked:
+                shape = tuple_text(self.form(extent.substitute(dict(step.integers))) for extent in output.shape)
+                yield f"{self.results[output.name]} = np.empty({shape}, {names(step.array)}.dtype)"
+        for kept in step.recorded:
+            if kept.kind == "sum":
+                yield f"{names(kept.array)}[...] = 0"
+
+    def step_lines(self) -> Iterable[str]:
+        """Yield the lines of one step: the rows, the call, and what it adds to stacks and sums."""
+        step, names, values = self.step, self.names, self.values
+        for result, array in self.stacked.items():
+            yield f"{self.results[result]} = {names(array)}[{self.time}, ...]"
+        values |= {name: f"{names(array)}[{self.time}]" for name, array in step.rows}
+        for name, array in step.constants:
+            values[name] = names(array) if self.shapes[name] else f"{names(array)}[0]"
+        numbers = {state.argument for state in step.carried if not self.shapes[state.argument]}
+        given = [f"{values[a.name]}[()]" if a.name in numbers else values[a.name] for a in step.body.arguments]
+        yield f"{step_function(step)}({', '.join([*given, *self.results.values()])})"
+        for kept in step.recorded:
+            if kept.kind == "stack" and self.stacked[kept.result] != kept.array:
+                yield f"{names(kept.array)}[{self.time}] = {self.results[kept.result]}"
+            elif kept.kind == "sum":
+                yield f"{names(kept.array)}[...] += {self.results[kept.result]}"
+
+
+def _next_states(
+    step: Recurrence, values: dict[str, str], results: dict[str, str], stacked: dict[str, str]
+) -> Iterable[str]:
+    """Yield the lines that make results of a step the states before the next one, by exchange of buffers if nothing
+    else reads them.
+    """
+    counts: dict[str, int] = {}
+    for state in step.carried:
+        counts[state.result] = counts.get(state.result, 0) + 1
+    kept = {one.result for one in step.recorded if one.kind == "last"}
+    for state in step.carried:
+        old, new = values[state.argument], results[state.result]
+        if state.result in stacked and counts[state.result] == 1:
+            yield f"{old} = {new}"
+        elif counts[state.result] == 1 and state.result not in kept:
+            yield f"{old}, {new} = {new}, {old}"
+        else:
+            yield f"{old}[...] = {new}"

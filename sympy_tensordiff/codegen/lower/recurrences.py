@@ -1,0 +1,111 @@
+"""Scans as steps of a program: the program of one step of the recurrence, and the checks that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sympy_tensordiff.codegen.ir.programs import Carried, Check, Program, Recorded, Recurrence
+from sympy_tensordiff.errors import ArgumentError, UnsupportedError
+from sympy_tensordiff.graph.interning import Node
+from sympy_tensordiff.graph.scans import needed_states, step_constants, variables_in
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.fourier_motzkin import project
+
+Build = Callable[[Sequence[Any], tuple[Any, ...]], Program]
+"""Returns the program of expressions, given its arguments."""
+
+
+def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[Node, str], build: Build) -> Recurrence:
+    """Return the step that computes results of one scan; its forms are over the variables of the graph.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        Scans of the same recurrence of the same operands.
+    names : sequence of str
+        The names of their arrays.
+    operands : mapping
+        The names of the arrays of all operands.
+    build : callable
+        Builds the program of a step.
+
+    Raises
+    ------
+    ArgumentError
+        If the number of steps is 0.
+    UnsupportedError
+        If a step reads an array of integers.
+    """
+    scan, length = nodes[0].data.scan, nodes[0].data.length
+    if length.is_constant and length.constant < 1:
+        raise ArgumentError(f"{scan} has {length} steps: a scan needs one at least")
+    moved: dict[Any, Any] = {}
+    constants: dict[Any, str] = {}
+    integers: dict[Any, Affine] = {}
+    for node in nodes:
+        moved |= step_constants(node.data.scan)[0]
+        others = node.args[len(scan.states) + len(scan.sequences) :]
+        constants |= {v: operands[arg] for v, arg in zip(node.data.constants, others, strict=True)}
+        integers |= dict(node.data.integers)
+    values = [node.data.scan.value.xreplace(moved) for node in nodes]
+    updates = [(state.variable, state.update.xreplace(moved)) for state in scan.states]
+    needed = needed_states(updates, values)
+    states = [(variable, update) for variable, update in updates if variable in needed]
+    initial = dict(zip([s.variable for s in scan.states], nodes[0].args, strict=False))
+    sequences = dict(zip([v for v, _ in scan.sequences], nodes[0].args[len(scan.states) :], strict=False))
+    exprs = [*dict.fromkeys([*(update for _, update in states), *values])]
+    free = variables_in(exprs)
+    rows = {v: operands[node] for v, node in sequences.items() if v in free}
+    constants = {v: name for v, name in constants.items() if v in free}
+    variables = [v for v, _ in states]
+    args = [*variables, *rows, *constants, *integers, *([scan.time] if scan.time in free else [])]
+    body = build(args, tuple(exprs))
+    if any(given.dtype == "integer" for given in body.arguments):
+        raise UnsupportedError(
+            f"{scan} reads an array of integers in its steps, which kernels do not: gather before the scan, and give "
+            "the result as xs"
+        )
+    argument = {arg: given.name for arg, given in zip(args, body.arguments, strict=True)}
+    result = {expr: array.name for expr, array in zip(exprs, body.outputs, strict=True)}
+    return Recurrence(
+        tuple([Recorded(n, node.data.scan.kind, result[v]) for n, node, v in zip(names, nodes, values, strict=True)]),
+        tuple([Carried(argument[v], operands[initial[v]], result[update]) for v, update in states]),
+        tuple([(argument[v], array) for v, array in rows.items()]),
+        tuple([(argument[v], array) for v, array in constants.items()]),
+        tuple([(argument[symbol], form) for symbol, form in integers.items()]),
+        body,
+        length,
+        scan.reverse,
+        argument.get(scan.time, ""),
+    )
+
+
+def over_forms(step: Recurrence, form: Callable[[Affine], Affine]) -> Recurrence:
+    """Return a step with its forms converted."""
+    integers = tuple([(name, form(one)) for name, one in step.integers])
+    return replace(step, length=form(step.length), integers=integers)
+
+
+def checks_of_steps(step: Recurrence) -> list[Check]:
+    """Return the checks that the body of a recurrence needs, over the integers of the program: at any time."""
+    message = f"a scan would have {step.length} steps, which is not positive"
+    found = [Check((Row("ge", -step.length),), message)] if step.length.terms else []
+    forms = dict(step.integers)
+    inside: tuple[Row, ...] = ()
+    if step.time:
+        time = Affine.variable(f"time of {step.array}")
+        forms[step.time] = time
+        inside = Row("ge", time), Row("ge", step.length - 1 - time)
+    for check in (*step.body.granted, *step.body.checks):
+        rows = tuple([row.substitute(forms) for row in check.violation])
+        points = tuple([row.substitute(forms) for row in check.points])
+        if step.time and any(step.time in row.form.atoms() for row in (*check.violation, *check.points)):
+            points = (*(points or rows), *inside)
+            projected = project((*rows, *inside), [f"time of {step.array}"])
+            if projected is None:
+                continue
+            rows = tuple(projected)
+        found.append(Check(rows, f"in the steps of a scan: {check.message}", points))
+    return found

@@ -1,0 +1,117 @@
+"""Scans as nodes of the graph: an operation on the arrays that its steps read, for code generation.
+
+The steps stay expressions of their own, with a program of their own. What they read is an operand: initial values,
+sequences, and constants: the free variables of the steps, and the largest expressions in them that no step changes.
+Scalar operands are arrays with one entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sympy import Idx, Symbol
+
+from sympy_tensordiff.graph.interning import Shape
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.symbolic.depth import measures
+from sympy_tensordiff.symbolic.einsum import EinsumProduct
+from sympy_tensordiff.symbolic.operations import shape_of
+from sympy_tensordiff.symbolic.scans import Scan
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
+
+
+class ScanData(NamedTuple):
+    """The data of a ``scan`` node.
+
+    ``scan`` is the expression, ``constants`` the variables of the steps for the operands behind the initial values and
+    sequences, ``length`` the number of steps, ``integers`` the form of each integer symbol in the steps.
+    """
+
+    scan: Any
+    constants: tuple[Any, ...]
+    length: Affine
+    integers: tuple[tuple[Any, Affine], ...]
+    own: Shape
+
+    @property
+    def shape(self) -> Shape:
+        """Return the shape of the result."""
+        return (self.length, *self.own) if self.scan.kind == "stack" else self.own
+
+    @property
+    def forms(self) -> tuple[Affine, ...]:
+        """Return all index forms."""
+        return (self.length, *(form for _, form in self.integers), *self.own)
+
+    def substituted(self, mapping: Mapping[Any, Affine]) -> ScanData:
+        """Return the data with variables replaced in the forms."""
+        if not mapping:
+            return self
+        integers = tuple([(symbol, form.substitute(mapping)) for symbol, form in self.integers])
+        own = tuple([form.substitute(mapping) for form in self.own])
+        return self._replace(length=self.length.substitute(mapping), integers=integers, own=own)
+
+
+def step_constants(scan: Scan) -> tuple[dict[Any, Any], list[Any], list[Any]]:
+    """Return what the steps of a scan read from outside.
+
+    That is a mapping from the largest expressions that no step changes to variables in their places, the variables for
+    tensors and real numbers, and the integer symbols besides the time.
+    """
+    moved = {expr: _placeholder(expr) for expr in _unchanged(scan)}
+    steps = [step.xreplace(moved) for step in scan.steps]
+    free = set().union(*(step.free_symbols for step in steps)).difference(scan.bound)
+    free |= {symbol for variable in scan.bound[:-1] for extent in variable.shape for symbol in extent.free_symbols}
+    tensors = sorted((s for s in free if isinstance(s, TensorSymbol)), key=lambda s: s.name)
+    symbols = sorted((s for s in free if isinstance(s, (Symbol, Idx))), key=str)
+    return moved, tensors, symbols
+
+
+def _placeholder(expr: Any) -> Any:
+    """Return a variable in the place of an expression."""
+    return TensorSymbol(f"constant_{measures(expr).digest.hex()[:12]}", shape_of(expr))
+
+
+def _unchanged(scan: Scan) -> list[Any]:
+    """Return the largest expressions in the steps of a scan that no step changes, and that are worth an array."""
+    bound = set(scan.bound)
+    for node in nodes_in(scan.steps):
+        bound.update(node.variables if getattr(node, "is_binder", False) else ())
+        bound.update(node.bound if getattr(node, "is_scan", False) else ())
+
+    def is_unchanged(node: Any) -> bool:
+        """Return whether a node is a computed value that depends on no variable of the steps."""
+        is_value = getattr(node, "is_tensor_expr", False) or getattr(node, "is_binder", False)
+        if not is_value or node.is_symbol or not bound.isdisjoint(node.free_symbols):
+            return False
+        return any(isinstance(s, TensorSymbol) or not s.is_integer for s in node.free_symbols) and not _is_view(node)
+
+    nodes = nodes_in(scan.steps, lambda node: () if is_unchanged(node) else node.args)
+    return [node for node in nodes if is_unchanged(node)]
+
+
+def _is_view(node: Any) -> bool:
+    """Return whether a node only moves the axes of a variable."""
+    if not isinstance(node, EinsumProduct) or len(node.operands) != 1 or not node.operands[0].is_symbol:
+        return False
+    return sorted(node.inputs[0]) == sorted(node.output)
+
+
+def needed_states(states: Sequence[tuple[Any, Any]], values: Iterable[Any]) -> set[Any]:
+    """Return the variables among the ``states``, pairs of a variable and its update, that the values depend on."""
+    known = dict(states)
+    found: set[Any] = set()
+    stack = [*values]
+    while stack:
+        for symbol in variables_in([stack.pop()]):
+            if symbol in known and symbol not in found:
+                found.add(symbol)
+                stack.append(known[symbol])
+    return found
+
+
+def variables_in(exprs: Iterable[Any]) -> set[Any]:
+    """Return the free symbols of expressions."""
+    return set(free_symbols_in(exprs))

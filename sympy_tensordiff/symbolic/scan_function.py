@@ -1,0 +1,318 @@
+"""`td.scan`: recurrences from a Python function of one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from inspect import Parameter, signature
+from typing import Any, ClassVar
+
+from sympy import Integer, Number, Tuple
+
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.indices import as_expr
+from sympy_tensordiff.symbolic.lift import as_operand
+from sympy_tensordiff.symbolic.operations import shape_of
+from sympy_tensordiff.symbolic.rearrangements import reshape
+from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, Time, fresh_name, no_sequence
+from sympy_tensordiff.symbolic.tabulate import same_extent
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol, checked_name
+from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Scope, nodes_in, with_args
+
+
+@explained
+def scan(
+    step: Callable[..., Any],
+    init: Any,
+    xs: Any = None,
+    length: Any = None,
+    reverse: bool = False,
+    last: bool = False,
+    checkpoint: int | None = None,
+    *,
+    total: bool = False,
+) -> Any:
+    """Apply a step again and again: the states of a recurrence over time, and what each step computes besides.
+
+    Parameters
+    ----------
+    step : callable
+        ``step(state)``, ``step(state, x, t)`` or fewer of these arguments: the state before the step, the row
+        ``xs[t]`` and the time, as expressions. Without ``xs`` the second of two arguments is the time. It returns the
+        next state, or a pair of the next state and an output.
+    init : Expr, tuple of Expr, or dict
+        The state before the first step; the state is a tuple of tensors for a tuple. For a dict from names to initial
+        values, ``step`` has a parameter of each name, and returns a tuple in the order of the dict.
+    xs : Expr, tuple of Expr, or dict, optional
+        The sequences whose rows the steps read: tensors with the time as their first axis. If ``init`` or ``xs`` is
+        a dict, so is the other one.
+    length : int or Expr, optional
+        The number of steps; needed without ``xs``.
+    reverse : bool
+        Whether the steps run from the last time to the first; results are stacked at their times all the same.
+    last : bool
+        Whether to return only the last state.
+    checkpoint : int, optional
+        Every how many steps a derivative stores the states; those between are computed again. It divides the length.
+        By default all states are stored.
+    total : bool
+        Whether outputs are added over time instead of stacked.
+
+    Returns
+    -------
+    Expr or tuple
+        The states after each step, with the time as the first axis (the last state for ``last``); a tuple for a tuple
+        of states. If steps have outputs, a pair of this and of the outputs, in the structure in which ``step`` returns
+        them.
+
+    Raises
+    ------
+    ShapeError
+        If a step changes the shape of a state, or sequences differ in their lengths.
+    ArgumentError, ArgumentTypeError
+        If ``step`` has other parameters or returns something else, or there is no length.
+
+    Notes
+    -----
+    ``h[t] = step(h[t - 1], xs[t], t)`` with ``h[-1] = init``. A derivative is again a scan: forwards of twice the
+    states, backwards of their cotangents, which reads the stored states (Griewank & Walther 2008, *Evaluating
+    Derivatives*, chapters 3 and 12).
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> n, T = td.indices("n T")
+    >>> W, x, h0 = td.TensorSymbol("W", (n, n)), td.TensorSymbol("x", (T, n)), td.TensorSymbol("h0", n)
+    >>> h = td.scan(lambda h, x: td.tanh(W @ h + x), h0, x)
+    >>> h, h.shape
+    (scan(lambda h, x: tanh(x + W @ h), h0, x), (T, n))
+    >>> F = td.scan(lambda a, b: (b, a + b), {"a": 0, "b": 1}, length=10, last=True)
+    >>> td.evaluate(F[0], {})
+    np.float64(55.0)
+    """
+    for flag, given in (("reverse", reverse), ("last", last), ("total", total)):
+        if not isinstance(given, bool):
+            raise ArgumentTypeError(f"td.scan: {flag} must be True or False, not {given!r}")
+    if not callable(step):
+        raise ArgumentTypeError(
+            f"td.scan: the step must be a function of the state, such as lambda h, x: h/2 + x, not {step!r}"
+        )
+    call = _Call(step, init, xs)
+    length = call.checked_length(length)
+    updates, outputs, structure = call.run()
+    updates, outputs = call.with_rows(updates, outputs, length)
+    if checkpoint is None:
+        states = [*zip(call.states, call.initial, updates, strict=True)]
+        parts = states, [*zip(call.rows, call.sequences, strict=True)], call.time, length, reverse
+        result: Callable[[str, Any], Any] = partial(_result, parts)
+    else:
+        result = _Blocks(call, updates, length, reverse, checkpoint).result
+    kept = [result("last" if last else "stack", update) for update in updates]
+    found = tuple(kept) if call.is_tuple else kept[0]
+    if outputs is None:
+        return found
+    values = [result("sum" if total else "stack", output) for output in outputs]
+    return found, (tuple(values) if structure else values[0])
+
+
+def _result(parts: Any, kind: str, value: Any) -> Any:
+    """Return a result of the recurrence with these states, sequences, time, length and direction."""
+    return Scan(kind, value, *parts)
+
+
+class _Blocks:
+    """A scan over blocks of ``size`` steps, each of which is a scan: its derivative stores the states between blocks,
+    and computes those inside of a block again.
+    """
+
+    def __init__(self, call: _Call, updates: Sequence[Any], length: Any, reverse: bool, size: Any) -> None:
+        if isinstance(size, bool) or not isinstance(size, (int, Integer)) or size < 1:
+            raise ArgumentTypeError(f"td.scan: checkpoint must be a number of steps, 1, 2, …, not {size!r}")
+        self.size, self.length, self.reverse = int(size), length, reverse
+        self.count = length / Integer(size)
+        if any(not number.is_Integer for number in self.count.atoms(Number)):
+            raise ArgumentError(
+                f"td.scan: checkpoint={size} does not divide the {length} steps: write the length as {size}*m"
+            )
+        self.times = Time(fresh_name(call.time.name)), Time(fresh_name(call.time.name))
+        self.rule = {call.time: self.size * self.times[0] + self.times[1]}
+        self.call = call
+        self.starts = [ScanVariable(fresh_name(v.name), v.shape) for v in call.states]
+        self.rows = [ScanVariable(fresh_name(v.name), (self.size, *v.shape)) for v in call.rows]
+        self.inner = [*zip(call.states, self.starts, (u.xreplace(self.rule) for u in updates), strict=True)]
+        ends = [self.block("last", update) for update in updates]
+        self.states = [*zip(self.starts, call.initial, ends, strict=True)]
+        self.sequences = [
+            (row, reshape(sequence, (self.count, self.size, *shape_of(sequence)[1:])))
+            for row, sequence in zip(self.rows, call.sequences, strict=True)
+        ]
+
+    def block(self, kind: str, value: Any) -> Any:
+        """Return a result of the steps of one block."""
+        sequences = [*zip(self.call.rows, self.rows, strict=True)]
+        return Scan(kind, value.xreplace(self.rule), self.inner, sequences, self.times[1], self.size, self.reverse)
+
+    def result(self, kind: str, value: Any) -> Any:
+        """Return a result of all steps."""
+        inside = self.block(kind, value)
+        found = Scan(kind, inside, self.states, self.sequences, self.times[0], self.count, self.reverse)
+        return reshape(found, (self.length, *shape_of(value))) if kind == "stack" else found
+
+
+class _Call:
+    """One call of `scan`: the bound variables, and the call of the step with them."""
+
+    def __init__(self, step: Callable[..., Any], init: Any, xs: Any) -> None:
+        self.step = step
+        names = _parameters(step)
+        self.named = isinstance(init, Mapping)
+        if self.named != isinstance(xs, Mapping) and xs is not None:
+            raise ArgumentTypeError(
+                "td.scan: if init is a dict of named states, xs is a dict of named sequences, and the other way round"
+            )
+        self.is_tuple = self.named or isinstance(init, (tuple, list, Tuple))
+        state_names, initial = _named_parts(init, names[0] if names else "h")
+        has_rows = xs is not None
+        row_names, sequences = _named_parts(xs, names[1] if len(names) > 1 else "x") if has_rows else ([], [])
+        self.initial = [as_operand(value, "the initial value of a scan") for value in initial]
+        self.sequences = [as_operand(value, "a sequence of a scan") for value in sequences]
+        if not self.initial and not self.named:  # a dict of none: a function of rows, as derivatives may be
+            raise ArgumentError("td.scan: there is no state: init is empty")
+        if scalar := next((sequence for sequence in self.sequences if not shape_of(sequence)), None):
+            raise no_sequence(scalar)
+        self.states = [_variable(n, shape_of(a)) for n, a in zip(state_names, self.initial, strict=True)]
+        self.rows = [_variable(n, shape_of(a)[1:]) for n, a in zip(row_names, self.sequences, strict=True)]
+        self.takes_rows_in_tuple = isinstance(xs, (tuple, list, Tuple))
+        self.names, self.state_names, self.row_names, self.has_rows = names, state_names, row_names, has_rows
+        self.time = Time(fresh_name(self._time_name()))
+
+    def _time_name(self) -> str:
+        """Return the name of the parameter for the time."""
+        if self.named:
+            rest = [name for name in self.names if name not in (*self.state_names, *self.row_names)]
+            return rest[0] if rest else "t"
+        place = 2 if self.has_rows or len(self.names) > 2 else 1
+        return self.names[place] if len(self.names) > place else "t"
+
+    def checked_length(self, length: Any) -> Any:
+        """Return the number of steps; raise `ArgumentError` if nothing says it."""
+        if length is not None:
+            return as_expr(length, "the length of a scan")
+        if not self.sequences:
+            raise ArgumentError("td.scan: without xs, length= must say how many steps there are")
+        return shape_of(self.sequences[0])[0]
+
+    def run(self) -> tuple[list[Any], list[Any] | None, bool]:
+        """Call the step; return the next states, the outputs or None, and whether the outputs are a tuple."""
+        result = self.step(*self._arguments())
+        is_pair = isinstance(result, (tuple, list, Tuple)) and len(result) == 2
+        if self.is_tuple:
+            is_pair = is_pair and isinstance(result[0], (tuple, list, Tuple))
+        new, output = result if is_pair else (result, None)
+        several = isinstance(new, (tuple, list, Tuple))
+        if several != self.is_tuple or (several and len(new) != len(self.states)):
+            expected = f"a tuple of {len(self.states)} states" if self.is_tuple else "one state"
+            raise ArgumentError(
+                f"td.scan: the step returns {result}, but the state is {expected}, as init is: return the next state, "
+                "or the pair (next state, output)"
+            )
+        updates = [as_operand(part, "the step's new state") for part in (new if several else [new])]
+        if not is_pair:
+            return updates, None, False
+        structure = isinstance(output, (tuple, list, Tuple))
+        outputs: Any = output if structure else [output]
+        return updates, [as_operand(part, "an output of a step") for part in outputs], structure
+
+    def with_rows(
+        self, updates: list[Any], outputs: list[Any] | None, length: Any
+    ) -> tuple[list[Any], list[Any] | None]:
+        """Return the next states and outputs with reads of rows at the time, as ``A[t]``, in place of further
+        sequences: a derivative adds up what belongs to a whole tensor, but stacks what belongs to rows.
+        """
+        known = dict(zip(self.sequences, self.rows, strict=True))
+        for entry in nodes_in([*updates, *(outputs or ())]):
+            if not isinstance(entry, TensorEntry) or not entry.indices or entry.indices[0] != self.time:
+                continue
+            tensor = entry.tensor
+            is_given = type(tensor) is TensorSymbol and tensor.dtype is float
+            if is_given and tensor not in known and same_extent(tensor.shape[0], length):
+                known[tensor] = _variable(tensor.name, tensor.shape[1:])
+                self.sequences.append(tensor)
+                self.rows.append(known[tensor])
+        rows = _Rows(self.time, known)
+        return [*map(rows.run, updates)], None if outputs is None else [*map(rows.run, outputs)]
+
+    def _arguments(self) -> list[Any]:
+        """Return the arguments of the step; raise `ArgumentTypeError` if it takes others."""
+        if self.named:
+            names = [*self.state_names, *self.row_names]
+            known = dict(zip(names, [*self.states, *self.rows], strict=True))
+            missing = [name for name in known if name not in self.names]
+            rest = [name for name in self.names if name not in known]
+            if missing or len(rest) > 1:
+                raise ArgumentTypeError(
+                    f"td.scan: the step has the parameters {', '.join(self.names)}: it needs one for each of "
+                    f"{', '.join(known)}, and at most one more for the time"
+                )
+            return [known.get(name, self.time) for name in self.names]
+        state = tuple(self.states) if self.is_tuple else self.states[0]
+        row = (tuple(self.rows) if self.takes_rows_in_tuple else self.rows[0]) if self.has_rows else None
+        count = len(self.names)
+        if not 1 <= count <= 3:
+            raise ArgumentTypeError(f"td.scan: the step takes {count} arguments: step(state), or step(state, x, t)")
+        if count == 2 and not self.has_rows:
+            return [state, self.time]
+        return [state, row, self.time][:count]
+
+
+class _Rows(Rewriting):
+    """The traversal that replaces reads at the ``time`` by the variables ``known`` for the rows of tensors."""
+
+    def __init__(self, time: Any, known: Mapping[Any, Any]) -> None:
+        super().__init__()
+        self.time, self.known = time, known
+
+    def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
+        """Return an entry of the row in place of an entry of the tensor at the time."""
+        tensor, *indices = yield self.all(expr.args, scope)
+        if tensor not in self.known or indices[0] != self.time:
+            return with_args(expr, [tensor, *indices])
+        row = self.known[tensor]
+        return row[tuple(indices[1:])] if row.rank else row
+
+    def visit_comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Any]:
+        """Return the comprehension, or the row that has the same entries."""
+        new = yield from super().rebuilt(expr, scope)
+        body = getattr(new, "body", None)
+        if isinstance(body, TensorEntry) and body.tensor in self.known.values():
+            shape = tuple(body.tensor.shape)
+            if tuple(body.indices) == tuple(new.indices) and tuple(new.shape) == shape:
+                return body.tensor
+        return new
+
+    rules: ClassVar[Rules] = {TensorEntry: visit_entry, TensorComprehension: visit_comprehension}
+
+
+def _parameters(step: Callable[..., Any]) -> list[str]:
+    """Return the names of the positional parameters of ``step`` that have no default."""
+    try:
+        found = signature(step).parameters.values()
+    except (TypeError, ValueError):
+        return ["h", "x"]
+    kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    return [p.name for p in found if p.kind in kinds and p.default is Parameter.empty]
+
+
+def _named_parts(value: Any, name: str) -> tuple[list[str], Sequence[Any]]:
+    """Return names for states or sequences, and their values."""
+    if isinstance(value, Mapping):
+        return [checked_name(key) for key in value], [*value.values()]
+    if isinstance(value, (tuple, list, Tuple)):
+        return [f"{name}{n}" for n in range(len(value))], [*value]
+    return [name], [value]
+
+
+def _variable(name: str, shape: Sequence[Any]) -> Any:
+    """Return a bound variable of its own, which gets ``name`` once the scan is complete."""
+    return ScanVariable(fresh_name(name), tuple(shape))

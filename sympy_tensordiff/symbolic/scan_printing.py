@@ -1,0 +1,135 @@
+"""Printing of scans: the text is a call of `td.scan` with a lambda expression, the formula is the recursion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sympy.core.symbol import Str
+from sympy.printing.pretty.stringpict import prettyForm
+
+from sympy_tensordiff.symbolic.notation_text import ATOM
+from sympy_tensordiff.symbolic.printing import refuse_unprintable, text_instead
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+
+class PrintedScan:
+    """The mixin that prints a scan."""
+
+    @property
+    def precedence(self) -> int:
+        """Return how tightly the text binds: a call is an atom."""
+        return ATOM
+
+    def _sympystr(self: Any, printer: Any) -> str:
+        """SymPy's hook for `str`: a call of `scan`."""
+        other = text_instead(self, printer)
+        return _call(self, printer._print) if other is None else other
+
+    def _latex(self: Any, printer: Any) -> str:
+        """SymPy's hook for LaTeX: the value, where the states follow their recursion."""
+        refuse_unprintable(self, "LaTeX")
+        formula = _formula(self, printer._print)
+        return formula if printer._print_level == 1 else rf"\left({formula}\right)"
+
+    def _pretty(self: Any, printer: Any) -> Any:
+        """SymPy's hook for pretty printing: the text."""
+        return prettyForm(str(self))
+
+
+def _call(scan: Any, show: Any) -> str:
+    """Return the call of `scan` that makes ``scan``."""
+    states, sequences = scan.states, scan.sequences
+    place = next((n for n, state in enumerate(states) if state.update == scan.value), None)
+    is_output = scan.kind == "sum" or place is None
+    named = len(states) != 1 or len(sequences) > 1
+    uses_time = scan.time in set().union(*(step.free_symbols for step in scan.steps))
+    names = [variable.name for variable in scan.bound[:-1]] + [scan.time.name] * uses_time
+    updates = [show(state.update) for state in states]
+    new = updates[0] if not named else f"({', '.join(updates)}{',' * (len(updates) == 1)})"
+    body = f"({new}, {show(scan.value)})" if is_output else new
+    initial = [show(state.initial) for state in states]
+    rows = [show(sequence) for _, sequence in sequences]
+    if named:
+        first = "{" + ", ".join(f'"{s.variable.name}": {text}' for s, text in zip(states, initial, strict=True)) + "}"
+        second = "{" + ", ".join(f'"{v.name}": {text}' for (v, _), text in zip(sequences, rows, strict=True)) + "}"
+        second = second if rows else ""
+    else:
+        first, second = initial[0], rows[0] if rows else ""
+    options = [f"length={show(scan.length)}"] * (not rows) + ["reverse=True"] * scan.reverse
+    options += ["last=True"] * (scan.kind == "last") + ["total=True"] * (scan.kind == "sum")
+    arguments = ", ".join(filter(None, (f"lambda {', '.join(names)}: {body}", first, second, *options)))
+    part = "[1]" if is_output else f"[{place}]" if named else ""
+    return f"scan({arguments}){part}"
+
+
+def _formula(scan: Any, show: Any) -> str:
+    """Return the value of a step under its sum or in brackets, and the recursion of the states."""
+    time, step = show_time(scan), "+ 1" if scan.reverse else "- 1"
+    before = f"{time} {step}"
+    rule = {}
+    for state in scan.states:
+        if not state.is_constant:
+            rule[state.variable] = before
+    marked = _Marks(show, {**rule, **{variable: time for variable, _ in scan.sequences}})
+    lines = []
+    for state in scan.states:
+        name = show(state.variable)
+        if state.is_constant:
+            lines.append(rf"{name} = {show(state.initial)}")
+            continue
+        start = show(scan.length) if scan.reverse else "-1"
+        lines.append(rf"{_indexed(name, time)} = {marked(state.update)}")
+        lines.append(rf"{_indexed(name, start)} = {show(state.initial)}")
+    pairs = [(_indexed(show(v), time), _row(show(sequence), time)) for v, sequence in scan.sequences]
+    lines += [f"{name} = {row}" for name, row in pairs if name != row]
+    shown = next((_indexed(show(s.variable), time) for s in scan.states if s.update == scan.value), None)
+    shown = marked(scan.value) if shown is None else shown
+    low, high = f"{time} = 0", f"{show(scan.length)} - 1"
+    if scan.kind == "sum":
+        head = rf"\sum_{{{low}}}^{{{high}}} {shown}"
+    elif scan.kind == "stack":
+        head = rf"\left[{shown}\right]_{{{time} < {show(scan.length)}}}"
+    else:
+        head = rf"\left.{shown}\right|_{{{time} = {'0' if scan.reverse else high}}}"
+    return rf"{head} \;\text{{where}}\; " + r",\; ".join(lines)
+
+
+def show_time(scan: Any) -> str:
+    """Return the name of the time in a formula."""
+    return str(scan.time.name)
+
+
+def _indexed(name: str, time: str) -> str:
+    """Return a name with the time as a subscript, in brackets if it has a subscript."""
+    return f"{name}_{{{time}}}" if "_" not in name else rf"{{{name}}}_{{{time}}}"
+
+
+def _row(text: str, time: str) -> str:
+    """Return the row of a sequence at a time."""
+    is_closed = text.isalnum() or text.startswith(("\\mathrm", r"\left("))
+    return _indexed(text if is_closed else rf"\left({text}\right)", time)
+
+
+class _Marks:
+    """Prints a step with the time as a subscript of each bound variable."""
+
+    def __init__(self, show: Any, times: dict[Any, str]) -> None:
+        self.show = show
+        self.names = {v: _marked(v, _indexed(show(v), time.replace(" ", ""))) for v, time in times.items()}
+
+    def __call__(self, expr: Any) -> str:
+        """Return the formula of ``expr``."""
+        return str(self.show(expr.xreplace(self.names)))
+
+
+class MarkedVariable(TensorSymbol):
+    """A variable in a formula whose name is LaTeX, such as ``h_{t-1}``."""
+
+    def _latex(self, printer: Any) -> str:
+        """SymPy's hook for LaTeX: the name as it is."""
+        return self.name
+
+
+def _marked(variable: Any, text: str) -> Any:
+    """Return a variable that is printed as ``text``."""
+    return MarkedVariable._unchecked(Str(text), variable.args[1])

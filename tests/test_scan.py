@@ -1,0 +1,313 @@
+"""Recurrences: their text, derivatives against dual numbers and differences, kernels against the interpreter."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import in_c
+import numpy as np
+import pytest
+import sympy
+from sympy import srepr
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.program import build_program
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError, ShapeError, UnsupportedError
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.reference.derivatives import hvp as dual_hvp
+
+n, m, T = td.indices("n m T")
+W, V = td.TensorSymbol("W", (n, n)), td.TensorSymbol("V", (n, n))
+x, h0, d0 = td.TensorSymbol("x", (T, n)), td.TensorSymbol("h0", n), td.TensorSymbol("d0", n)
+NAMES = {name: getattr(td, name) for name in td.__all__} | {"W": W, "x": x, "h0": h0, "n": n, "T": T, "m": m}
+VARIABLE = td.ScanVariable("v", ())
+
+
+def rnn(**options: Any) -> Any:
+    return td.scan(lambda h, x: td.tanh(W @ h + x), h0, x, **options)
+
+
+def nested() -> Any:
+    """A scan whose steps contain a scan of the same names, one of which reads the time outside."""
+    return td.scan(lambda h, x, t: t * td.scan(lambda h, t: h / (t + 2) + x, W @ h, length=2, last=True), h0, x)
+
+
+def pair() -> Any:
+    return td.scan(
+        lambda a, b, x, t: ((a * b / 3, W @ a + x), td.dot(a, b) * t),
+        {"a": h0, "b": 2 * h0},
+        {"x": x},
+        last=True,
+        total=True,
+        reverse=True,
+    )
+
+
+def outputs() -> Any:
+    """Two outputs that read different tensors, of one recurrence; the state is read by none of them."""
+    step = lambda h, x: (h * h0, (td.sum(x * h0) ** 2, td.outer(x, W @ x)))  # noqa: E731
+    h, (number, matrix) = td.scan(step, h0, x, total=True)
+    return number + td.sum(matrix * matrix) + td.sum(h)
+
+
+def scalars() -> Any:
+    return td.scan(lambda s, x: sympy.sin(s) * td.sum(x * h0) + td.det(W @ W) * s / 9, 1, x)
+
+
+SCANS = {
+    "rnn": rnn,
+    "last": lambda: rnn(last=True),
+    "reverse": lambda: rnn(reverse=True),
+    "nested": nested,
+    "pair": lambda: pair()[0][1],
+    "output": lambda: pair()[1],
+    "scalars": scalars,
+    "time": lambda: td.scan(lambda h, t: h * t + W @ h, h0, length=3),
+}
+
+
+def point(steps: int, size: int = 2) -> dict[Any, Any]:
+    """Values in small integers, on which rational functions are exact."""
+    rng = np.random.default_rng(steps)
+    shapes = {W: (size, size), x: (steps, size), h0: (size,), V: (size, size), d0: (size,)}
+    return {tensor: rng.integers(-2, 3, shape) for tensor, shape in shapes.items()}
+
+
+# ---------------------------------------------------------------------------- the class
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_scan_is_a_sympy_citizen(name: str) -> None:
+    scan = SCANS[name]()
+    assert scan.func(*scan.args) == scan
+    assert pickle.loads(pickle.dumps(scan)) == scan
+    assert eval(str(scan), dict(NAMES)) == scan
+    assert eval(srepr(scan), {**vars(sympy), **NAMES}) == scan
+    assert not {str(s) for s in scan.free_symbols} & {"h", "a", "b", "s", "t"}
+    assert r"\text{where}" in sympy.latex(scan)
+
+
+def test_text_and_formula() -> None:
+    assert str(rnn()) == "scan(lambda h, x: tanh(x + W @ h), h0, x)"
+    formula = sympy.latex(rnn())
+    assert r"h_{t} = \tanh\left(x_{t} + W h_{t-1}\right)" in formula
+    assert "h_{-1} = h_{0}" in formula
+
+
+def test_substitution_captures_nothing() -> None:
+    own = td.TensorSymbol("h", (n, n))
+    new = rnn().subs(W, own)
+    assert own in new.free_symbols
+    assert str(new) == "scan(lambda h_1, x: tanh(x + h @ h_1), h0, x)"
+    values = point(2)
+    old = evaluate(rnn(), {tensor: values[tensor] for tensor in (W, x, h0)})
+    assert (evaluate(new, {own: values[W], x: values[x], h0: values[h0]}) == old).all()
+    assert rnn().subs(n, 3).shape == (T, 3)
+
+
+# ---------------------------------------------------------------------------- derivatives
+
+
+@pytest.mark.parametrize("name", ["rnn", "nested", "pair", "scalars", "outputs"])
+def test_gradient_and_hvp_are_those_of_dual_numbers(name: str) -> None:
+    scan = outputs() if name == "outputs" else SCANS[name]()
+    loss = scan**2 if name == "outputs" else td.sum(scan * scan)
+    gradient, product = td.gradient(loss, (W, h0)), td.hvp(loss, (W, h0), (V, d0))
+    for steps in (1, 3):
+        values = point(steps)
+        known = {tensor: values[tensor] for tensor in (W, x, h0)}
+        exact = dual_hvp(loss, {W: values[V], h0: values[d0]}, known)
+        for (slope, along), first, second in zip(exact, gradient, product, strict=True):
+            for own, expected in ((evaluate(first, values), slope), (evaluate(second, values), along)):
+                np.testing.assert_allclose(own.astype(float), expected.astype(float), rtol=1e-12)
+
+
+def test_tangent_is_the_transposed_pullback() -> None:
+    scan = pair()[0][0]
+    c = td.TensorSymbol("c", n)
+    values = {**point(3), c: [1, -2]}
+    forward = td.dot(c, td.jvp(scan, (W, h0), (V, d0)))
+    by_w, by_h = td.vjp(scan, (W, h0), c)
+    backward = td.sum(by_w * V) + td.dot(by_h, d0)
+    assert evaluate(forward, values) == evaluate(backward, values) != 0
+
+
+def test_what_does_not_depend_is_zero() -> None:
+    y = td.TensorSymbol("y", 3)
+    assert td.gradient(td.sum(rnn()), y) == td.zeros(3)
+    assert td.gradient(td.sum(td.scan(lambda h, x: x, h0, x)), h0) == td.zeros(n)
+    assert td.jvp(rnn(last=True), y, y) == td.zeros(n)
+
+
+def test_check_derivative_knows_scans() -> None:
+    assert td.check_derivative(td.sum(rnn() ** 2), (W, h0), {n: 2, T: 3}) < 1e-6
+    assert td.check_derivative(rnn(last=True), h0, {n: 2, T: 3}) < 1e-6
+
+
+def test_checkpoints_change_no_value() -> None:
+    rows = td.TensorSymbol("rows", (3 * m, n))
+
+    def results(**options: Any) -> Any:
+        h, cost = td.scan(lambda h, x, t: (td.tanh(W @ h + x), td.dot(h, x) * t), h0, rows, total=True, **options)
+        return (h, *td.gradient(td.sum(h**2) + cost, (W, h0)))
+
+    values = {W: point(1)[W] / 2, h0: [1.0, 2.0], rows: np.arange(12).reshape(6, 2) / 5}
+    kept, recomputed = results(reverse=True), results(reverse=True, checkpoint=3)
+    known = compiled_values(kept, values, "numpy")
+    for own, expected in zip(compiled_values(recomputed, values, "numpy"), known, strict=True):
+        np.testing.assert_allclose(own, expected, rtol=1e-12)
+
+
+# ---------------------------------------------------------------------------- kernels
+
+
+def compiled_values(exprs: Any, values: dict[Any, Any], backend: str) -> Any:
+    return td.lambdify([*values], exprs, backend)(*(np.asarray(v, float) for v in values.values()))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm", "numba"])
+def test_kernels_compute_the_same(backend: str) -> None:
+    names = [*SCANS] if backend != "numba" else ["rnn", "scalars"]
+    exprs = tuple(SCANS[name]() for name in names)
+    loss = td.sum(exprs[0] ** 2)
+    exprs = (*exprs, *td.gradient(loss, (W, x, h0)))
+    values = {tensor: value for tensor, value in point(3).items() if tensor in (W, x, h0)}
+    found = compiled_values(exprs, values, backend)
+    for own, expected in zip(found, evaluate(exprs, values), strict=True):
+        np.testing.assert_allclose(own, np.asarray(expected).astype(float), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.skipif(in_c.COMPILER is None, reason="there is no compiler of C")
+def test_c_computes_the_same(tmp_path: Path) -> None:
+    exprs = (*(SCANS[name]() for name in SCANS), *td.gradient(td.sum(rnn() ** 2), (W, x, h0)))
+    values = {tensor: value for tensor, value in point(3).items() if tensor in (W, x, h0)}
+    library = in_c.build({"scan": td.generate_code([*values], exprs, "c", name="scan")}, tmp_path)
+    function = in_c.Function(library, "scan", build_program([*values], exprs))
+    for own, expected in zip(function(*values.values()), evaluate(exprs, values), strict=True):
+        np.testing.assert_allclose(own, np.asarray(expected).astype(float), rtol=1e-12, atol=1e-14)
+
+
+def test_loop_over_time_is_compiled() -> None:
+    function = td.lambdify([W, x, h0], rnn())
+    assert function.llvm.count("define ptr") == 1 + ("scratch" in function.llvm)
+    assert "def " not in function.llvm
+    assert "3 steps" in td.lambdify([W, h0], SCANS["time"]()).plan
+
+
+# ---------------------------------------------------------------------------- from practice
+
+
+def test_derivatives_of_a_markov_chain_are_posterior_marginals() -> None:
+    start, move, seen = td.TensorSymbol("p", n), td.TensorSymbol("A", (n, n)), td.TensorSymbol("B", (T, n))
+    forward = td.scan(lambda a, b: td.logsumexp(a[:, None] + move, axis=0) + b, start, seen, last=True)
+    marginals = td.gradient(td.logsumexp(forward), (start, move, seen))
+    rng = np.random.default_rng(3)
+    p, A, B = rng.normal(size=4), rng.normal(size=(4, 4)), rng.normal(size=(6, 4))
+    found = td.lambdify([start, move, seen], marginals, "numpy")(p, A, B)
+    # forward-backward in probabilities
+    alpha = [np.exp(p)]
+    for row in B:
+        alpha.append(np.exp(row) * (alpha[-1] @ np.exp(A)))
+    beta = [np.ones(4)]
+    for row in B[::-1]:
+        beta.append(np.exp(A) @ (np.exp(row) * beta[-1]))
+    beta, total = beta[::-1], alpha[-1].sum()
+    posterior = np.array(alpha) * np.array(beta) / total
+    pairs = sum(np.outer(alpha[t], np.exp(B[t]) * beta[t + 1]) * np.exp(A) for t in range(6)) / total
+    for own, expected in zip(found, (posterior[0], pairs, posterior[1:]), strict=True):
+        np.testing.assert_allclose(own, expected, rtol=1e-10)
+
+
+def test_gradient_of_linear_control_is_that_of_the_unrolled_formula() -> None:
+    A, B, Q = td.TensorSymbol("A", (n, n)), td.TensorSymbol("B", (n, m)), td.TensorSymbol("Q", (n, n))
+    u = td.TensorSymbol("u", (3, m))
+    end, cost = td.scan(lambda s, u: (A @ s + B @ u, td.dot(s, Q @ s) + td.dot(u, u)), h0, u, last=True, total=True)
+    loss = cost + td.dot(end, Q @ end)
+    state, unrolled = h0, 0
+    for t in range(3):
+        unrolled += td.dot(state, Q @ state) + td.dot(u[t], u[t])
+        state = A @ state + B @ u[t]
+    unrolled += td.dot(state, Q @ state)
+    rng = np.random.default_rng(4)
+    values = {A: rng.integers(-3, 4, (2, 2)), B: rng.integers(-3, 4, (2, 1)), Q: rng.integers(-3, 4, (2, 2))}
+    values |= {u: rng.integers(-3, 4, (3, 1)), h0: [1, 2]}
+    for own, expected in zip(td.gradient(loss, (u, A)), td.gradient(unrolled, (u, A)), strict=True):
+        assert (evaluate(own, values) == evaluate(expected, values)).all()
+
+
+# ---------------------------------------------------------------------------- misuse
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "call"),
+    [
+        (ShapeError, r"the step's new value of the state h\w* is .* of shape \(n, n\)", lambda: rnn_of(td.outer)),
+        (ShapeError, "has 5 rows, but the scan has 4 steps", lambda: fixed(length=4)),
+        (ShapeError, "the length of a scan has the extent 0", lambda: td.scan(lambda h: h, h0, length=0)),
+        (ShapeError, "is a scalar: its first axis must be the time", lambda: td.scan(lambda h, x: h, h0, 3)),
+        (ArgumentError, "without xs, length= must say", lambda: td.scan(lambda h: h, h0)),
+        (ArgumentError, "there is no state", lambda: td.scan(lambda h: h, (), length=3)),
+        (ArgumentError, "the step returns .*, but the state is one state", lambda: td.scan(lambda h: (h, h, h), h0, x)),
+        (ArgumentError, "but the state is a tuple of 2 states", lambda: td.scan(lambda s, x: s[0], (h0, h0), x)),
+        (ArgumentTypeError, "the step must be a function", lambda: td.scan(h0, h0, x)),
+        (ArgumentTypeError, "the step takes 4 arguments", lambda: td.scan(lambda h, x, t, u: h, h0, x)),
+        (ArgumentTypeError, "it needs one for each of a", lambda: td.scan(lambda b: b, {"a": h0}, length=3)),
+        (ArgumentTypeError, "xs is a dict of named sequences", lambda: td.scan(lambda a, x: a, {"a": h0}, x)),
+        (ArgumentTypeError, "last must be True or False", lambda: rnn(last=1)),
+        (ArgumentError, "checkpoint=2 does not divide the T steps", lambda: rnn(checkpoint=2)),
+        (ArgumentTypeError, "checkpoint must be a number of steps", lambda: rnn(checkpoint=0)),
+        (ArgumentTypeError, "the kind of a Scan", lambda: changed(0, "first")),
+        (ArgumentTypeError, "the variables of a Scan", lambda: changed(2, [(h0, h0, h0)])),
+        (ShapeError, "is a scalar: its first axis", lambda: changed(3, [(VARIABLE, n)])),
+        (ShapeError, r"the rows of x have shape \(n,\), but v has shape \(\)", lambda: changed(3, [(VARIABLE, x)])),
+        (ArgumentTypeError, "the time of a Scan", lambda: changed(4, n)),
+        (ArgumentTypeError, "reverse must be True or False", lambda: changed(6, 3)),
+        (UnsupportedError, "which this function does not take", lambda: td.jacobian(rnn(), h0)),
+        (UnsupportedError, "which this function does not take", lambda: td.hessian(td.sum(rnn()), h0)),
+        (
+            ArgumentError,
+            r"has 0 steps: a scan needs one at least",
+            lambda: td.lambdify([W, x, h0], rnn(last=True), "numpy")(np.ones((2, 2)), np.ones((0, 2)), np.ones(2)),
+        ),
+        (OutOfShapeError, "a scan would have T steps, which is not positive", lambda: empty(0)),
+        (UnsupportedError, "depends on the index", lambda: of_index()),
+        (UnsupportedError, "CUDA kernels do not run", lambda: td.generate_code([W, x, h0], rnn(), "cuda")),
+        (UnsupportedError, "reads an array of integers in its steps", lambda: of_data()),
+    ],
+)
+def test_misuse_is_explained(error: type[Exception], message: str, call: Any) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+def empty(length: int) -> Any:
+    last = td.scan(lambda h: h / 2, h0, length=T, last=True)
+    return td.lambdify([h0, T], last, "numpy")(np.ones(2), length)
+
+
+def changed(place: int, value: Any) -> Any:
+    args = [*rnn().args]
+    args[place] = value
+    return td.Scan(*args)
+
+
+def rnn_of(function: Any) -> Any:
+    return td.scan(lambda h, x: function(h, x), h0, x)
+
+
+def fixed(**options: Any) -> Any:
+    return td.scan(lambda h, x: h + x, td.zeros(2), td.TensorSymbol("z", (5, 2)), **options)
+
+
+def of_index() -> Any:
+    i = td.indices("i")
+    entries = td.scan(lambda h, x: h * x[i], 1, x, last=True)
+    return td.lambdify([x], td.TensorComprehension(entries, (i, n)))
+
+
+def of_data() -> Any:
+    i, chosen = td.indices("i"), td.TensorSymbol("chosen", n, dtype=int)
+    step = lambda h, x: td.TensorComprehension(h[chosen[i]] + x[i], (i, n))  # noqa: E731
+    return td.lambdify([x, h0, chosen], td.scan(step, h0, x))
