@@ -290,10 +290,22 @@ def _transposed_product(matrix: Product | Chain, by_terms: bool) -> Any:
     moved = tuple(transposed(factor, by_terms=by_terms) for factor in matrix.factors)
     if isinstance(matrix, Chain):
         return _fewer(matrix, Chain(moved[::-1]))
-    if any(divisor.rank != 2 or not by_terms for divisor in matrix.divisors):
+    if any(divisor.rank != 2 or not by_terms for divisor in matrix.divisors) or any(map(_is_vector, matrix.factors)):
         return Transposed(matrix)
     below = tuple(Divisor(transposed(divisor.tensor, by_terms=by_terms), 2) for divisor in matrix.divisors)
     return _fewer(matrix, matrix._replace(factors=moved, divisors=below))
+
+
+def _is_vector(notation: Any) -> bool:
+    """Return whether a factor is a vector, or a function of one: such a factor is repeated to a matrix."""
+    match notation:
+        case Leaf(tensor):
+            return len(getattr(tensor, "shape", ())) == 1
+        case Power(inner, _) | Call(args=(inner,), keywords=()):
+            return _is_vector(inner)
+        case Sum(terms):
+            return all(_is_vector(term) for _, term in terms)
+    return False
 
 
 def entrywise(function: Callable[[Any], Any], matrix: Any) -> Any:

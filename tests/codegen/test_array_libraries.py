@@ -248,3 +248,10 @@ def test_transformations_of_torch(name, torch):
     many = torch.stack([arrays[0], 2 * arrays[0]])
     batch = torch.func.vmap(ours, (0, *[None] * (len(arrays) - 1)))(many, *arrays[1:])
     assert_close(batch[1], ours(2 * arrays[0], *arrays[1:]))
+
+
+def test_recurrences_are_refused():
+    steps, z = td.indices("steps"), td.TensorSymbol("z", 3)
+    recurrence = td.scan(lambda state: state**2 / 2, z, length=steps)
+    with pytest.raises(UnsupportedError, match=r"backend='cupy' has no recurrences; take 'llvm' or 'numpy', or write"):
+        td.generate_code([z, steps], recurrence, "cupy")
