@@ -9,6 +9,7 @@ from sympy_tensordiff.parsing.axes import MAX_INPUT, THESIS, AxisSizes, declared
 from sympy_tensordiff.parsing.build import ThesisBuilder
 from sympy_tensordiff.parsing.frontend import bottom_up, read
 from sympy_tensordiff.parsing.indexed.api import parse_indexed
+from sympy_tensordiff.parsing.latex.api import read_latex
 from sympy_tensordiff.parsing.matrix.api import read_matrix
 from sympy_tensordiff.parsing.parsed import ParsedExpression
 from sympy_tensordiff.symbolic.calls import explained
@@ -94,12 +95,14 @@ def _parse_thesis(text: str) -> ParsedExpression:
     )
 
 
-LANGUAGES = {"thesis": _parse_thesis, "index": parse_indexed, "matrix": read_matrix}
+LANGUAGES = {"thesis": _parse_thesis, "index": parse_indexed, "matrix": read_matrix, "latex": read_latex}
 """The parser of each language."""
 
 
 def language_of(text: str) -> str:
     """Return the language in which ``text`` is, or seems to be, written: "thesis", "index" or "matrix"."""
+    if _COMMAND.search(text):
+        return "latex"
     code = re.sub(r"#.*", "", text)
     if _HEADING.match(code):
         return "matrix"
@@ -113,6 +116,7 @@ def language_of(text: str) -> str:
     return "matrix"
 
 
+_COMMAND = re.compile(r"\\[A-Za-z|]+|[A-Za-z][_^]\{")
 # f(x) = … and, where nothing is declared, f = …, which index notation has with a declaration only.
 _HEADING = re.compile(
     r"\s*(declare\b[^=()]*\s)?[A-Za-z]\w*\s*\(\s*[A-Za-z]\w*(\s*,\s*[A-Za-z]\w*)*\s*\)\s*=(?!=)|\s*[A-Za-z]\w*\s*=(?!=)"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from lark import Token
 
@@ -217,6 +217,10 @@ _OTHER = {COLUMN: 0, NUMBER: 0, MATRIX: 4}
 _PLURAL = {NUMBER: "numbers", COLUMN: "vectors", MATRIX: "matrices"}
 
 
+Inference: TypeAlias = Callable[[Mapping[str, int], bool], ShapeInference]
+"""A constructor of the inference of shapes, given the orders of the names and whether the formula is NumPy's."""
+
+
 class Reading(NamedTuple):
     """Orders of all names, with penalties for unusual uses and for orders that do not match the first letters."""
 
@@ -231,18 +235,22 @@ class Reading(NamedTuple):
 
 
 def infer_orders(
-    nodes: Sequence[Tree], names: Mapping[str, Tree], declared: Mapping[str, int], is_numpy: bool
+    nodes: Sequence[Tree],
+    names: Mapping[str, Tree],
+    declared: Mapping[str, int],
+    is_numpy: bool,
+    inference: Inference = ShapeInference,
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return the best orders of all ``names``, and those of them that only the first letters decided.
 
-    ``declared`` holds the orders of declared names.
+    ``declared`` holds the orders of declared names, ``inference`` the rules for shapes.
 
     Raises
     ------
     ParseError
         If the formula has no reading, or two equally good ones; the message shows both.
     """
-    readings = _readings(nodes, names, declared, is_numpy)
+    readings = _readings(nodes, names, declared, is_numpy, inference)
     best = readings[0]
     for other in readings[1:]:
         if other.penalty == best.penalty:
@@ -256,7 +264,11 @@ def infer_orders(
 
 
 def _readings(
-    nodes: Sequence[Tree], names: Mapping[str, Tree], declared: Mapping[str, int], is_numpy: bool
+    nodes: Sequence[Tree],
+    names: Mapping[str, Tree],
+    declared: Mapping[str, int],
+    is_numpy: bool,
+    inference: Inference,
 ) -> list[Reading]:
     """Return all consistent readings, the best first; raise the first `ParseError` if there is none."""
     free = [name for name in names if name not in declared]
@@ -272,7 +284,7 @@ def _readings(
     refusal: ParseError | None = None
     for orders in product(*choices):
         given = {**declared, **dict(zip(free, orders, strict=True))}
-        shapes = ShapeInference(given, is_numpy)
+        shapes = inference(given, is_numpy)
         try:
             shapes.run(nodes)
         except ParseError as error:
