@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from functools import partial
+import re
+from collections.abc import Mapping
+from functools import cache, partial
+from importlib.resources import files
 from typing import Any
 
 import sympy
 
+from sympy_tensordiff.errors import ParseError
 from sympy_tensordiff.parsing.axes import AxisClasses, size_symbols
 from sympy_tensordiff.parsing.frontend import Tree, bottom_up, check_declarations, check_not_keyword, read, short
 from sympy_tensordiff.parsing.latex.build import LatexBuilder
 from sympy_tensordiff.parsing.latex.lower import Lowering, Scope
-from sympy_tensordiff.parsing.latex.names import Binder, items_of, name_of_index
+from sympy_tensordiff.parsing.latex.names import GREEK, Binder, items_of, name_of_index
 from sympy_tensordiff.parsing.latex.shapes import LatexShapes, conflict, integer_value, order_of_rank
-from sympy_tensordiff.parsing.latex.tokens import LATEX
+from sympy_tensordiff.parsing.latex.tokens import ENVIRONMENTS, LATEX, MAX_INPUT
 from sympy_tensordiff.parsing.matrix.api import infer_orders, order_word
+from sympy_tensordiff.parsing.matrix.shapes import COLUMN, NUMBER
 from sympy_tensordiff.parsing.parsed import ParsedExpression
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -27,17 +32,44 @@ def read_latex(text: str) -> ParsedExpression:
     ParseError
         If the text is invalid, or its tensors do not fit.
     """
-    root = read(LATEX, text)
+    try:
+        root = read(LATEX, text)
+    except ParseError as error:
+        raise _unknown_command(text, error) from None
     declarations = root.of_kind("declaration")
     for node in declarations:
         node.text = node.text.lstrip("\\")
     check_declarations(declarations)
-    formula = Lowering(root, {node.text: len(node.children) for node in declarations})
+    formula = Lowering(root, {node.text: len(node.children) for node in declarations if not is_size(node)})
+    formula.sizes.update(node.text for node in declarations if is_size(node))
+    formula.integers.update(formula.sizes)
+    sizes = {node: [formula.size(part.children[0], {}) for part in node.children] for node in declarations}
     statements = root.of_kind("statement")
     if len(statements) > 1:
         raise statements[1].error("one formula is read, and here is a second line")
     body = _definition(formula, statements[0])
-    return Reader(root, formula, body).result()
+    return Reader(root, formula, body, sizes).result()
+
+
+def _unknown_command(text: str, error: ParseError) -> ParseError:
+    """Return the error about the first unknown command or environment of ``text``, or else ``error``."""
+    for match in re.finditer(r"\\begin\s*\{([a-z]+\*?)\}|\\([A-Za-z]{2,})", text[:MAX_INPUT]):
+        environment, command = match.groups()
+        if environment and environment not in ENVIRONMENTS:
+            return ParseError(
+                f"the environment {short(environment)} is not read; write the entries of a matrix with its indices",
+                text,
+                match.start(),
+            )
+        if command and command not in GREEK | _words():
+            return ParseError(f"`\\{short(command)}` is not read; macros are not expanded", text, match.start())
+    return error
+
+
+@cache
+def _words() -> frozenset[str]:
+    """Return the words in the grammar, among which are the names of all commands that it reads."""
+    return frozenset(re.findall("[A-Za-z]{2,}", files(__package__).joinpath("grammar.lark").read_text("utf-8")))
 
 
 def _definition(formula: Lowering, statement: Tree) -> Tree:
@@ -74,17 +106,18 @@ def _left_indices(left: Tree) -> list[tuple[str, Tree]]:
 class Reader:
     """Inference of orders and sizes, and the expression, of one lowered formula."""
 
-    def __init__(self, root: Tree, formula: Lowering, body: Tree) -> None:
+    def __init__(self, root: Tree, formula: Lowering, body: Tree, sizes: dict[Tree, list[Tree]]) -> None:
         self.root = root
+        self.sizes = sizes
         self.formula = formula
         self.nodes = bottom_up(body)
         for node in self.nodes:
             if node.kind == "name" and node.text in formula.integers:
                 node.kind = "index"
-        self.declared = {node.text: node for node in root.of_kind("declaration")}
+        self.declared = {node.text: node for node in sizes if not is_size(node)}
         self.names: dict[str, Tree] = {}
         for node in sorted(self.nodes, key=lambda node: node.position):
-            if node.kind == "name" and node.text not in ("eye", "pi"):
+            if node.kind == "name" and (node.text not in ("eye", "pi") or node.text in formula.ranks):
                 self.names.setdefault(node.text, node)
         for node in root.of_kind("argument"):
             node.text = node.text.lstrip("\\")
@@ -102,13 +135,21 @@ class Reader:
         known = {name: order_of_rank(rank) for name, rank in self.ranks.items() if rank <= 2}
         names = {name: node for name, node in self.names.items() if name not in self.higher}
         infer = partial(LatexShapes, formula=self.formula, higher=self.higher)
-        orders, assumed = infer_orders(self.nodes, names, known, False, infer)
+        orders, assumed = infer_orders(self.nodes, names, known, False, infer, self.unlikely)
         tensors, expression = self.build(orders)
         arguments = tuple(self.argument(node, tensors) for node in self.root.of_kind("argument"))
         notes = [f"{name} is {order_word(order)}" for name, order in assumed.items()]
         if self.formula.base:
             notes.append("indices start at 1 in the text and at 0 in the expression")
         return ParsedExpression(tensors, expression, arguments, (*notes, *self.formula.notes))
+
+    def unlikely(self, orders: Mapping[str, int]) -> int:
+        """Return how many of the names have an unlikely order: a letter is a number, a bold one a vector."""
+        return sum(
+            (order == COLUMN) != (name in self.formula.bold)
+            for name, order in orders.items()
+            if order in (NUMBER, COLUMN)
+        )
 
     def build(self, orders: dict[str, int]) -> tuple[dict[str, TensorSymbol], Any]:
         """Return the tensors by name and the expression, for given orders of the names."""
@@ -119,28 +160,30 @@ class Reader:
         for name in ordered:
             own = unified.new_axes(ranks[name])
             axes[name] = own if len(own) > 2 else (*own, None, None)[:2]
-        shapes = LatexShapes(
-            orders, False, unified, axes, {"": 0}, formula=self.formula, higher=self.higher
-        )
+        shapes = LatexShapes(orders, False, unified, axes, {"": 0}, formula=self.formula, higher=self.higher)
         self.declare(shapes, axes)
         shapes.run(self.nodes)
         known = known_sizes(shapes)
         taken = {*self.names, *self.formula.integers, *self.formula.indices}
         lengths = size_symbols(unified, taken, known)
         tensors = {
-            name: TensorSymbol(name, tuple(lengths[unified.root(axis)] for axis in axes[name] if axis is not None))
+            name: TensorSymbol(
+                name,
+                tuple(lengths[unified.root(axis)] for axis in axes[name] if axis is not None),
+                dtype=int if name in self.declared and is_integer(self.declared[name]) else float,
+            )
             for name in ordered
         }
         builder = LatexBuilder(shapes, lengths, tensors)
-        builder.formula = self.formula
+        builder.formula, builder.stated = self.formula, frozenset(known)
         return tensors, builder.expression(self.nodes)
 
     def declare(self, shapes: LatexShapes, axes: dict[str, Any]) -> None:
         """Record the declared sizes of axes."""
         for name, node in self.declared.items():
             present = [axis for axis in axes[name] if axis is not None]
-            for axis, part in zip(present, node.children, strict=True):
-                size = integer_value(self.formula.size(part.children[0], {}))
+            for axis, part in zip(present, self.sizes[node], strict=True):
+                size = integer_value(part)
                 if size is None:
                     raise part.error("a size is an affine expression of names and integers")
                 shapes.exact.append((axis, size, part))
@@ -152,6 +195,16 @@ class Reader:
                 f"{short(node.text)} does not occur; differentiate with respect to {', '.join(map(short, tensors))}"
             )
         return tensors[node.text]
+
+
+def is_integer(declaration: Tree) -> bool:
+    """Return whether a declaration begins with ``int``."""
+    return declaration.tokens[0].type == "INT"
+
+
+def is_size(declaration: Tree) -> bool:
+    """Return whether a declaration is of an integer without axes."""
+    return is_integer(declaration) and not declaration.children
 
 
 def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
@@ -184,5 +237,4 @@ def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
 def is_free(size: Any, shapes: LatexShapes) -> bool:
     """Return whether a bound of a size is about an index that nothing bounds, or a number."""
     free = {str(symbol) for symbol in size.free_symbols}
-    return not free or bool(free & shapes.formula.indices) or not free <= shapes.formula.sizes
-
+    return bool(free & shapes.formula.indices) or not free <= shapes.formula.sizes

@@ -33,6 +33,7 @@ class LatexBuilder(MatrixBuilder):
     """Builder of the expression of a LaTeX formula."""
 
     formula: Lowering
+    stated: frozenset[int]
 
     def expression(self, nodes: Sequence[Tree]) -> Any:
         """Return the expression of the last of ``nodes``, which are in bottom-up order."""
@@ -67,7 +68,7 @@ class LatexBuilder(MatrixBuilder):
             if binder.upper is not None:
                 upper = self.values[binder.upper] - int(binder.is_open) - base
             else:
-                if binder.axis is None:
+                if binder.axis is None or not self.is_owned(binder.axis):
                     raise binder.node.error(
                         f"no axis tells how far {binder.letter} runs; write its range, as in \\sum_{{i=1}}^{{n}}"
                     )
@@ -75,6 +76,13 @@ class LatexBuilder(MatrixBuilder):
                 upper = extent - 1
             found.append((indices(binder.letter), lower, upper))
         return found
+
+    def is_owned(self, axis: int) -> bool:
+        """Return whether a tensor, a constant or a stated size has this axis."""
+        assert self.shapes.unified is not None
+        root = self.shapes.unified.root
+        own = {root(other) for axes in self.shapes.names.values() for other in axes if other is not None}
+        return root(axis) in own or root(axis) in self.stated
 
     def _build_reduction(self, node: Tree, body: Any, *ends: Any) -> Any:
         return _REDUCTIONS[node.text](body, *self.ranges(node)[::-1])
@@ -132,7 +140,9 @@ class LatexBuilder(MatrixBuilder):
         return product(left, right)
 
     def _build_inner(self, node: Tree, left: Any, right: Any) -> Any:
-        return reductions.sum(operators.multiply(left, right)) if len(shape_of(left)) > 1 else functions.dot(left, right)
+        return (
+            reductions.sum(operators.multiply(left, right)) if len(shape_of(left)) > 1 else functions.dot(left, right)
+        )
 
     def _build_einsum(self, node: Tree, left: Any, right: Any) -> Any:
         return functions.einsum(node.text, left, right)

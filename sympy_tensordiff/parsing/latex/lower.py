@@ -62,6 +62,12 @@ class Lowering:
         self.base = int(bool(starts) and min(starts) >= 1)
         self.indexed = _indexed_names(root, self.indices)
         self.index_depth = 0
+        self.bold = {
+            name
+            for node in bottom_up(root)
+            if node.kind == "font" and command_of(node.text) in ("mathbf", "boldsymbol", "bm", "vec")
+            if (name := name_of(node)) is not None
+        }
 
     # ------------------------------------------------------------------------ nodes
 
@@ -176,7 +182,7 @@ class Lowering:
     _lower_open_argument = _lower_chain
 
     def sequence(self, node: Tree, items: Sequence[Tree], scope: Scope) -> Tree:
-        """Return the product of ``items``; ``/`` binds as a product does, ``\\cdot`` and ``\\times`` bind less."""
+        """Return the product of ``items``; ``/`` binds as a product does, a dot or cross binds less."""
         segments: list[list[Tree]] = [[]]
         for item in items:
             if item.kind == "operator" and item.text != "/":
@@ -202,6 +208,10 @@ class Lowering:
                 continue
             if _is_differential(item) and number + 1 < len(items):
                 factor, skipped = self.differential(items[number + 1], scope), True
+            elif item.kind == "bare" and number + 1 < len(items) and _is_indicator(item, items[number + 1]):
+                factor, skipped = self.indicator(items[number + 1], scope), True
+            elif self.is_sigmoid(item) and number + 1 < len(items) and _is_parenthesis(items[number + 1]):
+                factor, skipped = self.sigmoid(items[number + 1], scope), True
             else:
                 factor = self.lower(item, scope)
             if is_divisor:
@@ -217,8 +227,28 @@ class Lowering:
             return factors[0]
         return self.node("product", node, factors, "*", *("*" for _ in factors[1:]))
 
+    def indicator(self, item: Tree, scope: Scope) -> Tree:
+        """Return 1 where the condition in the parenthesis ``item`` holds, and 0 elsewhere."""
+        return self.node("indicator", item, [self.lower(item.children[0].children[0], scope)])
+
+    def is_sigmoid(self, item: Tree) -> bool:
+        """Return whether ``item`` is an undeclared sigma, which is the logistic function before a parenthesis."""
+        return (
+            item.kind == "bare"
+            and len(item.children) == 1
+            and item.children[0].text == "\\sigma"
+            and not {"sigma"} & {*self.declared, *self.indexed}
+        )
+
+    def sigmoid(self, item: Tree, scope: Scope) -> Tree:
+        """Return the logistic function of the parenthesis ``item``."""
+        group, *scripts = item.children
+        self.notes["sigma is the logistic function"] = None
+        call = self.node("closed_call", item, [group, *scripts], "\\sigmoid")
+        return self._lower_closed_call(call, scope)
+
     def differential(self, item: Tree, scope: Scope) -> Tree:
-        """Return the name ``dx`` that ``\\mathrm{d}x`` is printed for."""
+        """Return the name ``dx`` that is printed as a roman d before the name x."""
         value = self.lower(item, scope)
         for part in bottom_up(value):
             if part.kind == "name":
@@ -265,11 +295,17 @@ class Lowering:
         items = items_of(below[0])
         texts = [name_of_index(item) for item in items]
         whole = name + "_" + "_".join(text or "" for text in texts)
+        if None not in texts and whole not in self.declared and whole.replace("_", "") in self.declared:
+            whole = whole.replace("_", "")
+        if self.index_depth and name not in self.declared and len(texts) == 1 and str(texts[0]).isdigit():
+            return self.named(name + str(texts[0]), node, scope)
         if whole in self.declared and not any(text in scope for text in texts):
             return self.named(whole, node, scope)
         if self.is_entry(name, texts, scope):
             if name == "delta" and len(items) == 2 and name not in self.declared:
-                return self.node("delta", node, [self.integer(item, scope) for item in items])
+                delta = self.node("delta", node, [self.integer(item, scope) for item in items])
+                self.scopes[delta] = scope
+                return delta
             return self.entry(node, leaf("name", name, node), below[0], scope)
         if None in texts:
             raise below[0].error(f"the subscript of {name} is neither an index nor a part of the name")
@@ -291,7 +327,7 @@ class Lowering:
         subscripts = [self.integer(item, scope) for item in items_of(script)]
         found = self.node("entry", node, [base, *subscripts])
         if base.kind == "name":
-            rank, first = self.ranks.setdefault(base.text, (len(subscripts), found))
+            rank, _ = self.ranks.setdefault(base.text, (len(subscripts), found))
             if rank != len(subscripts):
                 raise node.error(f"{short(base.text)} has {len(subscripts)} indices here and {rank} elsewhere")
         self.scopes[found] = scope
@@ -453,58 +489,62 @@ class Lowering:
 
     def limits(self, script: Tree, scope: Scope, above: Tree | None = None) -> tuple[list[Binder], list[Tree], Scope]:
         """Return the binders of a subscript, the conditions in it, and the scope inside."""
+        inner = dict(scope)
         found: list[Binder] = []
         conditions: list[Tree] = []
-        inner = dict(scope)
-
-        def bind(part: Tree, lower: Tree | None = None, upper: Tree | None = None, is_open: bool = False) -> None:
-            letter = name_of_index(part)
-            if letter is None or letter.isdigit() or letter in self.declared:
-                raise part.error(f"{part.shown} is not an index: an index is a letter that is not declared")
-            inner[letter] = Binder(letter, part, lower, upper, is_open)
-            found.append(inner[letter])
-
         for item in items_of(script):
             if item.kind != "relation":
-                bind(item)
-                continue
-            signs = [_RELATIONS.get(token.strip("& \\"), "") for token in item.tokens]
-            if "" in signs:
-                raise item.error("sets of indices are not read: write a range, as in \\sum_{i=1}^{n}")
-            left, *others = item.children
-            if signs == ["=="]:
-                lower = self.size(others[0], inner)
-                upper = self.size(self.end_of(above, item), inner)
-                bind(left, lower, upper)
-            elif len(signs) == 2 and set(signs) <= {"<", "<="}:
-                lower, upper = self.size(left, inner), self.size(others[1], inner)
-                bind(others[0], self.successor(lower) if signs[0] == "<" else lower, upper, signs[1] == "<")
-            elif signs in (["<"], ["<="]) and above is None and not self.is_index(others[0]):
-                bind(left, None, self.size(others[0], inner), signs[0] == "<")
-            else:
-                for part in (left, *others):
+                found.append(self.bind(item, inner))
+            elif (binder := self.range_of(item, inner, above)) is not None:
+                found.append(binder)
+            else:  # such as i < j
+                for part in item.children:
                     if (letter := name_of_index(part)) and letter not in inner:
-                        bind(part)
+                        found.append(self.bind(part, inner))
                 conditions.append(item)
-        if above is not None:  # \sum_{i,j=1}^{n}
+        if above is not None:  # i, j = 1
             for binder in found:
                 if binder.upper is None:
                     binder.lower, binder.upper = found[-1].lower, found[-1].upper
         return found, conditions, inner
 
-    def end_of(self, above: Tree | None, item: Tree) -> Tree:
-        """Return the upper limit of a sum."""
-        if above is None:
-            raise item.error("the upper limit is missing, as in \\sum_{i=1}^{n}")
-        return items_of(above)[0]
+    def bind(
+        self,
+        part: Tree,
+        scope: dict[str, Binder],
+        lower: Tree | None = None,
+        upper: Tree | None = None,
+        is_open: bool = False,
+    ) -> Binder:
+        """Add the index ``part`` to ``scope`` and return its binder; raise `ParseError` if it is not a letter."""
+        letter = name_of_index(part)
+        if letter is None or letter.isdigit() or letter in self.declared:
+            raise part.error(f"{part.shown} is not an index: an index is a letter that is not declared")
+        scope[letter] = Binder(letter, part, lower, upper, is_open)
+        return scope[letter]
+
+    def range_of(self, item: Tree, scope: dict[str, Binder], above: Tree | None) -> Binder | None:
+        """Return the binder of ``i = 1``, ``0 <= i < n`` or ``i < n``; None if ``item`` is a condition."""
+        signs = [_RELATIONS.get(token.strip("& \\"), "") for token in item.tokens]
+        if "" in signs:
+            raise item.error("sets of indices are not read: write a range, as in \\sum_{i=1}^{n}")
+        left, *others = item.children
+        if signs == ["=="]:
+            if above is None:
+                raise item.error("the upper limit is missing, as in \\sum_{i=1}^{n}")
+            ends = self.size(others[0], scope), self.size(items_of(above)[0], scope)
+            return self.bind(left, scope, *ends)
+        if len(signs) == 2 and set(signs) <= {"<", "<="}:
+            lower, upper = self.size(left, scope), self.size(others[1], scope)
+            lower = self.successor(lower) if signs[0] == "<" else lower
+            return self.bind(others[0], scope, lower, upper, signs[1] == "<")
+        if signs in (["<"], ["<="]) and above is None and name_of_index(others[0]) not in self.indices:
+            return self.bind(left, scope, None, self.size(others[0], scope), signs[0] == "<")
+        return None
 
     def successor(self, value: Tree) -> Tree:
         """Return ``value`` + 1."""
         return self.node("sum", value, [value, leaf("number", "1", value)], "+", "+")
-
-    def is_index(self, node: Tree) -> bool:
-        """Return whether ``node`` is the letter of a bound index."""
-        return name_of_index(node) in self.indices
 
     def is_comprehension(self, base: Tree, script: Tree) -> bool:
         """Return whether brackets with indices define a tensor, instead of being an entry of the value inside."""
@@ -512,10 +552,8 @@ class Lowering:
         if any(item.kind == "relation" for item in items):
             return True
         letters = {name_of_index(item) for item in items}
-        inside = {
-            letter for part in bottom_up(base) if part.kind == "subscript" for letter in letters_in(part)
-        }
-        return bool(letters) and letters <= inside
+        inside = {letter for part in bottom_up(base) if part.kind == "subscript" for letter in letters_in(part)}
+        return bool(letters & inside)
 
     def comprehension(self, node: Tree, base: Tree, script: Tree, scope: Scope) -> Tree:
         """Return the tensor of the values in brackets for all values of the indices."""
@@ -536,7 +574,7 @@ def _as_nodes(node: Tree) -> list[Tree]:
 
 
 def _sizes(script: Tree) -> list[Tree]:
-    """Return the sizes in a subscript such as ``n \\times m``."""
+    """Return the sizes in a subscript such as n × m."""
     items = items_of(script)
     if len(items) == 1 and items[0].kind == "chain" and items[0].tokens:
         return list(items[0].children)
@@ -568,7 +606,7 @@ def _is_negative_t(script: Tree) -> bool:
 
 
 def _is_differential(node: Tree) -> bool:
-    """Return whether ``node`` is ``\\mathrm{d}``, which is printed before the name of a part."""
+    """Return whether ``node`` is a roman d, which is printed before the name of a part."""
     return (
         node.kind == "bare"
         and len(node.children) == 1
@@ -576,6 +614,19 @@ def _is_differential(node: Tree) -> bool:
         and command_of(node.children[0].text) == "mathrm"
         and name_of(node.children[0]) == "d"
     )
+
+
+def _is_indicator(item: Tree, following: Tree) -> bool:
+    """Return whether ``item`` is a bold 1 before a condition in parentheses."""
+    if item.children[0].kind != "constant" or len(item.children) > 1 or following.kind != "plain":
+        return False
+    group = following.children[0]
+    return len(following.children) == 1 and group.children[0].kind in ("relation", "both", "either")
+
+
+def _is_parenthesis(node: Tree) -> bool:
+    """Return whether ``node`` is in round or square parentheses."""
+    return node.kind == "plain" and node.children[0].kind in ("round", "square")
 
 
 def _indexed_names(root: Tree, letters: set[str]) -> set[str]:

@@ -10,8 +10,12 @@ from sympy.printing.latex import greek_letters_set
 
 from sympy_tensordiff.parsing.frontend import Tree, bottom_up, short
 
-GREEK = frozenset(greek_letters_set) | frozenset(
-    "ell hbar varepsilon varphi vartheta varrho varsigma varpi omicron digamma".split()
+GREEK = (
+    frozenset(greek_letters_set)
+    | {letter.capitalize() for letter in greek_letters_set}
+    | frozenset(
+        ["ell", "hbar", "varepsilon", "varphi", "vartheta", "varrho", "varsigma", "varpi", "omicron", "digamma"]
+    )
 )
 ACCENTS = {
     **{"hat": "hat", "widehat": "hat", "bar": "bar", "overline": "bar", "tilde": "tilde", "widetilde": "tilde"},
@@ -82,6 +86,8 @@ def _name_in_font(node: Tree) -> str | None:
     parts = [name_of(part) for part in node.children if part not in scripts]
     if scripts:
         return None
+    if font == "mathbb":
+        raise node.error(f"`\\mathbb{{{parts[0]}}}` is not read: neither are expectations and sets of numbers")
     if None in parts or (len(parts) > 1 and font not in WORDS):
         return None
     return "".join(map(str, parts)) + ACCENTS.get(font, "")
@@ -113,6 +119,9 @@ def name_of_index(node: Tree) -> str | None:
         if node.kind == "chain" and node.tokens:
             return None
         (node,) = node.children
+    if node.kind == "bare" and len(node.children) == 2 and node.children[1].kind == "subscript":  # i_{1}
+        letter, number = name_of_index(node.children[0]), name_of_index(items_of(node.children[1])[0])
+        return f"{letter}{number}" if letter and number and number.isdigit() else None
     return name_of(node) if node.kind in ("letter", "font", "number") or _is_greek(node) else None
 
 
@@ -144,9 +153,7 @@ def bound_letters(root: Tree) -> set[str]:
 
 def is_extremum(node: Tree) -> bool:
     """Return whether a call is a maximum or minimum over the indices below it."""
-    return (
-        command_of(node.text) in ("max", "min") and bool(node.children) and node.children[0].kind == "subscript"
-    )
+    return command_of(node.text) in ("max", "min") and bool(node.children) and node.children[0].kind == "subscript"
 
 
 def _bound_by(script: Tree, has_conditions: bool) -> Iterator[str]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sympy
 from sympy import S
 
 from sympy_tensordiff.parsing.axes import AxisClasses
-from sympy_tensordiff.parsing.frontend import Tree, short
+from sympy_tensordiff.parsing.frontend import Tree, bottom_up, short
 from sympy_tensordiff.parsing.latex.lower import Lowering, Scope
 from sympy_tensordiff.parsing.latex.names import Binder
 from sympy_tensordiff.parsing.matrix.shapes import (
     COLUMN,
     MATRIX,
     NUMBER,
+    ODD,
     RARE,
     SHAPE_NAMES,
     Axes,
@@ -26,6 +27,11 @@ from sympy_tensordiff.parsing.matrix.shapes import (
 from sympy_tensordiff.symbolic.indices import indices
 
 SCALAR: Axes = (None, None)
+
+
+def axes_of(present: Sequence[int | None]) -> Axes:
+    """Return the axes of a tensor: a pair, or a longer tuple for three axes or more."""
+    return tuple(present) if len(present) > 2 else (*present, None, None)[:2]  # type: ignore[return-value]
 
 
 def rank_of(axes: Axes) -> int:
@@ -54,7 +60,7 @@ class LatexShapes(ShapeInference):
         super().__init__(orders, is_numpy, unified, names, sizes)
         self.formula = formula
         if names is None:
-            self.names = {**self.names, **{name: (0,) * rank for name, rank in higher.items()}}  # type: ignore[dict-item]
+            self.names = {**self.names, **{name: axes_of((0,) * rank) for name, rank in higher.items()}}
         self.exact: list[tuple[int, Any, Tree]] = []
         """Axes with their stated sizes."""
         self.least: list[tuple[int, Any, Tree]] = []
@@ -65,7 +71,13 @@ class LatexShapes(ShapeInference):
     def _infer_index(self, node: Tree, *parts: Axes) -> Axes:
         return SCALAR
 
-    _infer_delta = _infer_index
+    def _infer_delta(self, node: Tree, *parts: Axes) -> Axes:
+        scope = self.formula.scopes[node]
+        binders = [scope.get(part.text) for part in node.children if part.kind == "index"]
+        if self.unified is not None and len(binders) == 2:
+            axes = [self.axis_of_binder(b) for b in binders if b is not None and b.upper is None]
+            self.unify(*(axes if len(axes) == 2 else (None, None)))
+        return SCALAR
 
     def _infer_modulo(self, node: Tree, *parts: Axes) -> Axes:
         if any(map(has_axis, parts)):
@@ -91,7 +103,7 @@ class LatexShapes(ShapeInference):
             self.unify(axis, self.axis_of_binder(binder))
             return
         greatest = greatest_value(subscript, scope, self.formula.base)
-        if greatest is not None:
+        if greatest is not None and any(part.kind == "index" and part.text in scope for part in bottom_up(subscript)):
             self.least.append((axis, greatest + 1 - self.formula.base, subscript))
 
     def axis_of_binder(self, binder: Binder) -> int:
@@ -103,8 +115,8 @@ class LatexShapes(ShapeInference):
     def _infer_reduction(self, node: Tree, body: Axes, *ends: Axes) -> Axes:
         if has_axis(body):
             raise node.error(
-                f"\\{node.text} adds up numbers, and {node.children[0].shown} is {SHAPE_NAMES[shape_code(body)]}; write "
-                "the entries with their indices, or a product of matrices"
+                f"\\{node.text} adds up numbers, and {node.children[0].shown} is {SHAPE_NAMES[shape_code(body)]}; "
+                "write the entries with their indices, or a product of matrices"
             )
         return SCALAR
 
@@ -118,7 +130,7 @@ class LatexShapes(ShapeInference):
             for axis, binder in zip(axes, self.formula.binders[node], strict=True):
                 if binder.upper is not None and (last := greatest_value(binder.upper, {}, 0)) is not None:
                     self.exact.append((axis, last + int(not binder.is_open), binder.node))
-        return tuple(axes) if len(axes) > 2 else (*axes, None, None)[:2]  # type: ignore[return-value]
+        return axes_of(axes)
 
     # ------------------------------------------------------------------------ choices
 
@@ -154,6 +166,9 @@ class LatexShapes(ShapeInference):
                 for first, second in zip(tensors[0], part, strict=True):
                     self.unify(first, second)
             return tensors[0]
+        if sign in ("+", "-") and any(shape_code(part) == MATRIX for part in tensors):
+            numbers = [n for n, part in zip(nodes, parts, strict=True) if not has_axis(part)]
+            self.penalty += 2 * ODD * any(n not in self.constants for n in numbers)
         return super().infer_entrywise(node, sign, nodes, *parts)
 
     def infer_matrix_product(self, node: Tree, left: Axes, right: Axes) -> Axes:
@@ -163,6 +178,7 @@ class LatexShapes(ShapeInference):
 
     def _infer_fraction(self, node: Tree, above: Axes, below: Axes) -> Axes:
         if has_axis(below):
+            self.penalty += 1
             self.penalty += RARE * (not has_axis(above) and node.children[0].kind != "number")
             return self.infer_entrywise(node, "/", [], above, below)
         return above
@@ -171,6 +187,7 @@ class LatexShapes(ShapeInference):
         if shape_code(left) == shape_code(right) == COLUMN:
             self.unify(left[0], right[0])
             return SCALAR
+        self.penalty += RARE * all(part.kind == "name" for part in node.children)
         return self.infer_matrix_product(node, left, right)
 
     def _infer_inner(self, node: Tree, left: Axes, right: Axes) -> Axes:
@@ -191,8 +208,7 @@ class LatexShapes(ShapeInference):
                 self.unify(letters.setdefault(letter, axis), axis)
         if any(letter not in letters for letter in output):
             raise node.error("a letter of the result is in no operand")
-        axes = [letters[letter] for letter in output]
-        return tuple(axes) if len(axes) > 2 else (*axes, None, None)[:2]  # type: ignore[return-value]
+        return axes_of([letters[letter] for letter in output])
 
     # ------------------------------------------------------------------------ functions
 
@@ -210,13 +226,15 @@ class LatexShapes(ShapeInference):
         if node.text == "softmax":
             return operand
         left = [axis for number, axis in enumerate(present) if number not in axes]
-        return tuple(left) if len(left) > 2 else (*left, None, None)[:2]  # type: ignore[return-value]
+        return axes_of(left)
 
     def infer_other_call(self, node: Tree, axes: Axes) -> Axes:
         if node.text == "softmax" and has_axis(axes):
             return axes
         if node.text in ("sum", "mean", "norm2", "norm1", "logsumexp") and len(axes) > 2:
             return SCALAR
+        if node.text == "diag" and shape_code(axes) == MATRIX and node.children[0].kind == "name":
+            self.penalty += ODD  # more often the argument is a vector
         return super().infer_other_call(node, axes)
 
     def _infer_filled(self, node: Tree, *parts: Axes) -> Axes:
@@ -230,7 +248,7 @@ class LatexShapes(ShapeInference):
             axes = axes * 2 if len(axes) == 1 else axes
             if len(axes) != 2:
                 raise node.error("the unit tensor of more than one axis is not read; write \\delta_{i j}")
-        return tuple(axes) if len(axes) > 2 else (*axes, None, None)[:2]  # type: ignore[return-value]
+        return axes_of(axes)
 
 
 def greatest_value(node: Tree, scope: Scope, base: int) -> Any:

@@ -6,23 +6,50 @@ from collections.abc import Collection, Iterator
 
 from lark import Token
 
-from sympy_tensordiff.parsing.frontend import TERMINALS, Language, token_text
+from sympy_tensordiff.parsing.frontend import TERMINALS, Language
 
-MAX_INPUT = 20_000
+MAX_INPUT = 6_000
 """The greatest number of characters of an input."""
 MAX_DEPTH = 120
 """The greatest depth of the syntax tree; a pair of parentheses has about three levels."""
+ENVIRONMENTS = frozenset(
+    ["cases", "aligned", "align", "align*", "equation", "equation*", "split", "gather", "gathered"]
+)
 EXAMPLE = r"r'\|A x - b\|_2^2' or r'declare A[m, n], x[n]  \sum_{i=0}^{n-1} x_i^2  derivative wrt x'"
 
 _OPERATORS = frozenset(
-    """SIGN OPERATOR ENTRYWISE COMPARE AND OR COMMA LEFT LEFT_BRACKET LEFT_BRACE LEFT_BAR LEFT_BARS LEFT_ANGLE COLUMN ROW
-    FUNCTION FRACTION ROOT BINDER FOR WHERE WRT DECLARE BEGIN_CASES""".split()
+    [
+        "SIGN",
+        "OPERATOR",
+        "ENTRYWISE",
+        "COMPARE",
+        "AND",
+        "OR",
+        "COMMA",
+        "LEFT",
+        "LEFT_BRACKET",
+        "LEFT_BRACE",
+        "LEFT_BAR",
+        "LEFT_BARS",
+        "LEFT_ANGLE",
+        "COLUMN",
+        "ROW",
+        "FUNCTION",
+        "FRACTION",
+        "ROOT",
+        "BINDER",
+        "FOR",
+        "WHERE",
+        "WRT",
+        "DECLARE",
+        "BEGIN_CASES",
+    ]
 )
 """Terminals after which a vertical bar opens."""
 
 
 class Bars:
-    """A filter of tokens that decides which of the symmetric bars ``|`` and ``\\|`` open, and which close."""
+    r"""A filter of tokens that decides which of the symmetric bars ``|`` and ``\|`` open, and which close."""
 
     always_accept = ("BAR", "BARS")
 

@@ -240,10 +240,12 @@ def infer_orders(
     declared: Mapping[str, int],
     is_numpy: bool,
     inference: Inference = ShapeInference,
+    tie_break: Callable[[Mapping[str, int]], int] = lambda orders: 0,
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return the best orders of all ``names``, and those of them that only the first letters decided.
 
-    ``declared`` holds the orders of declared names, ``inference`` the rules for shapes.
+    ``declared`` holds the orders of declared names, ``inference`` the rules for shapes. Of
+    equally good readings the one with the least ``tie_break`` is taken.
 
     Raises
     ------
@@ -251,9 +253,10 @@ def infer_orders(
         If the formula has no reading, or two equally good ones; the message shows both.
     """
     readings = _readings(nodes, names, declared, is_numpy, inference)
-    best = readings[0]
-    for other in readings[1:]:
-        if other.penalty == best.penalty:
+    best = min(readings, key=lambda reading: (reading.penalty, tie_break(reading.orders)))
+    for other in readings:
+        is_other = other is not best and other.penalty == best.penalty
+        if is_other and tie_break(other.orders) == tie_break(best.orders):
             raise _ambiguous(nodes[-1], names, bool(declared), best.orders, other.orders)
     assumed = {
         name: order
