@@ -135,7 +135,7 @@ class Reader:
         known = {name: order_of_rank(rank) for name, rank in self.ranks.items() if rank <= 2}
         names = {name: node for name, node in self.names.items() if name not in self.higher}
         infer = partial(LatexShapes, formula=self.formula, higher=self.higher)
-        orders, assumed = infer_orders(self.nodes, names, known, False, infer, self.unlikely)
+        orders, assumed = infer_orders(self.nodes, names, known, False, infer, self.unlikely, capital_number=3)
         tensors, expression = self.build(orders)
         arguments = tuple(self.argument(node, tensors) for node in self.root.of_kind("argument"))
         notes = [f"{name} is {order_word(order)}" for name, order in assumed.items()]

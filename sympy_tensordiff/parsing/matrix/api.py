@@ -241,18 +241,20 @@ def infer_orders(
     is_numpy: bool,
     inference: Inference = ShapeInference,
     tie_break: Callable[[Mapping[str, int]], int] = lambda orders: 0,
+    capital_number: int = _CAPITAL[NUMBER],
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return the best orders of all ``names``, and those of them that only the first letters decided.
 
     ``declared`` holds the orders of declared names, ``inference`` the rules for shapes. Of
-    equally good readings the one with the least ``tie_break`` is taken.
+    equally good readings the one with the least ``tie_break`` is taken. ``capital_number`` is the penalty
+    of a capital that is a number.
 
     Raises
     ------
     ParseError
         If the formula has no reading, or two equally good ones; the message shows both.
     """
-    readings = _readings(nodes, names, declared, is_numpy, inference)
+    readings = _readings(nodes, names, declared, is_numpy, inference, capital_number)
     best = min(readings, key=lambda reading: (reading.penalty, tie_break(reading.orders)))
     for other in readings:
         is_other = other is not best and other.penalty == best.penalty
@@ -272,10 +274,11 @@ def _readings(
     declared: Mapping[str, int],
     is_numpy: bool,
     inference: Inference,
+    capital_number: int,
 ) -> list[Reading]:
     """Return all consistent readings, the best first; raise the first `ParseError` if there is none."""
     free = [name for name in names if name not in declared]
-    choices = [_CAPITAL if name[0].isupper() else _OTHER for name in free]
+    choices = [{**_CAPITAL, NUMBER: capital_number} if name[0].isupper() else _OTHER for name in free]
     if prod(map(len, choices)) > MAX_READINGS:
         choices = [{order: cost for order, cost in choice.items() if not cost} for choice in choices]
     if prod(map(len, choices)) > MAX_READINGS:
