@@ -16,7 +16,7 @@ from sympy_tensordiff.parsing.frontend import Tree, bottom_up, check_declaration
 from sympy_tensordiff.parsing.latex.build import LatexBuilder
 from sympy_tensordiff.parsing.latex.lower import Lowering, Scope
 from sympy_tensordiff.parsing.latex.names import GREEK, Binder, items_of, name_of_index
-from sympy_tensordiff.parsing.latex.shapes import LatexShapes, conflict, integer_value, order_of_rank
+from sympy_tensordiff.parsing.latex.shapes import LatexShapes, conflict, first_index, integer_value, order_of_rank
 from sympy_tensordiff.parsing.latex.tokens import ENVIRONMENTS, LATEX, MAX_INPUT
 from sympy_tensordiff.parsing.matrix.api import infer_orders, order_word
 from sympy_tensordiff.parsing.matrix.shapes import COLUMN, NUMBER
@@ -44,11 +44,32 @@ def read_latex(text: str) -> ParsedExpression:
     formula.sizes.update(node.text for node in declarations if is_size(node))
     formula.integers.update(formula.sizes)
     sizes = {node: [formula.size(part.children[0], {}) for part in node.children] for node in declarations}
-    statements = root.of_kind("statement")
-    if len(statements) > 1:
-        raise statements[1].error("one formula is read, and here is a second line")
-    body = _definition(formula, statements[0])
+    first, *others = root.of_kind("statement")
+    if others and not any(token.type == "WHERE" for token in others[0].tokens):
+        raise others[0].error("one formula is read, and here is a second line; parts follow after `where`")
+    for statement in others:
+        _define_part(formula, statement)
+    body = _definition(formula, first)
+    if formula.base:
+        formula.base = first_index(formula, {node.text: sizes[node] for node in declarations})
+        start = "1 in the text and at 0 in the expression" if formula.base else "0 in the text"
+        formula.notes[f"indices start at {start}"] = None
     return Reader(root, formula, body, sizes).result()
+
+
+def _define_part(formula: Lowering, statement: Tree) -> None:
+    """Add the part that a line after "where" defines."""
+    body = statement.children[0]
+    if body.kind != "relation" or body.tokens[0].strip("& ") != "=":
+        raise statement.error("a part is defined with =")
+    left = formula.lower(body.children[0], {})
+    name = left.children[0] if left.kind == "entry" else left
+    if name.kind != "name":
+        raise body.error("the left side of a definition is a name, or its entry")
+    for known in (formula.ranks, formula.integers, formula.indexed):
+        if name.text in known:
+            known.pop(name.text) if isinstance(known, dict) else known.remove(name.text)
+    formula.parts[name.text] = _definition(formula, statement)
 
 
 def _unknown_command(text: str, error: ParseError) -> ParseError:
@@ -74,19 +95,25 @@ def _words() -> frozenset[str]:
 
 def _definition(formula: Lowering, statement: Tree) -> Tree:
     """Return the meaning of a statement: an expression, or a tensor where the left side has indices."""
-    if len(statement.children) > 1:
-        raise statement.children[1].error("one formula is read, and here is another after a comma")
-    (body,) = statement.children
+    body, *ranges = statement.children
     if body.kind != "relation" or body.tokens[0].strip("& ") != "=" or len(body.tokens) > 1:
+        if ranges:
+            raise ranges[0].error("one formula is read, and here is another after a comma")
         return formula.lower(body, {})
     left, right = body.children
     axes = _left_indices(left)
     scope: Scope = {letter: Binder(letter, node) for letter, node in axes}
     formula.indices.update(scope)
+    for item in ranges:
+        letter = name_of_index(item.children[0]) if item.kind == "relation" else None
+        if letter not in scope or item.tokens[0].strip("& ") != "<":
+            raise item.error("after a comma are the ranges of the indices on the left, as in i < n")
+        binder = scope[letter]
+        binder.upper, binder.is_open = formula.size(item.children[1], {}), True
     value = formula.lower(right, scope)
     if not axes:
         return value
-    result = formula.node("comprehension", body, [value])
+    result = formula.node("comprehension", body, [value, *(b.upper for b in scope.values() if b.upper is not None)])
     formula.binders[result] = [*scope.values()]
     return result
 
@@ -110,7 +137,7 @@ class Reader:
         self.root = root
         self.sizes = sizes
         self.formula = formula
-        self.nodes = bottom_up(body)
+        self.nodes = [node for tree in (*formula.parts.values(), body) for node in bottom_up(tree)]
         for node in self.nodes:
             if node.kind == "name" and node.text in formula.integers:
                 node.kind = "index"
@@ -139,8 +166,6 @@ class Reader:
         tensors, expression = self.build(orders)
         arguments = tuple(self.argument(node, tensors) for node in self.root.of_kind("argument"))
         notes = [f"{name} is {order_word(order)}" for name, order in assumed.items()]
-        if self.formula.base:
-            notes.append("indices start at 1 in the text and at 0 in the expression")
         return ParsedExpression(tensors, expression, arguments, (*notes, *self.formula.notes))
 
     def unlikely(self, orders: Mapping[str, int]) -> int:

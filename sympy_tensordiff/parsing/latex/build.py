@@ -48,6 +48,9 @@ class LatexBuilder(MatrixBuilder):
     def _build_index(self, node: Tree) -> Any:
         return indices(node.text) + self.formula.base_of(node.text)
 
+    def _build_part(self, node: Tree) -> Any:
+        return self.values[self.formula.parts[node.text]]
+
     def _build_entry(self, node: Tree, base: Any, *subscripts: Any) -> Any:
         return base[tuple(value - self.formula.base for value in subscripts)]
 

@@ -44,6 +44,8 @@ class Lowering:
         The bound indices around each entry.
     ranks : dict
         The number of indices of each name that is written with indices, with the first such entry.
+    parts : dict
+        The values of the parts that "where" lines define, in order.
     integers, sizes : set
         The names of sizes and of indices that nothing binds; and those that are in limits and sizes.
     """
@@ -113,6 +115,8 @@ class Lowering:
         """Return the tensor, the index or the constant ``name``."""
         if name == "lamda" and "lambda" in self.declared:
             name = "lambda"
+        if name in self.parts:
+            return leaf("part", name, node)
         if name in scope and name not in self.declared:
             return leaf("index", name, node)
         if self.index_depth and name not in self.declared:
@@ -237,7 +241,7 @@ class Lowering:
             item.kind == "bare"
             and len(item.children) == 1
             and item.children[0].text == "\\sigma"
-            and not {"sigma"} & {*self.declared, *self.indexed}
+            and not {"sigma"} & {*self.declared, *self.indexed, *self.parts}
         )
 
     def sigmoid(self, item: Tree, scope: Scope) -> Tree:
@@ -251,8 +255,9 @@ class Lowering:
         """Return the name ``dx`` that is printed as a roman d before the name x."""
         value = self.lower(item, scope)
         for part in bottom_up(value):
-            if part.kind == "name":
+            if part.kind in ("name", "part"):
                 part.text = f"d{part.text}"
+                part.kind = "part" if part.text in self.parts else "name"
                 break
         return value
 
@@ -299,6 +304,8 @@ class Lowering:
             whole = whole.replace("_", "")
         if self.index_depth and name not in self.declared and len(texts) == 1 and str(texts[0]).isdigit():
             return self.named(name + str(texts[0]), node, scope)
+        if whole in self.parts:
+            return leaf("part", whole, node)
         if whole in self.declared and not any(text in scope for text in texts):
             return self.named(whole, node, scope)
         if self.is_entry(name, texts, scope):

@@ -71,6 +71,9 @@ class LatexShapes(ShapeInference):
     def _infer_index(self, node: Tree, *parts: Axes) -> Axes:
         return SCALAR
 
+    def _infer_part(self, node: Tree) -> Axes:
+        return self.axes[self.formula.parts[node.text]]
+
     def _infer_delta(self, node: Tree, *parts: Axes) -> Axes:
         scope = self.formula.scopes[node]
         binders = [scope.get(part.text) for part in node.children if part.kind == "index"]
@@ -251,8 +254,10 @@ class LatexShapes(ShapeInference):
         return axes_of(axes)
 
 
-def greatest_value(node: Tree, scope: Scope, base: int) -> Any:
-    """Return the greatest value of an index expression, in the numbering of the text; None if it is not known."""
+def greatest_value(node: Tree, scope: Scope, base: int, is_least: bool = False) -> Any:
+    """Return the greatest value of an index expression, or the least one, in the numbering of the text; None if it is
+    not known.
+    """
     value = integer_value(node)
     if value is None:
         return None
@@ -263,14 +268,32 @@ def greatest_value(node: Tree, scope: Scope, base: int) -> Any:
         for binder in letters[::-1]:
             symbol = indices(binder.letter)
             slope = value.coeff(symbol) if value.is_polynomial(symbol) else S.Zero
-            end = binder.upper if slope.is_positive else binder.lower
+            is_upper = bool(slope.is_positive) != is_least
+            end = binder.upper if is_upper else binder.lower
             if not slope.is_number or slope == 0 or binder.upper is None:
                 return None
             last = S(base) if end is None else integer_value(end)
             if last is None:
                 return None
-            value = sympy.expand(value.subs(symbol, last - int(binder.is_open and slope.is_positive)))
+            value = sympy.expand(value.subs(symbol, last - int(binder.is_open and is_upper)))
     return None
+
+
+def first_index(formula: Lowering, sizes: Mapping[str, Sequence[Tree]]) -> int:
+    """Return the number at which the indices of the text start: 0 or 1.
+
+    It is 1 if sums start there and no index is 0. Where shapes are declared, ``sizes``, an index must also be as great
+    as the size of its axis, which printed formulas do not have.
+    """
+    reached = []
+    for node, scope in formula.scopes.items():
+        for number, subscript in enumerate(node.children[1:] if node.kind == "entry" else ()):
+            if greatest_value(subscript, scope, formula.base, True) == 0:
+                return 0
+            known = sizes.get(node.children[0].text, ())
+            if number < len(known) and subscript.kind != "number":
+                reached.append(greatest_value(subscript, scope, formula.base) == integer_value(known[number]))
+    return formula.base if not reached or any(reached) else 0
 
 
 def integer_value(node: Tree) -> Any:
