@@ -193,6 +193,24 @@ def test_declarations_and_derivatives() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r"declare dr, r  3 dr r^{2}", "3*dr*r**2"),
+        (r"declare dx[4]  \mathrm{d}x_{3} + {x}_{i}", "dx[3] + x[i]"),
+        (r"declare W_1[n, n], x[n]  W_1 x", "W_1 @ x"),
+        (r"W^{(1)} \mathbf{x}", "W1 @ x"),
+        (r"\hat{y}_i + \bar{\mathbf{y}}_i", "yhat[i] + ybar[i]"),
+        (r"\sin^2 a + \log\det A", "sin(a)**2 + log(det(A))"),
+        (r"\frac12 \sqrt[3]{a}", "a**(1/3)/2"),
+        (r"a/b \cdot c", "a*c/b"),
+    ],
+)
+def test_names_and_forms(text: str, expected: str) -> None:
+    parsed = td.parse(text, language="latex").expression
+    assert {str(parsed)} == {expected} or str(sympy.sympify(expected) - sympy.sympify(str(parsed))) == "0"
+
+
+@pytest.mark.parametrize(
     ("text", "language"),
     [
         (r"\frac{x}{y}", "latex"),

@@ -14,7 +14,8 @@ from sympy_tensordiff.errors import ParseError
 from sympy_tensordiff.parsing.axes import AxisClasses, size_symbols
 from sympy_tensordiff.parsing.frontend import Tree, bottom_up, check_declarations, check_not_keyword, read, short
 from sympy_tensordiff.parsing.latex.build import LatexBuilder
-from sympy_tensordiff.parsing.latex.lower import Lowering, Scope
+from sympy_tensordiff.parsing.latex.lower import Lowering
+from sympy_tensordiff.parsing.latex.lower_base import Scope
 from sympy_tensordiff.parsing.latex.names import GREEK, Binder, items_of, name_of_index
 from sympy_tensordiff.parsing.latex.shapes import LatexShapes, conflict, first_index, integer_value, order_of_rank
 from sympy_tensordiff.parsing.latex.tokens import ENVIRONMENTS, LATEX, MAX_INPUT
@@ -106,7 +107,7 @@ def _definition(formula: Lowering, statement: Tree) -> Tree:
     formula.indices.update(scope)
     for item in ranges:
         letter = name_of_index(item.children[0]) if item.kind == "relation" else None
-        if letter not in scope or item.tokens[0].strip("& ") != "<":
+        if letter is None or letter not in scope or item.tokens[0].strip("& ") != "<":
             raise item.error("after a comma are the ranges of the indices on the left, as in i < n")
         binder = scope[letter]
         binder.upper, binder.is_open = formula.size(item.children[1], {}), True

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
-from sympy_tensordiff.parsing.frontend import Tree, bottom_up
+from sympy_tensordiff.parsing.frontend import Tree
 from sympy_tensordiff.parsing.latex.binders import RELATIONS
 from sympy_tensordiff.parsing.latex.lower_base import Scope
 from sympy_tensordiff.parsing.latex.names import (
@@ -84,7 +85,7 @@ class Lowering(OperandLowering):
     def sequence(self, node: Tree, items: Sequence[Tree], scope: Scope) -> Tree:
         """Return the product of ``items``; ``/`` binds as a product does, a dot or cross binds less."""
         segments: list[list[Tree]] = [[]]
-        for item in items:
+        for item in self.words(items):
             if item.kind == "operator" and item.text != "/":
                 segments.append([])
             else:
@@ -148,14 +149,37 @@ class Lowering(OperandLowering):
         return self._lower_closed_call(call, scope)
 
     def differential(self, item: Tree, scope: Scope) -> Tree:
-        """Return the name ``dx`` that is printed as a roman d before the name x."""
-        value = self.lower(item, scope)
-        for part in bottom_up(value):
-            if part.kind in ("name", "part"):
-                part.text = f"d{part.text}"
-                part.kind = "part" if part.text in self.parts else "name"
-                break
-        return value
+        """Return the name ``dx``, or its entry, that is printed as a roman d before the name x."""
+        base, *scripts = item.children
+        name = name_of(base) if base.kind in ("letter", "command", "font") else None
+        if name is None:
+            raise item.error("a roman d is read before a name only")
+        return self.lower(self.node("bare", item, [leaf("letter", f"d{name}", base), *scripts]), scope)
+
+    def words(self, items: Sequence[Tree]) -> list[Tree]:
+        """Return ``items`` with the letters of declared names that have several letters joined."""
+        found: list[Tree] = []
+        lengths = sorted({len(name) for name in self.declared if len(name) > 1 and name.isalpha()}, reverse=True)
+        at = 0
+        while at < len(items):
+            for length in lengths:
+                run = items[at : at + length]
+                word = "".join(part.children[0].text for part in run if _is_letter(part))
+                is_close = all(first.end == second.start for first, second in pairwise(run))
+                if (
+                    word in self.declared
+                    and len(word) == length
+                    and is_close
+                    and not any(p.children[1:] for p in run[:-1])
+                ):
+                    letter = leaf("letter", word, run[0].children[0])
+                    found.append(self.node("bare", run[-1], [letter, *run[-1].children[1:]]))
+                    at += length
+                    break
+            else:
+                found.append(items[at])
+                at += 1
+        return found
 
     def _lower_round(self, node: Tree, scope: Scope) -> Tree:
         if len(node.children) != 1:
@@ -274,3 +298,8 @@ def _is_indicator(item: Tree, following: Tree) -> bool:
 def _is_parenthesis(node: Tree) -> bool:
     """Return whether ``node`` is in round or square parentheses."""
     return node.kind == "plain" and node.children[0].kind in ("round", "square")
+
+
+def _is_letter(node: Tree) -> bool:
+    """Return whether ``node`` is a letter, perhaps with scripts."""
+    return node.kind == "bare" and node.children[0].kind == "letter"

@@ -22,6 +22,8 @@ class OperandLowering(BinderLowering):
     def _lower_bare(self, node: Tree, scope: Scope) -> Tree:
         """Return an operand with its subscripts and superscripts."""
         base, *scripts = node.children
+        if base.kind == "braced" and len(base.children) == 1 and name_of(base.children[0]) is not None:
+            base = leaf("letter", str(name_of(base.children[0])), base)  # {x}_{i}
         below = [part for part in scripts if part.kind == "subscript"]
         above = [part for part in scripts if part.kind == "superscript"]
         if len(below) > 1:

@@ -10,7 +10,8 @@ from sympy import S
 
 from sympy_tensordiff.parsing.axes import AxisClasses
 from sympy_tensordiff.parsing.frontend import Tree, bottom_up, short
-from sympy_tensordiff.parsing.latex.lower import Lowering, Scope
+from sympy_tensordiff.parsing.latex.lower import Lowering
+from sympy_tensordiff.parsing.latex.lower_base import Scope
 from sympy_tensordiff.parsing.latex.names import Binder
 from sympy_tensordiff.parsing.matrix.shapes import (
     COLUMN,
