@@ -33,6 +33,7 @@ for (const cell of document.querySelectorAll(".f"))
 def main() -> None:
     from corpus_forms import of_ours, of_person
     from corpus_learning import FORMS as LEARNING
+    from corpus_papers import FORMS as PAPERS
     from corpus_physics import FORMS as PHYSICS
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -40,7 +41,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="write both forms in LaTeX")
     options = parser.parse_args()
     rows = []
-    for form in (*LEARNING, *PHYSICS):
+    for form in (*LEARNING, *PHYSICS, *PAPERS):
         derivative = form.derivative()
         rows.append((of_ours(derivative), of_person(form), form, derivative))
     rows.sort(key=lambda row: -row[0] / row[1])

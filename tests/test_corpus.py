@@ -1,15 +1,16 @@
 """The corpus of readable derivatives: what a person writes is right, and so is ours, which is hardly longer."""
 
+from functools import cache
 from random import Random
 from statistics import median
 
 import corpus_learning
+import corpus_papers
 import corpus_physics
 import numpy as np
 import pytest
 import sympy
 from corpus_forms import of_ours, of_person
-from every import every
 from sympy import Ne, Piecewise, cos, exp, pi, sqrt
 
 import sympy_tensordiff as td
@@ -18,7 +19,7 @@ from sympy_tensordiff.reference import derivative, evaluate, symbols_of
 from sympy_tensordiff.testing.values import random_values
 
 n, y, HALF = td.indices("n"), corpus_physics.y, sympy.Rational(1, 2)
-FORMS = {form.name: form for form in (*corpus_learning.FORMS, *corpus_physics.FORMS)}
+FORMS = {form.name: form for form in (*corpus_learning.FORMS, *corpus_physics.FORMS, *corpus_papers.FORMS)}
 SIZES = {td.indices(name): size for name, size in {"n": 4, "m": 3, "d": 2, "c": 3}.items()}
 
 
@@ -42,49 +43,67 @@ def expected(form, values):
     return np.tensordot(product, jacobian, 1) if form.kind == "gauss-newton" else product
 
 
-@every("name", [*FORMS])
-def test_both_forms_are_the_derivative(name):
-    form = FORMS[name]
-    values = values_of(form)
-    right = np.asarray(expected(form, values), dtype=float)
-    assert np.isfinite(right).all()
-    assert right.any()
-    for written in (form.person, form.derivative()):
-        found = np.asarray(evaluate(form.whole(written), values), dtype=float)
-        np.testing.assert_allclose(found, right, rtol=1e-7, atol=1e-9)
+@cache
+def answer(name):
+    """The derivative that the package finds."""
+    return FORMS[name].derivative()
+
+
+def some(count, thorough, seed):
+    """As many names of forms; all of them if the tests are thorough."""
+    return sorted(FORMS) if thorough else Random(seed).sample(sorted(FORMS), count)
+
+
+def test_names_are_different():
+    assert len(FORMS) == len(corpus_learning.FORMS) + len(corpus_physics.FORMS) + len(corpus_papers.FORMS) >= 200
+
+
+def test_both_forms_are_the_derivative(thorough):
+    for name in some(50, thorough, seed=1):
+        form = FORMS[name]
+        values = values_of(form)
+        right = np.asarray(expected(form, values), dtype=float)
+        assert np.isfinite(right).all(), name
+        assert right.any(), name
+        for written in (form.person, answer(name)):
+            found = np.asarray(evaluate(form.whole(written), values), dtype=float)
+            np.testing.assert_allclose(found, right, rtol=1e-7, atol=1e-9, err_msg=name)
 
 
 LONGER = {
-    "harmonic bonds": 1.96,
-    "norm of a matrix": 1.6,
+    "entropy of a policy": 1.67,
     "softmax, its Jacobian": 1.58,
-    "entropy of a softmax": 1.26,
-    "normal distribution by its covariance": 1.43,
-    "t-SNE": 1.42,
+    "harmonic bonds": 1.5,
     "Morse": 1.42,
-    "Student's t by its location": 1.38,
-    "linear system": 1.38,
-    "multidimensional scaling": 1.34,
+    "t-SNE": 1.36,
+    "Hellinger distance": 1.34,
+    "layer normalisation of whole tensors": 1.27,
+    "entropy of a softmax": 1.26,
+    "chi-squared divergence": 1.25,
+    "multidimensional scaling": 1.25,
     "differences as a whole tensor": 1.25,
     "hinge loss": 1.23,
     "reaction and diffusion, linearised": 1.22,
     "batch normalisation": 1.22,
+    "two layers, hyperbolic tangent": 1.2,
+    "calibration by a temperature": 1.2,
+    "multinomial regression": 1.17,
+    "attention of a sequence to itself by the map of values": 1.17,
 }
 """The ratios that are recorded; all others are 1.15 at most."""
 
 
-def test_derivatives_are_hardly_longer_than_what_a_person_writes():
-    ratios = {name: of_ours(form.derivative()) / of_person(form) for name, form in FORMS.items()}
+def test_derivatives_are_hardly_longer_than_what_a_person_writes(thorough):
+    names = sorted({*some(90, thorough, seed=3), *LONGER})
+    ratios = {name: of_ours(answer(name)) / of_person(FORMS[name]) for name in names}
     assert {name for name, ratio in ratios.items() if ratio > LONGER.get(name, 1.15)} == set()
-    assert max(ratios.values()) < 2
-    assert median(ratios.values()) <= 1.15
+    assert median(ratios.values()) <= 1
 
 
 def test_answers_stay_as_they_are(thorough):
-    for name in sorted(FORMS) if thorough else Random(2).sample(sorted(FORMS), 16):
-        answer = FORMS[name].derivative()
-        again = Differentiation(answer)
-        assert again.finish(again.root) == answer, name
+    for name in some(24, thorough, seed=2):
+        again = Differentiation(answer(name))
+        assert str(again.finish(again.root)) == str(answer(name)), name
 
 
 WITH_PARTS = [

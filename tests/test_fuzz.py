@@ -12,7 +12,9 @@ from every import every
 from fuzz import extrema, formulas, function_checks, random_function, system_checks
 from fuzz import run as fuzz
 from fuzz.__main__ import main
+from fuzz.costs import CostExceededError, assert_within_law
 
+import sympy_tensordiff as td
 from sympy_tensordiff import TensorComprehension
 from sympy_tensordiff.errors import UnsupportedError, VerificationError
 from sympy_tensordiff.integer import implication, nests
@@ -275,3 +277,14 @@ def test_formulas_that_are_wrong(monkeypatch):
     assert "the place of the error is outside of the text" in fuzz.check("formulas", 1).detail
     monkeypatch.setattr(formulas, "_RTOL", 0.0)
     assert re.match("DerivativeMismatch: the value of .* is .*, expected", fuzz.check("formulas", 1).detail)
+
+
+def test_derivatives_that_take_too_much_work_are_found():
+    n = td.indices("n")
+    A, x = td.TensorSymbol("A", (n, n)), td.TensorSymbol("x", n)
+    value, slope = td.sum(td.exp(A @ x)), td.gradient(td.sum(td.exp(A @ x)), x)
+    assert_within_law(value, (x,), [slope], [td.hvp(value, x, x)])
+    with pytest.raises(CostExceededError, match="the derivatives by"):
+        assert_within_law(value, (x,), [td.exp(A @ A) @ slope])
+    with pytest.raises(CostExceededError, match="second derivatives by"):
+        assert_within_law(value, (x,), [slope], [td.exp(A @ A) @ slope])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from exact_checks import assert_derivative_exact, assert_kernel_exact, assert_second_exact
 from fuzz import random_tensors
+from fuzz.costs import assert_within_law
 from fuzz.equality import assert_equal
 
 import sympy_tensordiff as td
@@ -96,7 +97,9 @@ def check_together(random, seed):
     cotangent = TensorSymbol("cotangent", shape_of(function))
     values = random_values((function, *variables, cotangent), random.sizes, seed)
     weights = np.array(values[cotangent], dtype=object)
-    for wrt, got in zip(variables, td.vjp(function, variables, cotangent), strict=True):
+    pullbacks = td.vjp(function, variables, cotangent)
+    assert_within_law(function, variables, pullbacks)
+    for wrt, got in zip(variables, pullbacks, strict=True):
         expected = np.tensordot(weights, differentiate(function, wrt, values), weights.ndim)
         assert_equal(evaluate(got, values), expected, f"vjp by {wrt}")
     if shape_of(function) or len(variables) > 3:

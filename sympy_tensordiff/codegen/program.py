@@ -15,6 +15,7 @@ from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.ir.sizes import Sizes, check_determined, solve_sizes
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.lower.call_checks import Names, checks_of_reads
+from sympy_tensordiff.codegen.lower.carries import repeated_carries
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums, separated_sums
@@ -147,13 +148,7 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
         options=options,
         search=search,
     )
-    of_rows: set[str] = set()
-    program = assemble(task, of_rows if options.rows and options.temporaries else None)
-    rows = _row_temporaries(program) if of_rows else set()
-    if of_rows - rows:
-        other = assemble(task)
-        if _whole_tables(other, _row_temporaries(other)) < _whole_tables(program, rows):
-            program = other
+    program = assemble(task)
     known = [over_names(extent, names) for extent in extents if extent.atoms() <= names.keys()]
     return replace(program, extents=() if fixed else tuple(known), search=again if program.data_checks else None)
 
@@ -165,6 +160,28 @@ def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any]
     except (ArgumentError, OutOfShapeError) as error:
         known = ", ".join(f"{name} = {value}" for name, value in sizes)
         raise type(error)(f"with {known}: {str(error).partition(', whatever')[0]}") from None
+
+
+def assemble(task: Task) -> Program:
+    """Return the verified program of a task."""
+    program = _with_fewest_tables(_simplify(task), task.options.rows and task.options.temporaries)
+    verify(program)
+    return program
+
+
+def _with_fewest_tables(simplified: _Simplified, shares_rows: bool) -> Program:
+    """Return the program that stores fewer whole tables: with those of which one row is enough, if kernels share rows,
+    or without.
+    """
+    if not shares_rows:
+        return _assemble(simplified)[0]
+    program, of_rows = _assemble(simplified, shares_rows=True)
+    rows = _row_temporaries(program) if of_rows else set()
+    if any(len(array.shape) > 1 and array.name in of_rows - rows for array in program.temporaries):
+        other, _ = _assemble(simplified)
+        if _whole_tables(other, _row_temporaries(other)) < _whole_tables(program, rows):
+            return other
+    return program
 
 
 def _row_temporaries(program: Program) -> set[str]:
@@ -179,13 +196,24 @@ def _whole_tables(program: Program, rows: set[str]) -> int:
     return sum(len(array.shape) > 1 and array.name not in rows for array in program.temporaries)
 
 
-def assemble(task: Task, of_rows: set[str] | None = None) -> Program:
-    """The verified program of a task.
+@dataclass(frozen=True, kw_only=True)
+class _Simplified:
+    """The simplified entries of all arrays of a program, before any of them is lowered."""
 
-    ``of_rows`` gets the names of temporaries that are kept for several places only, and keep what functions return of
-    the axes of several sums, as ``exp(-(x[i] - k)**2)``, or of sums. Only one row of each is to be kept: they may be
-    larger than all arguments, unless as much is kept without them.
-    """
+    task: Task
+    program: Program
+    """The arguments and the checks of a call."""
+    lowering: Lowering
+    """The names and facts; it is copied before kernels are added."""
+    definitions: Sequence[Definition]
+    results: Sequence[str]
+    entries: Sequence[Node]
+    """The simplified entries of the definitions that have entries, in their order."""
+    library: bool
+
+
+def _simplify(task: Task) -> _Simplified:
+    """Return the arrays of a task with their simplified entries, and the checks of a call."""
     graph, nodes, arguments, names, arrays = task.graph, task.nodes, task.arguments, task.names, task.arrays
     options, hints, tensors, search, structure = task.options, task.hints, task.tensors, task.search, task.structure
     temporaries = options.temporaries
@@ -217,20 +245,55 @@ def assemble(task: Task, of_rows: set[str] | None = None) -> Program:
     else:
         definitions = with_compared_values(graph, lowering, definitions)
     definitions = _numbers_last(definitions, results)
-    lowering.shares_rows, lowering.trapezoids = of_rows is not None, options.trapezoids
+    lowering.trapezoids = options.trapezoids
     lowering.tables = options.tables and temporaries and not search
-    program = _lowered(graph, lowering, definitions, results, program, task.sizes, options.expand)
-    if of_rows is not None:
-        of_rows |= {array.name for array in program.temporaries} & lowering.of_rows
-    if expected is not None:
-        by_names = Hints({names[v]: size for v, size in hints.sizes.items() if v in names})
+    return _Simplified(
+        task=task,
+        program=replace(program, checks=tuple(checks), data_checks=data_checks),
+        lowering=lowering,
+        definitions=definitions,
+        results=results,
+        entries=_in_loop_form(graph, lowering, definitions, task.sizes, options.expand),
+        library=expected is not None,
+    )
+
+
+def _in_loop_form(
+    graph: Graph, lowering: Lowering, definitions: Sequence[Definition], sizes: frozenset[int], expand: bool
+) -> list[Node]:
+    """Return the entries of `definitions` in the form in which loops compute them; `lowering` learns which sums are
+    stored.
+    """
+    entries = [definition.entries for definition in definitions if definition.entries is not None]
+    tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
+    tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
+    tight = without_twins(graph, tight)
+    if lowering.temporaries:
+        tight = joined_sums(graph, lowering.planner, tight)
+        tight = separated_sums(graph, tight)
+        tight, lowering.repeated = ordered_sums(graph, lowering.planner, tight)
+    return list(tight)
+
+
+def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Program, set[str]]:
+    """Return the program of simplified entries, not verified, and the names of its temporaries that are stored for
+    several uses only.
+
+    These are none unless ``shares_rows``, and keep what functions return of the axes of several sums, as
+    ``exp(-(x[i] - k)**2)``, or of sums. Only one row of each is to be kept: they may be larger than all arguments,
+    unless as much is kept without them.
+    """
+    task, graph, lowering = simplified.task, simplified.task.graph, simplified.lowering.copied()
+    lowering.shares_rows = shares_rows
+    program = _lowered(simplified, lowering)
+    if simplified.library:
+        by_names = Hints({task.names[v]: size for v, size in task.hints.sizes.items() if v in task.names})
         program = with_packed_pairs(program, by_names, graph, lowering.entries)
-    program = replace(program, granted=_granted_checks(program, graph.granted, names))
+    of_rows = {array.name for array in program.temporaries} & lowering.of_rows
+    program = replace(program, granted=_granted_checks(program, graph.granted, task.names))
     check_determined(program)
-    program = replace(program, checks=(*_length_checks(program), *checks), data_checks=data_checks)
-    program = with_masks(with_tables(program) if lowering.tables else program)
-    verify(program)
-    return program
+    program = replace(program, checks=(*_length_checks(program), *program.checks))
+    return with_masks(with_tables(program) if lowering.tables else program), of_rows
 
 
 def _without_cancellation(graph: Graph, definitions: Sequence[Definition]) -> list[Definition]:
@@ -257,39 +320,27 @@ def _numbers_last(definitions: Sequence[Definition], results: Sequence[str]) -> 
     return [one for one in definitions if one not in last] + last
 
 
-def _lowered(
-    graph: Graph,
-    lowering: Lowering,
-    definitions: Sequence[Definition],
-    results: Sequence[str],
-    program: Program,
-    sizes: frozenset[int],
-    expand: bool,
-) -> Program:
-    """The program with the loop nests of all definitions that the results need."""
-    entries = [definition.entries for definition in definitions if definition.entries is not None]
-    tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
-    tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
-    tight = without_twins(graph, tight)
-    if lowering.temporaries:
-        tight = joined_sums(graph, lowering.planner, tight)
-        tight, lowering.repeated = ordered_sums(graph, lowering.planner, tight)
-        tight = separated_sums(graph, tight)
+def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
+    """Return the program with the loop nests of all definitions that the results need."""
+    graph, expand, program = simplified.task.graph, simplified.task.options.expand, simplified.program
+    tight = simplified.entries
     if expand or graph.integers or lowering.shares_rows:
         plain, large = lowering.temporaries and bool(graph.integers), lowering.shares_rows
         lowering.repeated |= repeated_calls(lowering.planner, tight, of_sums=expand or large, plain=plain, large=large)
+    if lowering.temporaries:
+        lowering.repeated |= repeated_carries(graph, lowering.planner, tight)
     lowered = iter(tight)
     lowering.expect(tight)
     outputs: dict[str, programs.Array] = {}
-    for definition in definitions:
+    for definition in simplified.definitions:
         array = _lower(lowering, definition, None if definition.step else next(lowered))
-        if definition.name in results:
+        if definition.name in simplified.results:
             outputs[definition.name] = array
         else:
             lowering.kept.append(array)
     program = replace(
         program,
-        outputs=tuple([outputs[name] for name in results]),
+        outputs=tuple([outputs[name] for name in simplified.results]),
         temporaries=tuple(lowering.kept),
         kernels=tuple(lowering.kernels),
         sizes=tuple(lowering.sizes),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, overload
 
 import sympy
 
 from sympy_tensordiff.derivative.elementwise import Derivatives, Differentiation, check_shape, entry_derivative
+from sympy_tensordiff.derivative.modes import simplified_jacobians, simplified_slopes
 from sympy_tensordiff.derivative.native import as_scalar, in_matrices
 from sympy_tensordiff.derivative.tensor_sweep import total
 from sympy_tensordiff.derivative.through_names import ThroughNames
@@ -232,15 +234,15 @@ def jacobian(T: Any, wrt: Any) -> Any:
     given, T = T, as_operand(T, "the expression")
     variables = _several(wrt)
     work = Differentiation(T, by=variables)
-    parts = work.finish_all(work.jacobians([work.leaf(v) for v in variables]))
-    return _answer(parts, wrt, given)
+    nodes = simplified_jacobians(work, [work.leaf(v) for v in variables])
+    return _answer(write_all(work.reader, nodes), wrt, given)
 
 
 def _derivative(T: Any, variable: Any, simplify: bool) -> Any:
     """Return the Jacobian of a parsed expression; as the sweep leaves it unless `simplify` is set."""
     work = Differentiation(as_operand(T, "the expression"), by=(variable,))
-    nodes = work.jacobians([work.leaf(variable)])
-    return work.finish_all(nodes)[0] if simplify else write_all(work.reader, nodes)[0]
+    jacobians = partial(simplified_jacobians, work) if simplify else work.jacobians
+    return write_all(work.reader, jacobians([work.leaf(variable)]))[0]
 
 
 hooks.jacobian.register(_derivative)
@@ -284,7 +286,8 @@ def hessian(s: Any, wrt: Any) -> Any:
     leaves = [work.leaf(v) for v in variables]
     gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
 
-    blocks = Derivatives(Derivatives(work.finish_all(work.of(node).slopes(leaves))) for node in gradients)
+    rows = (simplified_slopes(work.of(node), leaves) for node in gradients)
+    blocks = Derivatives(Derivatives(write_all(work.reader, row)) for row in rows)
     return blocks if _is_tuple(wrt) else blocks[0][0]
 
 

@@ -20,7 +20,7 @@ from sympy_tensordiff.derivative.pushforward import Pushforward, TensorPushforwa
 from sympy_tensordiff.derivative.sweep import Sweep
 from sympy_tensordiff.derivative.tensor_sweep import TensorSweep
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
-from sympy_tensordiff.graph.einsums import written_out
+from sympy_tensordiff.graph.einsums import entry, written_out
 from sympy_tensordiff.graph.interning import no_collection
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read import Reader
@@ -256,29 +256,39 @@ class Differentiation:
         sweep = self.tensor_sweep(leaves).start(self.root, self.graph.delta(shape) if shape else self.graph.one, shape)
         return [self.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves], sweep.cotangents
 
-    def slopes(self, leaves: Sequence[Node]) -> list[Node]:
-        """Return the Jacobians of a gradient with respect to `leaves`: forward over reverse for whole tensors."""
-        return [*map(self.forward_jacobian, leaves)] if self.is_whole else self.jacobians(leaves)
-
     def forward_jacobian(self, leaf: Node) -> Node:
-        """Return the Jacobian of an expression of whole tensors with respect to `leaf`, by a forward sweep."""
-        graph, axes = self.graph, self.extents(leaf)
-        unit = self.symmetric_part(leaf, graph.delta(axes)) if axes else graph.one
-        tangent = TensorPushforward(graph, {leaf: [unit]}, self.sizes(), self.axes, axes).tangent(self.root)
-        shape = (*self.root.shape, *axes)
-        return graph.filled(0, shape) if tangent is graph.zero else graph.broadcast(tangent, shape)
+        """Return the Jacobian with respect to `leaf` by a forward sweep, with the axes of `jacobian`."""
+        graph, extents = self.graph, self.extents(leaf)
+        shape = (*self.root.shape, *extents)
+        unit = graph.delta(extents) if extents else graph.one
+        if self.is_whole:
+            tangents = {leaf: [self.symmetric_part(leaf, unit)]}
+            tangent = TensorPushforward(graph, tangents, self.sizes(), self.axes, extents).tangent(self.root)
+            return graph.filled(0, shape) if tangent is graph.zero else graph.broadcast(tangent, shape)
+        value_axes, _, body = self.entry()
+        axes = self.leaf_axes(leaf, value_axes)
+        if extents:
+            both = *(graph.fresh(graph.names[v]) for v in axes), *axes
+            unit = graph.comprehension(both, unit.shape, entry(graph, unit, [*map(Affine.variable, both)]))
+        node = Pushforward(graph, {leaf: [unit]}, self.sizes(), graph.symmetric, axes).tangent(body)
+        return graph.comprehension((*value_axes, *axes), shape, node) if shape else node
+
+    def leaf_axes(self, leaf: Node, value_axes: Sequence[int]) -> list[int]:
+        """Return new variables for the axes of `leaf`, with other names than `value_axes`."""
+        graph = self.graph
+        names = self.axes(len(self.extents(leaf)), [graph.names[v] for v in value_axes])
+        return [graph.fresh(name) for name in names]
 
     def entrywise_jacobian(self, leaf: Node) -> Node:
         """Return the Jacobian of index notation with respect to `leaf`, over the axes of the value and of the leaf."""
         graph = self.graph
         value_axes, _, body = self.entry()
         shape = self.root.shape
-        extents = self.extents(leaf)
-        axes = [graph.fresh(name) for name in self.axes(len(extents), [graph.names[v] for v in value_axes])]
+        axes = self.leaf_axes(leaf, value_axes)
         sweep = self.entrywise_sweep([leaf], (), (), body, graph.one)
-        entry = self.cotangent_at(sweep, leaf, [Affine.variable(v) for v in axes])
-        extents = (*shape, *extents)
-        return graph.comprehension((*value_axes, *axes), extents, entry) if extents else entry
+        node = self.cotangent_at(sweep, leaf, [Affine.variable(v) for v in axes])
+        shape = (*shape, *self.extents(leaf))
+        return graph.comprehension((*value_axes, *axes), shape, node) if shape else node
 
     def derivative(self, variable: Any) -> tuple[Node, tuple[Row, ...]]:
         """Return the derivative with respect to `variable`, and the constraints on the indices of an entry.

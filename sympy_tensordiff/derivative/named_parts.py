@@ -20,7 +20,7 @@ from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.logistic import for_readers
 from sympy_tensordiff.simplify.recognition import WITHOUT_TRANSPOSES, recognise
 from sympy_tensordiff.simplify.signs import with_signs
-from sympy_tensordiff.simplify.symmetry import with_equal_products
+from sympy_tensordiff.simplify.symmetry import symmetric_nodes, with_equal_products, with_outer_factors
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.signatures import Scalar
@@ -105,6 +105,10 @@ def cse(
         key: leaf for key, (_, leaf) in known.items()
     }
     symbols = {part.key: symbols.get(part.key) or known[part.key][0] for part in parts.parts}
+    is_symmetric = symmetric_nodes(reader.graph, [part.node for part in parts.parts if not part.axes])
+    for part in parts.parts:
+        if is_symmetric.get(part.node) and not part.axes:
+            reader.graph.symmetric[leaves[part.key]] = True
     defined, reduced = _in_parts(reader, parts, symbols, leaves, roots, own)
     return [(symbol, defined[symbol]) for symbol in _in_order(defined)], reduced[: len(operands)]
 
@@ -119,6 +123,7 @@ def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[
     if wanted:
         return roots, Parts(graph, roots, free, facts, wanted)
     roots = with_equal_products(graph, recognise(graph, roots, rules=WITHOUT_TRANSPOSES))
+    roots = with_outer_factors(graph, roots)
     signed = with_signs(graph, roots)
     parts = Parts(graph, roots, free, facts)
     if signed != roots:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import count
+from itertools import combinations, count
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from opt_einsum import paths
 from opt_einsum.helpers import compute_size_by_dict
@@ -118,6 +118,50 @@ def _cheapest_path(inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: 
         searches.append(paths.optimal)
     candidates = (_numbered_path(search(operands, output, sizes)) for search in searches)
     return min(candidates, key=lambda path: _path_cost(operands, output, sizes, path))
+
+
+class Order(NamedTuple):
+    """A path, its number of multiplications, and the label sets of the products of its steps."""
+
+    path: Path
+    work: int
+    products: tuple[Labels, ...]
+
+
+def orders_of_least_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> tuple[Order, ...]:
+    """Return the path of `contraction_path`, then those of no more work that begin with another product which sums a
+    label; only the first of more than `_MAX_SHARED_OPERANDS` operands. Cached.
+    """
+    used = sorted(frozenset().union(*inputs))
+    return _orders(tuple(inputs), output, tuple([(label, sizes[label]) for label in used]))
+
+
+_MAX_SHARED_OPERANDS = 5
+"""The most operands for which all first pairs are tried, to share a product with other einsums.
+
+Of 2, MTTKRP takes twice the time; of 10, no text of the benchmarks changes.
+"""
+
+
+@lru_cache(maxsize=4096)
+def _orders(
+    inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]
+) -> tuple[Order, ...]:
+    """Return the orders of `orders_of_least_work`."""
+    sizes = dict(sizes_of_labels)
+
+    def order(path: Path) -> Order:
+        """Return a path with its work and its products."""
+        products = tuple([product for _, product in products_of_path(inputs, output, path)])
+        return Order(path, operation_count(inputs, output, sizes, path), products)
+
+    found = [order(contraction_path(inputs, output, sizes))]
+    if 3 <= len(inputs) <= _MAX_SHARED_OPERANDS:
+        for pair in combinations(range(len(inputs)), 2):
+            ((_, product),) = products_of_path(inputs, output, [pair])
+            if product != inputs[pair[0]] | inputs[pair[1]]:
+                found.append(order(path_from(pair, inputs, output, sizes)))
+    return (found[0], *(one for one in found[1:] if one.work <= found[0].work))
 
 
 def path_from(pair: tuple[int, int], inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:

@@ -20,7 +20,7 @@ from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.contractions import is_core, is_view, sums_labels
 from sympy_tensordiff.graph.interning import RANGED, Node, Shape, reachable
 from sympy_tensordiff.graph.nodes import Graph
-from sympy_tensordiff.graph.pairs import in_pairs
+from sympy_tensordiff.graph.pairs import cofactor_direction, in_pairs
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, Variable
 from sympy_tensordiff.integer.polynomials import Growth, Polynomial, grows_faster, maximal
 from sympy_tensordiff.integer.rows import bounds_with_divisors
@@ -166,6 +166,8 @@ class _CostCounter:
             case "add" | "mul":
                 count = sum(arg.op != "const" for arg in node.args)
                 self.operations += volume * max(1, count - 1)
+            case "ein" if _is_cofactor_tangent(node):
+                self.operations += self.model.volume((*node.shape, node.shape[-1])) * 6
             case "ein" if is_core(node):
                 loops = self.model.volume(node.data.extents)
                 self.operations += loops * (len(node.args) - 1 + sums_labels(node))
@@ -179,11 +181,16 @@ class _CostCounter:
                 self.operations += self.model.volume(node.args[0].shape) * 3
             case "inv":
                 self.operations += self.model.volume((*node.shape, node.shape[-1])) * 2
-            case "cof":
+            case "cof" if not self._is_tangent_only(node):
                 matrix = node.args[0].shape
                 self.operations += self.model.volume((*matrix, matrix[-1])) * 2
         if self._is_stored(node):
             self.arrays.append(volume)
+
+    def _is_tangent_only(self, cofactors: Node) -> bool:
+        """Return whether cofactors of a higher order are only differentiated in directions, and never built."""
+        users = self.users.get(cofactors, ())
+        return cofactors.data > 1 and bool(users) and all(map(_is_cofactor_tangent, users))
 
     def _is_stored(self, node: Node) -> bool:
         """Return whether a tensor is stored in an array of its own."""
@@ -229,6 +236,15 @@ class _CostCounter:
         least = [_extreme_value(form, known, upper=False) * Fraction(1, divisor) for form, divisor in lows]
         greatest = [_extreme_value(form, known, upper=True) * Fraction(1, divisor) for form, divisor in highs]
         return max(least, key=self.model.value), min(greatest, key=self.model.value)
+
+
+def _is_cofactor_tangent(node: Node) -> bool:
+    """Return whether an einsum is the derivative of cofactors in the direction of a matrix, which takes an inverse and
+    two products of matrices.
+    """
+    operands = list(zip(node.args, node.data.inputs, strict=True))
+    found = cofactor_direction(operands, node.data.output)
+    return found is not None and len(found.factors) == 1 and not found.others
 
 
 def _points(ranges: dict[Variable, Interval]) -> Polynomial:

@@ -17,33 +17,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from itertools import combinations
+from math import prod
 from typing import NamedTuple, TypeAlias
 
 from sympy_tensordiff.graph.contraction_order import (
     Extents,
     Hints,
     Labelled,
-    Path,
+    Order,
     Products,
-    contraction_path,
     is_outer,
-    operation_count,
-    path_from,
-    products_of_path,
+    orders_of_least_work,
 )
 from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view
 from sympy_tensordiff.graph.einsums import entry
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
-
-_MAX_SHARED_OPERANDS = 5
-"""The most operands for which all first pairs are tried, to share a product with other einsums.
-
-Of 2, MTTKRP takes twice the time; of 10, no text of the benchmarks changes.
-"""
-
 
 Evaluation: TypeAlias = tuple[int, Node]
 """The estimated work of an einsum, and its node as products of two operands."""
@@ -252,40 +242,31 @@ class _Pairing:
             return self.products.volume(output, extents), self.graph.ein(1, operands, output, extents)
         inputs = [frozenset(labels) for _, labels in tensors]
         sizes = {label: self.hints.fine(extent) for label, extent in extents.items()}
-        path = contraction_path(inputs, frozenset(output), sizes)
-        work = operation_count(inputs, frozenset(output), sizes, path)
-        if 3 <= len(inputs) <= _MAX_SHARED_OPERANDS:
-            path = self.path_with_shared_product(tensors, output, sizes, work) or path
+        first, *others = orders_of_least_work(inputs, frozenset(output), sizes)
+        order = self.order_with_shared_product(tensors, others, sizes) or first
         work = 0
-        for step, (_, left) in zip(path, products_of_path(inputs, frozenset(output), path), strict=True):
+        for step, left in zip(order.path, order.products, strict=True):
             labels = tuple(sorted(left))
             own, node = yield self.split_product([tensors[number] for number in step], labels, extents)
             work += own
             tensors.append((node, labels))
         return work, self.graph.ein(1, [tensors[-1], *scalars], output, extents)
 
-    def path_with_shared_product(
-        self, tensors: list[Labelled], output: tuple[int, ...], sizes: Mapping[int, int], least: int
-    ) -> Path | None:
-        """Return a path of the ``least`` work that begins with a product other einsums can use, too; None
-        without one.
-        """
-        inputs, output_labels = [frozenset(labels) for _, labels in tensors], frozenset(output)
-        best: tuple[int, Path] | None = None
-        for pair in combinations(range(len(inputs)), 2):
-            ((_, product),) = products_of_path(inputs, output_labels, [pair])
-            if product == inputs[pair[0]] | inputs[pair[1]]:
-                continue
-            path = path_from(pair, inputs, output_labels, sizes)
-            if operation_count(inputs, output_labels, sizes, path) > least:
-                continue
-            node = self.graph.ein(1, [tensors[number] for number in pair], tuple(sorted(product)))
+    def order_with_shared_product(
+        self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
+    ) -> Order | None:
+        """Return the one of ``orders`` that begins with a product other einsums can use, too; None without one."""
+        best: tuple[int, Order] | None = None
+        for order in orders:
+            pair = order.path[0]
+            node = self.graph.ein(1, [tensors[number] for number in pair], tuple(sorted(order.products[0])))
             node = node.args[0] if is_view(node) and node.args else node
             others = self.first.setdefault(node, set())
             others.add(self.current)
-            saved = (len(others) - 1) * operation_count(inputs, output_labels, sizes, [pair])
+            labels = {label for number in pair for label in tensors[number][1]}
+            saved = (len(others) - 1) * prod(sizes[label] for label in labels)
             if saved and (best is None or saved > best[0]):
-                best = saved, path
+                best = saved, order
         return None if best is None else best[1]
 
     def sum_private_labels(self, part: Labelled, uses: Counter[int], extents: Extents) -> Recursion[Labelled]:

@@ -165,7 +165,12 @@ class Writer(TensorWriter):
         return result
 
     def write_add(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the expression of a sum, in which a guard and its opposite are one `Piecewise`."""
+        """Return the expression of a sum, in which a guard and its opposite are one `Piecewise`; conditions of all
+        terms stand around the sum.
+        """
+        if common := _common_rows(node.args):
+            inner = [self.graph.guard([row for row in t.data if row not in common], t.args[0]) for t in node.args]
+            return self.guarded(common, (yield self.visit(self.graph.add(inner), scope)), scope)
         terms = []
         for term, other, rest in _pair_complements(node.args):
             if other is None:
@@ -265,6 +270,14 @@ class Writer(TensorWriter):
         entry = yield self.visit(body, scope)
         limits = tuple((self.symbol(v, scope), extent) for v, extent in zip(variables, extents, strict=True))
         return TensorComprehension._trusted(entry, limits)
+
+
+def _common_rows(terms: Sequence[Node]) -> tuple[Row, ...]:
+    """Return the constraints, not equations, that the guards of all terms have; empty if a term has no guard."""
+    if any(term.op != "guard" for term in terms):
+        return ()
+    common = [row for row in terms[0].data if row.kind != "eq" and all(row in term.data for term in terms[1:])]
+    return () if partition_data(common)[1] else tuple(common)
 
 
 def _pair_complements(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None, tuple[Row, ...]]]:

@@ -47,6 +47,7 @@ from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.simplify.factoring import factored
 from sympy_tensordiff.simplify.products import Uses, counted, inner_parts, operand_of_view, size, weight
+from sympy_tensordiff.simplify.quotients import with_short_quotients
 from sympy_tensordiff.simplify.recognition import SINGLE, recognise
 
 MOST_ROUNDS = 20
@@ -79,6 +80,7 @@ def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
         before = work.roots
         work.unless_heavier(recognise, *(partial(recognise, rules=rules) for rules in SINGLE))
         work.unless_heavier(_flattened)
+        work.unless_heavier(with_short_quotients)
         work.unless_heavier(partial(factored, model=work.model, given=work.given))
         if work.roots == before:
             break
@@ -106,10 +108,12 @@ class _Simplification:
         if changed == self.roots:
             return
         nodes = reachable(*changed)
-        weight, shorter = size(nodes), SHORTER * _written_size(self.roots, self.nodes)
-        if weight <= self.limit or (weight <= HEAVIER * self.limit and _written_size(changed, nodes) <= shorter):
+        weight, shorter = size(nodes), SHORTER * written_size(self.roots, self.nodes)
+        if weight <= self.limit or (weight <= HEAVIER * self.limit and written_size(changed, nodes) <= shorter):
             cost = self.model.of(changed)
-            if self.model.is_no_worse(
+            # Where nodes only go, nothing has to be computed that was not before, in whatever order.
+            goes = {node for node in nodes if not node.view}.issubset(self.nodes)
+            if goes or self.model.is_no_worse(
                 cost, self.cost, self.given, self.most / max(1, self.model.value(self.cost.operations))
             ):
                 self.roots, self.nodes, self.cost = changed, nodes, cost
@@ -118,7 +122,7 @@ class _Simplification:
             self.unless_heavier(part)
 
 
-def _written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
+def written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
     """Return the weight of `roots` as a text, in which shared nodes are repeated; `nodes` come arguments first."""
     found: dict[Node, int] = {}
     for node in nodes:

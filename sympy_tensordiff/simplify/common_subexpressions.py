@@ -262,6 +262,10 @@ class Parts:
     def _used(self, node: Node) -> list[Node]:
         """Return the arguments of `node` that a reader sees: one of ``z - logsumexp(z)``, a softmax."""
         args = self._args(node)
+        if _is_root_of_squares(node):  # a norm
+            return []
+        if node.op == "select" and node.args[2] is self.graph.zero and _divides_by_norm(*node.args[:2]):
+            return [node.args[1]]
         maxima = [_core(arg).args[0] for arg in args if _core(arg).op == "lse"] if node.op == "add" else []
         return [arg for arg in args if arg not in maxima]
 
@@ -349,6 +353,30 @@ def _core(node: Node) -> Node:
             break
         node = args[0]
     return node
+
+
+def _is_root_of_squares(node: Node) -> bool:
+    """Return whether `node` is a power of a norm with an odd exponent, such as ``1/sqrt(x.T @ x)``."""
+    if node.op != "pow" or node.args[1].op != "const" or getattr(node.args[1].data, "denominator", 1) != 2:
+        return False
+    square = node.args[0]
+    return bool(
+        square.op == "ein"
+        and not (square.view or square.shape)
+        and len(square.args) == 2
+        and square.args[0] is square.args[1]
+        and square.data.inputs[0] == square.data.inputs[1]
+    )
+
+
+def _divides_by_norm(condition: Node, value: Node) -> bool:
+    """Return whether the value that is chosen by a condition divides by a norm, and the condition is that it is not 0:
+    a convention that readers do not see (`symbolic.norm_notation`).
+    """
+    if condition.op != "compare" or condition.data != "ne" or condition.args[1].op != "const":
+        return False
+    factors = value.args if value.op == "mul" else (value,)
+    return any(_is_root_of_squares(factor) and factor.args[0] is condition.args[0] for factor in factors)
 
 
 def _operations(node: Node) -> int:

@@ -155,6 +155,8 @@ def _may_share(node: Node) -> bool:
     known: set[Node] = set()
     for term in node.args:
         product = operand_of_view(term)
+        if product.op == "mul" and len(product.args) == 2 and product.args[0].op == "const":
+            product = product.args[1]
         if product.op in ("ein", "mul") or product is not term:
             args = product.args if product.op in ("ein", "mul") else (product,)
             operands = {_base(operand) for arg in args for operand in (arg, *_scalars_of(arg))}

@@ -20,6 +20,7 @@ from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.einsums import as_einsums, without_sparse_operands
 from sympy_tensordiff.simplify.facts import input_facts, positive_sizes, read_with_ranges, require_positive_divisors
 from sympy_tensordiff.simplify.logistic import for_readers, without_overflow
+from sympy_tensordiff.simplify.quotients import with_short_quotients
 from sympy_tensordiff.simplify.reads import explicit_reads
 from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.simplify.signs import with_signs, without_minus
@@ -41,6 +42,7 @@ DERIVATIVES: Passes = (
     (without_sparse_operands, frozenset({"ein"})),
     (inline_single_reads, frozenset({"entry"})),
     (for_readers, CALLS),
+    (with_short_quotients, frozenset({"pow"})),
     (simplify, WHOLE),
     (with_finite_quotients, CALLS),
 )

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 import sympy
 
-from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view
 from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.gathering import Label, Labels, Operand
 from sympy_tensordiff.graph.interning import Number, breadth_first
@@ -33,6 +33,8 @@ def product_of(graph: Graph, node: Node) -> Product:
     """Return `node` as a product; a view of an einsum has the operands of the einsum, other nodes are one operand."""
     if node.op == "mul":
         factor, rest = graph.split_coefficient(node)
+        if is_core(rest):
+            return product_of(graph, rest)._replace(coefficient=factor)
         return Product(factor, [(arg, ()) for arg in (rest.args if rest.op == "mul" else (rest,))], (), {})
     if node.op != "ein":
         labels = tuple(range(len(node.shape)))
@@ -391,8 +393,9 @@ def weight(node: Node) -> int:
     """Return the weight of `node`: one, and one for each argument that is not a number.
 
     A product of K operands counts as K - 1 products of two. Numbers weigh nothing: ``x**2`` is as heavy as ``x x``.
+    Nor do transposes: whether a node or its transpose is below one depends on the order in which axes were read.
     """
-    if node.op == "const":
+    if node.op == "const" or is_transpose(node):
         return 0
     count = sum(arg.op != "const" for arg in node.args) if node.op == "mul" else len(node.args)
     return 3 * (count - 1) if count > 1 and node.op in ("ein", "mul") else 1 + count

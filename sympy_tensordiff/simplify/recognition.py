@@ -172,7 +172,7 @@ def _content(graph: Graph, node: Node, facts: Facts) -> Node | None:
     factor = max(factor for factor, _ in split)
     if isinstance(factor, float) or factor == 1 or any(abs(other) != factor for other, _ in split):
         return None
-    if all(is_view(rest) or other < 0 for other, rest in split):
+    if all(is_view(rest) or rest is graph.one or other < 0 for other, rest in split):
         return None
     return graph.scale(factor, graph.add([graph.scale(other / Fraction(factor), rest) for other, rest in split]))
 

@@ -57,6 +57,8 @@ def multiplied_out(parts: Sequence[Operand], level: int = 0) -> list[Operand]:
             outer = set(labels)
             for arg, own in inner_parts(node, labels):
                 found.append((arg, tuple(label if label in outer else (level, n, label) for label in own)))
+        elif node.op == "mul":
+            found += [(factor, ()) for factor in node.args]
         else:
             found.append((node, labels))
     return found
@@ -99,6 +101,56 @@ def with_equal_products(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     return rewritten(graph, roots, nodes, rewriting, counted(nodes, roots))
 
 
+def with_outer_factors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """Return ``roots`` with operands of a product that share no label as products of their own: the two vectors of
+    ``outer(A @ x, B @ y)``, which may be one.
+    """
+    nodes, known = reachable(*roots), symmetric_nodes(graph, roots)
+
+    def rewriting(node: Node) -> Node:
+        """Return a product of the products of groups of operands, if there are several groups; others as they are."""
+        if not is_core(node):
+            return node
+        parts: list[Operand] = []
+        for n, (arg, labels) in enumerate(zip(node.args, node.data.inputs, strict=True)):
+            own = list(zip(arg.args, arg.data.inputs, strict=True)) if is_core(arg) else []
+            parts += multiplied_out([(arg, labels)], n) if len(_groups(own)) > 1 else [(arg, labels)]
+        groups = _groups(parts)
+        if len(groups) < 2 or all(len(operands) < 2 for operands in groups):
+            return node
+        coefficient, _, output, extents = node.data
+        sizes: dict[Label, Affine] = dict(enumerate(extents))
+        factors: list[Operand] = []
+        for operands in groups:
+            kept = tuple(label for label in output if any(label in labels for _, labels in operands))
+            operands = in_order(operands, kept, known)
+            factors.append((graph.ein(1, operands, kept, sizes), kept) if len(operands) > 1 else operands[0])
+        return graph.ein(coefficient, factors, output, sizes)
+
+    return rewritten(graph, roots, nodes, rewriting, counted(nodes, roots))
+
+
+def _groups(parts: Sequence[Operand]) -> list[list[Operand]]:
+    """Return the operands of a product in groups that share no label."""
+    groups: list[tuple[set[Label], list[Operand]]] = []
+    for part in parts:
+        linked = [group for group in groups if not group[0].isdisjoint(part[1])]
+        rest = [group for group in groups if group not in linked]
+        own = [operand for _, operands in linked for operand in operands]
+        groups = [*rest, (set(part[1]).union(*(labels for labels, _ in linked)), [*own, part])]
+    return [operands for _, operands in groups]
+
+
+def symmetric_nodes(graph: Graph, roots: Sequence[Node]) -> dict[Node, bool]:
+    """Return which of the square matrices below ``roots`` are symmetric, as far as their structure shows."""
+    known = dict(graph.symmetric)
+    for node in reachable(*roots):
+        if len(node.shape) == 2 and node.shape[0] == node.shape[1] and node not in known:
+            is_table = node.op == "comprehension"
+            known[node] = _has_symmetric_entries(graph, node) if is_table else is_symmetric(graph, node, known)
+    return known
+
+
 def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) -> bool:
     """Whether an einsum is the same product after an exchange of its two axes; False for many operands."""
     product = product_of(graph, node)
@@ -131,7 +183,7 @@ def _factors(parts: Sequence[Operand]) -> list[Operand] | None:
     """Return the operands of a product with all inner products multiplied out; None for more than `MOST_FACTORS`."""
     found, level = list(parts), 0
     while len(found) <= MOST_FACTORS:
-        if not any(is_core(node) for node, _ in found):
+        if not any(is_core(node) or node.op == "mul" for node, _ in found):
             return found
         found, level = multiplied_out(found, level), level + 1
     return None

@@ -24,6 +24,7 @@ from sympy_tensordiff.symbolic.operations import (
     shape_tuple,
     varying_in,
 )
+from sympy_tensordiff.symbolic.semirings import semiring_product
 from sympy_tensordiff.symbolic.subscripts import (
     FROM_I,
     Subscripts,
@@ -50,12 +51,16 @@ class EinsumProduct(TensorOperation):
         the result has the labels that stand once, in the order of the alphabet.
     *operands : Expr or number
         Tensor expressions of any rank, and real scalars.
+    semiring : str, optional
+        By default sums of products. Otherwise entries are added in place of multiplied, and what is summed over is
+        reduced by ``"log"``: ``log(sum(exp(...)))``, without overflow; ``"max"``; or ``"min"``. The result is then an
+        expression in index notation and no `EinsumProduct`. Tied entries share the derivative of an extremum.
 
     Raises
     ------
     ArgumentError
         If the subscripts are malformed, do not name as many operands as there are, repeat a label
-        of the result, or have one there that no operand has.
+        of the result, or have one there that no operand has, or if there is no such semiring.
     ShapeError
         If the number of labels of an operand is not its rank, or axes of one label have different
         extents (two size symbols are different).
@@ -77,15 +82,19 @@ class EinsumProduct(TensorOperation):
     ((n,), ('ij', 'j'), 'i')
     >>> product[i].doit()
     IndexedSum(A[i, j]*x[j], (j, 0, m - 1))
+    >>> td.einsum("ij,j->i", A, x, semiring="max")
+    TensorComprehension(IndexedMax(A[i, j] + x[j], (j, 0, m - 1)), (i, n))
     """
 
-    def __new__(cls, subscripts: Any, *operands: Any) -> Any:
+    def __new__(cls, subscripts: Any, *operands: Any, semiring: Any = None) -> Any:
         text = subscripts.name if isinstance(subscripts, Str) else subscripts
         if isinstance(text, str) and ("->" not in text or "..." in text):
             text = written_out(text, [len(shape_of(value)) for value in operands])
         parsed = parse_subscripts(text)
         checked = tuple(operand(value, f'EinsumProduct("{parsed}")') for value in operands)
         check_subscripts(parsed, [shape_of(expr) for expr in checked])
+        if semiring is not None:
+            return semiring_product(parsed, checked, semiring)
         return cls._unchecked(Str(str(parsed)), *checked)
 
     @classmethod

@@ -1,14 +1,15 @@
 """Norms in scalars within a formula of tensors: the square root of ``x.T @ x`` is printed as ``norm(x)``.
 
 A derivative divides by a norm where that is not 0, and is 0 where it is (see `derivative.pullbacks`). Printed forms
-leave this convention out: ``Piecewise((1/sqrt(x.T @ x), Ne(x.T @ x, 0)), (0, True))`` is ``1/norm(x)``.
+leave this convention out: ``Piecewise((1/sqrt(x.T @ x), Ne(x.T @ x, 0)), (0, True))`` is ``1/norm(x)``. So it is for
+the norms of all rows of a matrix, for `hypot`, and for powers of absolute values.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from sympy import Expr, Ne, Piecewise, Pow, S
+from sympy import Abs, Expr, Ne, Piecewise, Pow, S
 from sympy.logic.boolalg import Boolean
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
@@ -49,6 +50,43 @@ def with_norms(expr: Any) -> Any:
     if all(new is old for new, old in zip(args, expr.args, strict=True)):
         return expr
     return Piecewise(*args, evaluate=False) if isinstance(expr, Piecewise) else expr.func(*args)
+
+
+def at_no_zero(function: Any) -> Any | None:
+    """Return the tensor of which an elementwise function divides by a norm, or is a power of an absolute value, and
+    which it replaces by 0 where that is 0; None for any other function.
+    """
+    body, operands = function.template.expr, dict(zip(function.template.variables, function.operands, strict=True))
+    if not isinstance(body, Piecewise) or len(body.args) != 2 or body.args[1].args != (S.Zero, S.true):
+        return None
+    value, condition = body.args[0].args
+    if not isinstance(condition, Ne) or condition.rhs != 0 or not {value, condition.lhs} <= operands.keys():
+        return None
+    value, size = operands[value], operands[condition.lhs]
+    factors = value.args if type(value).__name__ == "TensorMul" else (value,)
+    powers = [factor for factor in factors if type(factor).__name__ == "TensorPow"]
+    if _is_norm(size) and any(power.base == size and power.exponent.is_negative for power in powers):
+        return value
+    return value if any(_is_power_of_size(power, size) for power in powers) else None
+
+
+def _is_norm(tensor: Any) -> bool:
+    """Return whether a tensor consists of sums of squares, or of their roots by `hypot`."""
+    if type(tensor).__name__ == "TensorFunction":
+        return type(tensor.template.expr).__name__ == "hypot"
+    if type(tensor).__name__ != "EinsumProduct":
+        return False
+    if len(tensor.operands) == 1:
+        (power,) = tensor.operands
+        return type(power).__name__ == "TensorPow" and power.exponent == 2
+    return len(tensor.operands) == 2 and len(set(tensor.operands)) == len(set(tensor.inputs)) == 1
+
+
+def _is_power_of_size(power: Any, tensor: Any) -> bool:
+    """Return whether a power has a symbol in its exponent, and the absolute value of ``tensor`` as its base."""
+    size = power.base
+    is_size = type(size).__name__ == "TensorFunction" and isinstance(size.template.expr, Abs)
+    return is_size and size.operands == (tensor,) and not power.exponent.is_number
 
 
 def _squared(expr: Any) -> Any | None:

@@ -257,6 +257,8 @@ def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
             transposed(inner, by_terms=by_terms) is inner
         ):
             return matrix
+        case Power(_, Leaf()) | Call(args=(_,), keywords=()):
+            return _transposed_function(matrix, by_terms)
         case Sum(terms) if by_terms and not any(isinstance(term, Variant) for _, term in terms):
             return _fewer(matrix, Sum(tuple((sign, transposed(term)) for sign, term in terms)))
         case Repeated(scalar, shape):
@@ -267,11 +269,41 @@ def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
             return matrix
         case Constant(name, shape):
             return Constant(name, shape[::-1])
-        case Product(factors=factors, divisors=[]) | Chain(factors):
-            moved = tuple(transposed(factor, by_terms=by_terms) for factor in factors)
-            turned = Chain(moved[::-1]) if isinstance(matrix, Chain) else matrix._replace(factors=moved)
-            return _fewer(matrix, turned)
+        case Product() | Chain():
+            return _transposed_product(matrix, by_terms)
     return Transposed(matrix)
+
+
+def _transposed_function(matrix: Power | Call, by_terms: bool) -> Any:
+    """Return the transpose of a power or of an elementwise function: of what is inside, unless that has fewer
+    transposes as it is.
+    """
+    inner = matrix.base if isinstance(matrix, Power) else matrix.args[0]
+    moved = transposed(inner, by_terms=by_terms)
+    if count_transposes(moved) > count_transposes(inner):
+        return Transposed(matrix)
+    return matrix._replace(base=moved) if isinstance(matrix, Power) else matrix._replace(args=(moved,))
+
+
+def _transposed_product(matrix: Product | Chain, by_terms: bool) -> Any:
+    """Return the transpose of a product, with transposed factors and divisors where that has fewer transposes."""
+    moved = tuple(transposed(factor, by_terms=by_terms) for factor in matrix.factors)
+    if isinstance(matrix, Chain):
+        return _fewer(matrix, Chain(moved[::-1]))
+    if any(divisor.rank != 2 for divisor in matrix.divisors):
+        return Transposed(matrix)
+    below = tuple(Divisor(transposed(divisor.tensor, by_terms=by_terms), 2) for divisor in matrix.divisors)
+    return _fewer(matrix, matrix._replace(factors=moved, divisors=below))
+
+
+def entrywise(function: Callable[[Any], Any], matrix: Any) -> Any:
+    """Return the notation that ``function`` makes of ``matrix``, entry by entry; of a matrix whose transpose has fewer
+    transposes, the transpose of what it makes of that.
+    """
+    turned = transposed(matrix) if count_transposes(matrix) > 1 else matrix
+    if count_transposes(turned) + 1 < count_transposes(matrix):
+        return transposed(function(turned))
+    return function(matrix)
 
 
 def is_same(one: Any, other: Any) -> bool:
@@ -302,7 +334,7 @@ def _fewer(matrix: Any, moved: Any) -> Any:
     """
     if _has_same_terms(moved, matrix) if isinstance(matrix, Sum) else is_same(moved, matrix):
         return matrix
-    most = count_transposes(matrix) + (not isinstance(matrix, Sum))
+    most = count_transposes(matrix) + 1
     is_one_factor = isinstance(matrix, Product) and len(matrix.factors) == 1
     return moved if is_one_factor or count_transposes(moved) <= most else Transposed(matrix)
 
@@ -314,8 +346,12 @@ def count_transposes(notation: Any) -> int:
             return count_transposes(text)
         case Transposed(matrix):
             return 1 + count_transposes(matrix)
-        case Product(factors=factors) | Chain(factors):
+        case Product(factors=factors, divisors=divisors):
+            return sum(map(count_transposes, (*factors, *(divisor.tensor for divisor in divisors))))
+        case Chain(factors):
             return sum(map(count_transposes, factors))
+        case Power(inner, Leaf()) | Call(args=(inner,), keywords=()):
+            return count_transposes(inner)
         case Sum(terms):
             return sum(count_transposes(term) for _, term in terms)
     return 0

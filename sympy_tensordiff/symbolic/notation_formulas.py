@@ -133,7 +133,8 @@ class TraditionalWriter(Writer):
 
     def power(self, notation: Power) -> Any:
         """Return the form of an elementwise power."""
-        return self.superscript(notation.base, self.joined(self.power_sign, self.at(notation.exponent, 0)))
+        exponent = self.at(notation.exponent, MUL if self.power_sign else 0)  # the sign would belong to its first term
+        return self.superscript(notation.base, self.joined(self.power_sign, exponent))
 
     def elementwise(self, factors: Sequence[Any], alone: int) -> Any:
         """Return the form of an elementwise product; a single factor is parenthesized if it binds less tightly than

@@ -14,7 +14,7 @@ from sympy.printing.pretty.stringpict import prettyForm
 from sympy_tensordiff.symbolic.choice_notation import choice_notation
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.matrix_notation import added_labels, einsum_notation
-from sympy_tensordiff.symbolic.norm_notation import with_norms
+from sympy_tensordiff.symbolic.norm_notation import at_no_zero, with_norms
 from sympy_tensordiff.symbolic.notation import (
     NOTHING,
     Applied,
@@ -27,6 +27,7 @@ from sympy_tensordiff.symbolic.notation import (
     Power,
     Repeated,
     Row,
+    entrywise,
     in_forms,
     in_front,
     product,
@@ -280,6 +281,8 @@ def _function(node: Any) -> Any:
     softmax = softmax_notation(node)
     if softmax is not None:
         return softmax
+    if (value := at_no_zero(node)) is not None:
+        return _notation(value)
     operands = tuple(_without_ones(node))
     body, names = node.template.expr, node.template.variables
     if isinstance(body, Pow) and body.args == (*names, S.Half):
@@ -290,6 +293,8 @@ def _function(node: Any) -> Any:
     name = NAMES.get(name, name)
     numbers = tuple(Leaf(arg) for arg in body.args if arg.is_Number)  # of an extremum
     if name in FUNCTIONS and len(body.args) == len(names + numbers) and set(names) <= set(body.args):
+        if len(body.args) == 1 and rank(node) == 2:
+            return entrywise(lambda operand: Call(name, (operand,)), operands[0])
         return Call(name, operands + numbers)
     return choice_notation(body, dict(zip(names, operands, strict=True))) or Applied(node.template, operands)
 

@@ -8,5 +8,5 @@ from sympy_tensordiff.codegen.run import llvm
 
 def optimised(function, dtype=np.float64):
     """Return what LLVM makes of a function for results of a type on this machine."""
-    text = print_llvm(function._bounded, llvm.target(np.dtype(dtype))).text
+    text = print_llvm(function._fused, llvm.target(np.dtype(dtype))).text
     return str(llvm.optimised(text, {}, llvm._machine()))

@@ -12,6 +12,7 @@ from oracle import check_against
 from programs import load
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen import program as programs_of_tasks
 from sympy_tensordiff.codegen.emit.numba_cpu import print_program
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Loop, Set
@@ -150,7 +151,7 @@ def test_broken_laws(message):
 
 
 def test_one_row_of_what_a_function_returns_serves_several_sums():
-    """Without a common loop the table would be larger than all arguments: then each sum asks the function again."""
+    """The table would be larger than all arguments: one row is kept, also where a value reads a gradient's sum."""
     i, j, k, n, m = td.indices("i j k n m")
     x, y, c = td.TensorSymbol("x", n), td.TensorSymbol("y", n), td.TensorSymbol("c", m)
     model = td.IndexedSum(c[k] * sympy.exp(-((m * x[i] - k) ** 2)), (k, 0, m - 1))
@@ -162,9 +163,11 @@ def test_one_row_of_what_a_function_returns_serves_several_sums():
     )
     steps = [step for step in fuse(fitted, Prover(fitted)).kernels if isinstance(step, Fused)]
     assert [len(array.shape) for step in steps for array in step.rows if array.shape] == [1]
-    assert not any(len(array.shape) > 1 for array in paired.temporaries)
+    together = [step for step in fuse(paired, Prover(paired)).kernels if isinstance(step, Fused)]
+    rows = {array.name for step in together for array in step.rows}
+    assert all(array.name in rows for array in paired.temporaries if len(array.shape) > 1)
     text = print_source(fitted, "numba")
-    assert text[text.index("def run") :].count("= exp(") == 1
+    assert text[text.index("def fill_") :].count("= exp(") == 1
 
 
 @pytest.mark.parametrize(("columns", "is_one"), [(FEW, True), (FEW + 1, False), (m, False)])
@@ -239,3 +242,18 @@ def test_what_a_scatter_adds_to_is_complete():
             program, together = fused(value, (where, x))
             assert any(isinstance(step, Fused) for step in together.kernels)
             check_against(program, together, [np.array([0, 2, 0, 3]), np.arange(12.0).reshape(4, 3) / 9])
+
+
+def test_entries_are_simplified_once_for_both_ways_to_store_tables(monkeypatch):
+    """Two programs are compared; what comes before their kernels is the same for both."""
+    simplified, lowered = [], []
+    tighten, lower = programs_of_tasks.tighten, programs_of_tasks._lowered
+    monkeypatch.setattr(programs_of_tasks, "tighten", lambda *given: simplified.append(1) or tighten(*given))
+    monkeypatch.setattr(programs_of_tasks, "_lowered", lambda *given: lowered.append(1) or lower(*given))
+    d = td.indices("d")
+    X, Y, b, y = (td.TensorSymbol(*one) for one in (("X", (n, d)), ("Y", (m, d)), ("b", m), ("y", n)))
+    distance = td.IndexedSum((X[i, k] - Y[j, k]) ** 2, (k, 0, d - 1))
+    error = td.IndexedSum(sympy.exp(-distance) * b[j], (j, 0, m - 1)) - y[i]
+    loss = td.IndexedSum(error**2, (i, 0, n - 1))
+    build_program((X, Y, b, y), (td.gradient(loss, Y), td.gradient(loss, b)), rows=True)
+    assert (len(simplified), len(lowered)) == (1, 2)

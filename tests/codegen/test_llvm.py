@@ -24,6 +24,8 @@ from sympy_tensordiff.codegen.emit.driver import scratch_arrays
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
 from sympy_tensordiff.codegen.emit.llvm import Module
 from sympy_tensordiff.codegen.emit.llvm_entries import shared_memory
+from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
+from sympy_tensordiff.codegen.emit.llvm_products import LlvmProductPrinter
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import Table
@@ -95,11 +97,34 @@ def test_programs_by_hand(name):
 
 
 @every("name", [*CASES])
-def test_programs_by_hand_write_inside_of_arrays(name):
+def test_programs_by_hand_write_inside_of_arrays(name, monkeypatch):
+    """On several cores, all indices are checked, too, those of reads and of temporaries included."""
     program, arguments = CASES[name]
-    for parallel in (False, True):
+    for parallel, debug in ((False, "verify"), (True, "check")):
+        monkeypatch.setenv(llvm.DEBUG, debug)
         function = CompiledFunction(program, "llvm", parallel=parallel)
         assert_writes_inside(function, arguments(np.random.default_rng(1)))
+
+
+@every("printer, method, expression", [
+    (LlvmNestPrinter, "stop", td.TensorComprehension(td.IndexedSum(A[i, j] ** 2, (j, 0, m - 1)), (i, n))),
+    (LlvmProductPrinter, "length_of", td.einsum("ij,jk->ik", A, B)),
+])  # fmt: skip
+def test_checked_code_finds_entries_outside_of_arrays(printer, method, expression, monkeypatch):
+    """Loops that go one step too far, and products with one row too many, raise an error and change nothing else."""
+    monkeypatch.setenv(llvm.DEBUG, "check")
+    right = getattr(printer, method)
+    values = [guarded(np.ones((3, 4)))[0], guarded(np.ones((4, 5)))[0]]
+    for more in ("0", "1"):
+        monkeypatch.setattr(printer, method, lambda self, given, more=more: self.add(right(self, given), more))
+        kernel = td.lambdify([A, B], expression, "llvm", parallel=False)
+        kernel = CompiledFunction(kernel.program, "llvm", parallel=False)  # equal functions share what is compiled
+        out = guarded(np.zeros((3, 5)[: len(expression.shape)]))[0]
+        if more == "0":
+            kernel(*values, out=out)
+            continue
+        with pytest.raises(ValueError, match=r"a kernel reads or writes outside an array: .* please report it"):
+            kernel(*values, out=out)
 
 
 @every("name", ["section_six", "select_values", "long_sums", "masks", "elementary"])

@@ -104,7 +104,8 @@ ONE = {  # how often a loop runs through the sum over j of each entry; what it i
         - 3 * entry_sum(x[i, j], y[i, j], w[j, k])
         + f[i] * entry_sum(sympy.sin(y[i, j]), w[j, k], x[i, j]),
     ),
-    "nothing in common": (2, entry_sum(x[i, j], y[i, j], w[j, k]) + entry_sum(sympy.sin(w[j, k]))),
+    "nothing in common": (2, entry_sum(x[i, j], y[i, j], w[j, k]) + entry_sum(sympy.sin(w[j, k] * f[i]))),
+    "a running sum": (1, entry_sum(x[i, j], y[i, j], w[j, k]) + entry_sum(sympy.sin(w[j, k]))),
     "another range": (2, entry_sum(x[i, j], w[j, k]) - td.IndexedSum(x[i, j] * w[j, k], (j, i, M - 1))),
     "more indices": (
         2,

@@ -102,7 +102,7 @@ def test_what_adds_to_entries_stays_in_order():
     x, idx = td.TensorSymbol("x", n), td.TensorSymbol("idx", m, dtype=int)
     slope = td.gradient(td.IndexedSum(x[idx[i]] ** 2, (i, 0, m - 1)), x)
     source = td.generate_code([x, idx], slope, parallel=True)
-    scatter = source.partition("# Add to the entries of result")[2].partition("def ")[0]
+    scatter = source.partition("Add to the entries of result")[2].partition("def ")[0]
     assert "+=" in scatter
     assert "prange" not in scatter
     assert "def fill_result_block(" in source

@@ -129,7 +129,7 @@ def call_operations(step: Step, shapes: Mapping[str, list[int]], values: Mapping
         return _apply(step, shapes[step.operand])
     assert isinstance(step, Product)
     if isinstance(step, CofactorTangent):
-        return 10 * shapes[step.left.array][0] ** 3
+        return 6 * shapes[step.left.array][0] ** 3  # an inverse and two products with it, far from singular matrices
     lengths: dict[int, int] = {}
     for operand in step.operands[::-1]:  # an array of factors has one row more than its matrix
         for label, length in zip(operand.labels, shapes[operand.array], strict=True):
@@ -165,7 +165,10 @@ def _apply(step: Apply, shape: Sequence[int]) -> int:
         return batch * (factorization + 4 * n**3 // 3)
     if step.function in ("det", "logdet", "logabsdet"):
         return batch * (factorization + n)
-    assert step.function == "cofactor", step.function  # by a singular value decomposition, and products of its factors
+    assert step.function == "cofactor", step.function
+    if step.options == (1,):  # the determinant times the inverse, far from singular matrices
+        return batch * (2 * n**3 + n**2)
+    # By a singular value decomposition, and products of its factors.
     return batch * (20 * n**3 + 2 * prod([n] * 2 * step.options[0] if step.options else [n] * 2))
 
 

@@ -21,6 +21,7 @@ from sympy_tensordiff.reference import hvp as exact_hvp
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.testing.values import call_arguments, concrete_shape, random_values, shape_of, to_double
 
+from .costs import assert_within_law
 from .equality import as_scalar, assert_equal
 from .generate_tensors import random_tensors
 from .languages import RandomFunction
@@ -60,7 +61,7 @@ def check_function(seed: int, kind: str = "functions") -> None:
     """
     made = GENERATORS[kind](seed)
     if made.variables:
-        check_orders(made, seed)
+        check_orders(made, seed, has_law=kind == "tensors")
         if kind == "tensors":
             _check_first(made, seed)
 
@@ -76,10 +77,10 @@ def _check_first(made: RandomFunction, seed: int) -> None:
     _check_kernel("numpy", results, exact, values)
 
 
-def check_orders(made: RandomFunction, seed: int) -> None:
+def check_orders(made: RandomFunction, seed: int, *, has_law: bool = False) -> None:
     """The value, the pullback by all variables at once, and its derivative along a direction; then one in full.
 
-    The results are derived once and evaluated for all draws of the sizes.
+    The results are derived once and evaluated for all draws of the sizes; with `has_law` their cost obeys the law.
     """
     function, variables = made.function, tuple(made.variables)
     cotangent = TensorSymbol("cotangent", shape_of(function))
@@ -88,6 +89,8 @@ def check_orders(made: RandomFunction, seed: int) -> None:
     firsts = vjp(function, variables, cotangent)
     slopes = [as_scalar(first, along) for first, along in zip(firsts, directions, strict=True)]
     seconds = gradient(sympy.Add(*slopes), variables)
+    if has_law:
+        assert_within_law(function, variables, firsts, seconds)
     for draw in made.draws:
         inputs = (function, *variables, cotangent, *directions)
         values = random_values(inputs, draw, seed, given=data_of(made, draw, seed))

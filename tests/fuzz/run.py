@@ -25,13 +25,14 @@ from sympy_tensordiff.errors import (
 )
 
 from . import convexity, extrema, formulas, function_checks, second_orders, special_checks, system_checks
+from .costs import CostExceededError
 
 KINDS = (
     *("systems", "functions", "tensors", "maps", "named", "large", "strides", "formulas", "convexity"),
     *("pairs", "selections", "extrema", "masked"),
 )
 _IN_A_BATCH = {**dict.fromkeys(KINDS, 1), "systems": 20}
-_WRONG = (CertificateError, DerivativeMismatch, VerificationError, OutOfShapeError)
+_WRONG = (CertificateError, CostExceededError, DerivativeMismatch, VerificationError, OutOfShapeError)
 _FORMULA = re.compile(r"\S*[^\w\s,;:.'-]\S*|\S*\d\S*|\b[A-Za-z]\b|\b_\w+")
 _EVERY = 10.0
 _LONGEST = 300  # characters of a message
@@ -40,7 +41,7 @@ _LONGEST = 300  # characters of a message
 class Outcome(NamedTuple):
     """What became of one case.
 
-    ``verdict`` is "right", "wrong" (a result differs), "crash" (an error that is no honest
+    ``verdict`` is "right", "wrong" (a result differs, or breaks the law of cost), "crash" (an error that is no honest
     refusal), "refused" or "too slow"; ``detail`` says why, ``ratio`` is that of the loops.
     """
 

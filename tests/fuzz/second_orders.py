@@ -26,6 +26,7 @@ from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.testing.values import random_values, shape_of
 
+from .costs import assert_within_law
 from .equality import as_scalar, assert_equal
 
 i, j, k, t, n, m, d = indices("i j k t n m d")
@@ -93,6 +94,8 @@ def check_ways(
     ------
     DerivativeMismatch
         One of them differs from that of the exact interpreter.
+    CostExceededError
+        One of them takes more operations than the law of cost allows.
     """
     along = tuple(TensorSymbol(f"along_{n}", shape_of(v)) for n, v in enumerate(variables))
     values = random_values((f, *variables, *along), sizes, seed, **options)
@@ -104,7 +107,11 @@ def check_ways(
         if way == "hessian":
             found = _contracted([[evaluate(b, values) for b in row] for row in hessian(f, variables)], along, values)
         else:
-            found = [_value(part, values) for part in WAYS[way](f, slopes, variables, along)]
+            parts = WAYS[way](f, slopes, variables, along)
+            if not options.get("given"):
+                flat = [one for part in parts for one in (part if isinstance(part, tuple) else (part,))]
+                assert_within_law(f, variables, slopes, flat)
+            found = [_value(part, values) for part in parts]
         for v, second, (_, right) in zip(variables, found, expected, strict=True):
             assert_equal(second, right, f"the {way} by {v}")
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from sympy_tensordiff.codegen.emit.forms import CHOICE, INDENT, UNARY, Block, FormPrinter, Names, tuple_text
 from sympy_tensordiff.codegen.ir.dataflow import uses
@@ -59,10 +58,10 @@ class Functions:
     def __init__(self, names: Names) -> None:
         self._all = names
         self._passed: dict[str, list[str]] = {}
-        self._texts: dict[str, tuple[str, str]] = {}
+        self.texts: list[str] = []
+        """The texts of all functions, with their decorators."""
         self._known: dict[str, str] = {}
         self._names: dict[str, str] = {}
-        self._inlined: frozenset[str] = frozenset()
 
     def add(self, kernel: Step, text: str, decorator: str = "", passed: Sequence[str] | None = None) -> None:
         """Add the function of a step, given as ``text``; ``passed`` are its arguments if they are not
@@ -73,47 +72,7 @@ class Functions:
         name = self._known.setdefault(text_up_to_renaming(decorator + text, self._all.texts), own)
         self._names[own] = name
         if name == own:
-            self._texts[own] = decorator, text
-
-    @property
-    def texts(self) -> list[str]:
-        """The texts of all functions, with their decorators."""
-        return [decorator + text for decorator, text in self._texts.values()]
-
-    @property
-    def called_texts(self) -> list[str]:
-        """The texts of the functions that the driver calls, without the inlined ones."""
-        return [decorator + text for name, (decorator, text) in self._texts.items() if name not in self._inlined]
-
-    def inline_single_use(self, decorators: Collection[str], max_lines: int, keep: Collection[str]) -> None:
-        """Inline functions with a single call site and one of ``decorators`` into the driver, except those named in
-        ``keep``.
-
-        It stops when all functions so far, inlined or not, have more than ``max_lines`` lines.
-        """
-        users = Counter(self._names.values())
-        lines, chosen = 0, set()
-        for name, (decorator, text) in self._texts.items():
-            lines += text.count("\n")
-            if decorator in decorators and users[name] == 1 and lines <= max_lines and name not in keep:
-                chosen.add(name)
-        self._inlined = frozenset(chosen)
-
-    def body(self, kernel: Step) -> list[str]:
-        """Return the lines of an inlined function, its docstring as comments; [] if the function is called.
-
-        Array entries that the function would be passed, by the names of the arrays, get names of their own.
-        """
-        name = function_name(kernel)
-        if name not in self._inlined:
-            return []
-        _, comment, body = self._texts[name][1].split('"""', 2)
-        comments = [f"# {line.strip()}" for line in comment.splitlines() if line.strip()]
-        arrays = sorted(text.removesuffix("[()]") for text in self._passed[name] if text.endswith("[()]"))
-        entries = {array: self._all.fresh(f"{array}_entry") for array in arrays}
-        lines = [*comments, *(line.removeprefix(INDENT) for line in body.splitlines() if line.strip())]
-        lines = [WORD.sub(lambda match: entries.get(match[0], match[0]), line) for line in lines]
-        return [*(f"{entry} = {array}[()]" for array, entry in entries.items()), *lines]
+            self.texts.append(decorator + text)
 
     def __call__(self, kernel: Step) -> str:
         """The call that runs a kernel."""
@@ -272,15 +231,15 @@ class Temporaries:
 def host_driver(
     program: Program,
     names: Names,
-    functions: Functions,
+    call: Callable[[Step], str],
     around: str = "",
     scratch: Sequence[Array] = (),
     name: str = "run",
 ) -> str:
     """Return the function ``name`` that runs the steps of a program in host memory.
 
-    ``around`` is a ``with`` line around the calls; temporaries in ``scratch`` are parameters instead of being
-    allocated.
+    ``call`` returns the call of a step, ``around`` is a ``with`` line around the calls; temporaries in ``scratch`` are
+    parameters instead of being allocated.
     """
     temporaries = Temporaries(program, FormPrinter(names))
     block = Block()
@@ -291,7 +250,6 @@ def host_driver(
     for line in size_lines(program, names):
         inner.line(line)
     dtype = f"{names(program.outputs[0].name)}.dtype"
-    types, takes_type = inner.slot(), False
     if around:
         inner = inner.child(around)
     for kernel in program.kernels:
@@ -308,13 +266,7 @@ def host_driver(
             and (some := temporaries.nonempty_condition(kernel.extents))
         ):
             place = inner.child(f"if {some}:")
-        lines = functions.body(kernel)
-        takes_type |= any(line.startswith("real = ") for line in lines)
-        for line in lines or [functions(kernel)]:
-            if not line.startswith("real = "):
-                place.line(line)
-    if takes_type:
-        types.line("real = np.float64" if name == "tables" else f"real = {dtype}.type")
+        place.line(call(kernel))
     return "\n".join(block.render())
 
 

@@ -131,12 +131,25 @@ def determinant_factorized(factors):
     is_negative = (exchanged != np.arange(n)).sum(-1) & 1
     return np.where(exchanged[..., 0] < 0, value*value, np.where(is_negative, -value, value))
 ''',
+    "determinant_and_inverse": '''
+def determinant_and_inverse(x):
+    """The determinant and the inverse of x from one factorization; None where x is too close to a singular matrix."""
+    letter = "s" if x.dtype.itemsize == 4 else "d"
+    factors, exchanges, is_singular = getattr(lapack, letter + "getrf")(x)
+    with np.errstate(all="ignore"):
+        value = factors.diagonal().prod()*(-1)**np.count_nonzero(exchanges != np.arange(len(x)))
+        if is_singular or not np.finfo(x.dtype).tiny < np.abs(value) < math.inf:
+            return None
+        inverse = getattr(lapack, letter + "getri")(factors, exchanges)[0]
+        condition = np.abs(x).sum(0).max()*np.abs(inverse).sum(0).max()
+        return (value, inverse) if condition**3*np.finfo(x.dtype).eps < 1 else None
+''',
     "cofactor": '''
 def cofactor(x, order):
     """The derivative of the determinant of x, order times by x, at singular x too: axes i1 j1 ... ik jk.
 
-    With x = u diag(s) v it is that of diag(s), products of all s but some, under u and v. Of many matrices, those of
-    all of them.
+    With x = u diag(s) v it is that of diag(s), products of all s but some, under u and v; the first derivative at a
+    matrix far from singular ones is the determinant times the inverse. Of many matrices, those of all of them.
     """
     n = x.shape[-1]
     if x.ndim > 2:
@@ -145,6 +158,9 @@ def cofactor(x, order):
     result = np.zeros((n,)*(2*order), x.dtype)
     if not np.isfinite(x).all():
         return result + math.nan
+    found = determinant_and_inverse(x) if order == 1 else None
+    if found:
+        return found[0]*found[1].T
     u, s, v = np.linalg.svd(x)
     orders = list(itertools.permutations(range(order)))
     signs = [(-1)**sum(a > b for a, b in itertools.combinations(places, 2)) for places in orders]
@@ -164,10 +180,15 @@ def cofactor_tangent(x, direction):
     """The derivative of the cofactors of x, a matrix, in a direction, at singular x too.
 
     With x = u diag(s) v it is that at diag(s), u m v, without division: rest[i, j] is the product
-    of all s but two.
+    of all s but two. Far from singular matrices, the determinant times the inverse is differentiated.
     """
     if not (np.isfinite(x).all() and np.isfinite(direction).all()):
         return np.full(x.shape, math.nan, x.dtype)
+    found = determinant_and_inverse(x)
+    if found:
+        value, inverse = found
+        product = inverse @ direction
+        return value*(np.trace(product)*inverse - product @ inverse).T
     u, s, v = np.linalg.svd(x)
     n = len(s)
     before, behind = np.ones_like(s), np.ones_like(s)

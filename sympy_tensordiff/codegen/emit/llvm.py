@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import re
-import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
@@ -22,31 +20,23 @@ NO_UNROLL_MARK = ", !llvm.loop !vectors"
 MAX_INTERLEAVED_VECTORS = 4
 """The most vectors that one iteration of a loop computes (its interleave count)."""
 
-NO_MEMORY = 2
-"""The return code of a function that cannot allocate memory."""
+TOO_LARGE, NO_MEMORY, OUTSIDE = 1, 2, 4
+"""The return codes of functions, as bits: extents too large for BLAS, no memory, an entry outside its array."""
 
 Value = tuple[str, str]
 """A value: its text and its type."""
 
 
-def real_text(value: float, kind: str) -> str:
-    """Return a floating-point constant of type ``kind`` exactly, in hexadecimal."""
-    if kind == "float" and math.isfinite(value):
-        try:
-            value = struct.unpack("f", struct.pack("f", value))[0]
-        except OverflowError:
-            value = math.copysign(math.inf, value)
-    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
-
-
 class Module:
     """The functions of one LLVM module, with results of type ``real``, and the functions that they call.
 
-    ``externals`` are the symbols of the functions that the user supplies.
+    ``externals`` are the symbols of the functions that the user supplies. ``is_checked``: every index is compared with
+    the extent of its axis.
     """
 
-    def __init__(self, real: str, externals: Mapping[External, str]) -> None:
+    def __init__(self, real: str, externals: Mapping[External, str], is_checked: bool = False) -> None:
         self.real = real
+        self.is_checked = is_checked
         self.size = 8 if real == "double" else 4
         self.externals = externals
         self.functions: dict[str, str] = {}

@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
 from sympy_tensordiff.codegen.emit.llvm import Module
 from sympy_tensordiff.codegen.emit.llvm_copies import Copies, matrices_of, part_count
-from sympy_tensordiff.codegen.emit.llvm_entries import EntryPrinter, StepFunction
+from sympy_tensordiff.codegen.emit.llvm_entries import EntryPrinter, StepFunction, shared_memory
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
 from sympy_tensordiff.codegen.emit.llvm_products import HIGH, LOW, LlvmProductPrinter
 from sympy_tensordiff.codegen.emit.llvm_windows import LlvmCorrelationPrinter
@@ -41,7 +41,7 @@ from sympy_tensordiff.codegen.ir.steps import not_compiled
 from sympy_tensordiff.codegen.ir.walk import all_names, externals, function_name, scalar_arrays
 from sympy_tensordiff.codegen.schedule.correlations import tiling
 from sympy_tensordiff.codegen.schedule.cpu import Site
-from sympy_tensordiff.codegen.schedule.fusion import fuse, nest_of
+from sympy_tensordiff.codegen.schedule.fusion import nest_of
 from sympy_tensordiff.codegen.schedule.rows import runs_in_strips
 from sympy_tensordiff.integer.affine import Affine
 
@@ -50,12 +50,14 @@ from sympy_tensordiff.integer.affine import Affine
 class Target:
     """The inputs of a module besides the program: number type, vector width, and the layout of Python's objects.
 
-    ``head`` is the number of bytes of an array object before the pointer to its entries.
+    ``head`` is the number of bytes of an array object before the pointer to its entries. ``is_checked``: all indices
+    are checked, to find errors of this package.
     """
 
     real: str = "double"
     is_wide: bool = False
     head: int = 16
+    is_checked: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,12 @@ class ModuleText:
 
 
 def print_llvm(program: Program, target: Target, parallel: frozenset[str] = frozenset()) -> ModuleText:
-    """Return a program as an LLVM module; ``parallel`` are the names of the functions that run on several cores."""
-    module = Module(target.real, {external: f"user{n}" for n, external in enumerate(externals(program))})
-    copies = Copies(fuse(program, Prover(program)), BYTES // module.size)
+    """Return a program with fused kernels as an LLVM module; ``parallel`` are the names of the functions that run on
+    several cores.
+    """
+    functions = {external: f"user{n}" for n, external in enumerate(externals(program))}
+    module = Module(target.real, functions, target.is_checked)
+    copies = Copies(program, BYTES // module.size)
     program, prover = copies.program, Prover(copies.program)
     parallel |= {function_name(s) for s in program.kernels if s.array in {a.name for a in copies.arrays} and parallel}
     printer = LlvmStepPrinter(program, prover, module, target, copies, parallel)
@@ -88,13 +93,13 @@ def print_llvm(program: Program, target: Target, parallel: frozenset[str] = froz
 
     if library:
         return _module_with_python_driver(program, module, entry, found)
-    arrays = scratch_arrays(program)
+    groups = shared_memory(program, scratch_arrays(program))
     tables = [pair for pair in pairs if isinstance(pair[0], Table)]
-    entries = {"run": entry().driver_function([pair for pair in pairs if pair not in tables], arrays)}
+    entries = {"run": entry().driver_function([pair for pair in pairs if pair not in tables], groups)}
     if tables:
-        entries["tables"] = entry().driver_function(tables, arrays)
-    if arrays:
-        entries["scratch"] = entry().size_function(arrays)
+        entries["tables"] = entry().driver_function(tables, groups)
+    if groups:
+        entries["scratch"] = entry().size_function(groups)
     return _module_text(module, entries)
 
 
@@ -173,21 +178,6 @@ class LlvmStepPrinter:
 # ---------------------------------------------------------------------------- drivers in Python
 
 
-class _StepCalls:
-    """The calls of steps as text for a driver in Python, in place of `Functions`."""
-
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        self.texts = texts
-
-    def body(self, step: Step) -> list[str]:
-        """Return []: no function is inlined into the driver."""
-        return []
-
-    def __call__(self, step: Step) -> str:
-        """The call of a step."""
-        return self.texts[function_name(step)]
-
-
 def _module_with_python_driver(
     program: Program, module: Module, entry: Callable[[], EntryPrinter], found: Sequence[StepFunction | None]
 ) -> ModuleText:
@@ -212,6 +202,6 @@ def _module_with_python_driver(
         printer.finish()
         calls[name] = f"{name}({', '.join(map(names, wanted))})"
     helpers = called_by(pieces, LIBRARY_HELPERS).values()
-    run = host_driver(program, names, _StepCalls(calls), 'with np.errstate(all="ignore"):')  # type: ignore[arg-type]
+    run = host_driver(program, names, lambda step: calls[function_name(step)], 'with np.errstate(all="ignore"):')
     driver = module_text(program, "llvm", names, [*helpers, *pieces, run])
     return _module_text(module, entries, driver)

@@ -14,6 +14,16 @@ _BITS = {ast.LShift: "shl", ast.BitAnd: "and"}
 _TESTS = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
 
 
+def real_text(value: float, kind: str) -> str:
+    """Return a floating-point constant of type ``kind`` exactly, in hexadecimal."""
+    if kind == "float" and math.isfinite(value):
+        try:
+            value = struct.unpack("f", struct.pack("f", value))[0]
+        except OverflowError:
+            value = math.copysign(math.inf, value)
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
 @functools.cache
 def elementary_text(name: str, kind: str) -> tuple[str, tuple[str, ...]]:
     """Return an elementary function for numbers of type ``kind``, and the names of the functions that it calls."""
@@ -56,21 +66,15 @@ class _LlvmTranslation:
         head = f"define internal {self.real} @{name}.{self.real}({self.real} %x) alwaysinline {{ ; {what}"
         return "\n".join([head, *self.lines, f"  ret {self.real} {result}", "}"])
 
-    def constant(self, value: float, kind: str) -> str:
-        """Return a floating-point constant of a kind, exactly."""
-        if self.types[kind] == "float" and math.isfinite(value):
-            value = struct.unpack("f", struct.pack("f", value))[0]
-        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
-
     def as_kind(self, value: tuple[str, str], kind: str) -> str:
         """Return the text of a value converted to a kind; a literal takes the kind."""
         text, own = value
         if own == "number":
-            return text if kind not in ("real", "double") else self.constant(float(text), kind)
+            return text if kind not in ("real", "double") else real_text(float(text), self.types[kind])
         if self.types[own] == self.types[kind]:
             return text
         if own == "literal":
-            return self.constant(float(text), kind)
+            return real_text(float(text), self.types[kind])
         assert (own, kind) == ("real", "double")
         return self.new(f"fpext float {text} to double")
 
@@ -89,9 +93,9 @@ class _LlvmTranslation:
                 return str(node.value), "number"
             assert isinstance(node.value, float)
             kind = "double" if self.real == "float" else "real"
-            return self.constant(node.value, kind), kind
+            return real_text(node.value, self.types[kind]), kind
         if isinstance(node, ast.Attribute):
-            return self.constant(math.inf if node.attr == "inf" else math.nan, "real"), "real"
+            return real_text(math.inf if node.attr == "inf" else math.nan, self.real), "real"
         if isinstance(node, ast.UnaryOp):
             text, kind = self.value(node.operand)
             if kind == "number":
@@ -175,7 +179,7 @@ class _LlvmTranslation:
         if new in ("double", "float"):
             if old in ("double", "float"):
                 if text.startswith("0x"):
-                    return self.constant(struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0], kind), kind
+                    return real_text(struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0], new), kind
                 return self.new(f"{'fpext' if new == 'double' else 'fptrunc'} {old} {text} to {new}"), kind
             return self.new(f"sitofp {old} {text} to {new}"), kind
         if int(old[1:]) > int(new[1:]):

@@ -14,9 +14,8 @@ from math import inf, prod
 
 from sympy_tensordiff.codegen.emit.driver import Temporaries
 from sympy_tensordiff.codegen.emit.forms import FormPrinter, Names
-from sympy_tensordiff.codegen.emit.llvm import NO_MEMORY, Module
+from sympy_tensordiff.codegen.emit.llvm import NO_MEMORY, OUTSIDE, TOO_LARGE, Module
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
-from sympy_tensordiff.codegen.emit.llvm_products import TOO_LARGE
 from sympy_tensordiff.codegen.emit.matrix_products import MIN_HALF_ROWS, MIN_PANEL_ROWS
 from sympy_tensordiff.codegen.emit.numba_cpu import BLOCK_STRIDE, PARTIAL_TOTALS
 from sympy_tensordiff.codegen.ir.dataflow import uses
@@ -32,7 +31,11 @@ from sympy_tensordiff.integer.products import quotient_by
 ALIGNMENT = 64
 """The alignment of temporaries in bytes."""
 
-TOO_LARGE_MESSAGE = "BLAS counts to 2**31 - 1"
+MESSAGES = {
+    TOO_LARGE: "BLAS counts to 2**31 - 1",
+    OUTSIDE: "a kernel reads or writes outside an array: this is an error of sympy_tensordiff, please report it",
+}
+"""The messages of errors by their codes."""
 
 
 @dataclass(frozen=True)
@@ -131,35 +134,37 @@ class EntryPrinter(LlvmNestPrinter):
             return str(int(mask) // ALIGNMENT * ALIGNMENT)
         return self.new(f"and i64 {mask}, {-ALIGNMENT}")
 
-    def size_function(self, arrays: Sequence[Array]) -> EntryPrinter:
-        """Print the function that returns the bytes of all temporaries; return this printer."""
+    def size_function(self, groups: Sequence[Sequence[Array]]) -> EntryPrinter:
+        """Print the function that returns the bytes of all temporaries, see `shared_memory`; return this printer."""
         self.read_arguments()
         total = str(ALIGNMENT)
-        for array, *_ in shared_memory(self.program, arrays):
+        for array, *_ in groups:
             total = self.add(total, self.byte_size(array))
         self.result = self.call("ptr", "PyLong_FromLongLong", [total], "i64")
         return self
 
-    def locate_temporaries(self, arrays: Sequence[Array]) -> None:
+    def locate_temporaries(self, groups: Sequence[Sequence[Array]]) -> None:
         """Emit the pointers of all temporaries: they are parts of one block of memory, which is the last argument."""
         place = len(self.program.arguments) + len(self.program.outputs)
         self.read_array("scratch", self.argument_object(place), 0)
         address = self.new(f"ptrtoint ptr {self.arrays['scratch']} to i64")
         free = self.new(f"and i64 {self.new(f'sub i64 0, {address}')}, {ALIGNMENT - 1}")
         pointer = self.byte_pointer(self.arrays["scratch"], free)
-        for group in shared_memory(self.program, arrays):
+        for group in groups:
             self.arrays |= dict.fromkeys([array.name for array in group], pointer)
             pointer = self.byte_pointer(pointer, self.byte_size(group[0]))
 
     # ------------------------------------------------------------------------ steps
 
-    def driver_function(self, steps: Sequence[tuple[Step, StepFunction]], arrays: Sequence[Array]) -> EntryPrinter:
-        """Print the function that runs ``steps``, with the temporaries ``arrays`` in the last argument; return this
-        printer.
+    def driver_function(
+        self, steps: Sequence[tuple[Step, StepFunction]], groups: Sequence[Sequence[Array]]
+    ) -> EntryPrinter:
+        """Print the function that runs ``steps``, with groups of temporaries in the last argument, see
+        `shared_memory`; return this printer.
         """
         self.read_arguments()
-        if arrays:
-            self.locate_temporaries(arrays)
+        if groups:
+            self.locate_temporaries(groups)
         self.release_gil()
         for step, function in steps:
             with ExitStack() as stack:
@@ -244,19 +249,26 @@ class EntryPrinter(LlvmNestPrinter):
         self.module.declare("PyErr_SetString", "void", ["ptr", "ptr"])
         self.module.declare("PyErr_NoMemory", "ptr", [])
         self.module.declared["PyExc_ValueError"] = "@PyExc_ValueError = external global ptr"
-        self.module.declared["large"] = (
-            f'@large = private constant [{len(TOO_LARGE_MESSAGE) + 1} x i8] c"{TOO_LARGE_MESSAGE}\\00"'
-        )
         found = self.new(f"load i32, ptr {self.code}")
-        for code, lines in ((NO_MEMORY, "call ptr @PyErr_NoMemory()"), (TOO_LARGE, "load ptr, ptr @PyExc_ValueError")):
-            with self.when(partial(self.new, f"icmp eq i32 {found}, {code}")):
-                error = self.new(lines)
-                if code == TOO_LARGE:
-                    self.line(f"call void @PyErr_SetString(ptr {error}, ptr @large)")
+        if "outside" in self.module.declared:
+            found = self.new(f"or i32 {found}, {self.new('atomicrmw xchg ptr @outside, i32 0 monotonic')}")
+        for code in (NO_MEMORY, *MESSAGES):
+            with self.when(partial(self.has_code, found, code)):
+                if code == NO_MEMORY:
+                    self.new("call ptr @PyErr_NoMemory()")
+                else:
+                    size, name = len(MESSAGES[code]) + 1, f"message.{code}"
+                    self.module.declared[name] = f'@{name} = private constant [{size} x i8] c"{MESSAGES[code]}\\00"'
+                    error = self.new("load ptr, ptr @PyExc_ValueError")
+                    self.line(f"call void @PyErr_SetString(ptr {error}, ptr @{name})")
                 self.line("ret ptr null")
                 self.start(*self.labels("never"))
         self.result = self.call("ptr", "PyLong_FromLongLong", ["0"], "i64")
         return self
+
+    def has_code(self, found: str, code: int) -> str:
+        """Return whether the codes ``found`` include ``code``."""
+        return self.new(f"icmp ne i32 {self.new(f'and i32 {found}, {code}')}, 0")
 
     def text(self, name: str) -> str:
         """Return the text of the entry point ``name``."""
@@ -284,25 +296,24 @@ def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]
     for step in program.kernels:
         last |= dict.fromkeys(kept.union(filled_arrays(step)) if isinstance(step, Table) else kept, inf)
     groups: list[list[Array]] = []
+    by_size: dict[tuple[int, tuple[str, ...]], list[list[Array]]] = {}
     for array in arrays:
-        fitting = [
-            g
-            for g in groups
-            if _sorted_extents(g[0]) == _sorted_extents(array) and last[g[-1].name] < first[array.name]
-        ]
+        equal = by_size.setdefault(_sorted_extents(array), [])
+        fitting = [group for group in equal if last[group[-1].name] < first[array.name]]
         if fitting:
             max(fitting, key=lambda group: last[group[-1].name]).append(array)
         else:
             groups.append([array])
+            equal.append(groups[-1])
     return groups
 
 
-def _sorted_extents(array: Array) -> tuple[int, list[str]]:
+def _sorted_extents(array: Array) -> tuple[int, tuple[str, ...]]:
     """Return the number of entries of an array: the product of constant extents, and the other extents as
     sorted texts.
     """
     numbers = [form.constant for form in array.shape if form.is_constant]
-    return prod(numbers), sorted(str(form) for form in array.shape if not form.is_constant)
+    return prod(numbers), tuple(sorted(str(form) for form in array.shape if not form.is_constant))
 
 
 class TaskPrinter(LlvmNestPrinter):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
-from sympy_tensordiff.codegen.emit.llvm import NO_MEMORY, Builder, Module, Value
+from sympy_tensordiff.codegen.emit.llvm import NO_MEMORY, OUTSIDE, Builder, Module, Value
 from sympy_tensordiff.codegen.ir.scalars import (
     Bound,
     Ends,
@@ -175,8 +175,34 @@ class LlvmFormPrinter(Builder):
         """Return the pointer to an entry of an array."""
         offset = "0"
         for form, extent in zip(index, self.shapes[array], strict=True):
-            offset = self.add(self.times(offset, self.form(extent)), self.form(form))
+            place, length = self.form(form), self.form(extent)
+            place = self.checked(place, length) if self.module.is_checked else place
+            offset = self.add(self.times(offset, length), place)
         return self.pointer_at(self.base(array), offset, self.entry_type(array))
+
+    def checked(self, place: str, extent: str) -> str:
+        """Return ``place`` if it is in ``range(extent)``; else 0, and the call raises an error at its end."""
+        self.module.declared["outside"] = "@outside = internal global i32 0"
+        is_inside = self.new(f"icmp ult i64 {place}, {extent}")
+        code = self.new(f"select i1 {is_inside}, i32 0, i32 {OUTSIDE}")
+        self.new(f"atomicrmw or ptr @outside, i32 {code} monotonic")
+        return self.new(f"select i1 {is_inside}, i64 {place}, i64 0")
+
+    def check_block(self, array: str, pointer: str, *axes: tuple[str, str]) -> None:
+        """In a checked module, check the first and the last entry of a block of ``array`` from ``pointer`` on, whose
+        axes have these lengths and strides.
+        """
+        if not self.module.is_checked:
+            return
+        start, base = (self.new(f"ptrtoint ptr {one} to i64") for one in (pointer, self.base(array)))
+        low = high = self.new(f"sdiv i64 {self.new(f'sub i64 {start}, {base}')}, {self.module.size}")
+        for length, stride in axes:
+            end = self.times(self.add(length, "-1"), stride)
+            low, high = self.add(low, self.greatest(["0", end], "smin")), self.add(high, self.greatest(["0", end]))
+        entries = self.entries(self.shapes[array])
+        with self.when(*(partial(self.new, f"icmp sgt i64 {length}, 0") for length, _ in axes)):
+            for place in (low, high):
+                self.checked(place, entries)
 
     def pointer_at(self, pointer: str, offset: str, kind: str = "") -> str:
         """Return a pointer plus ``offset`` entries of type ``kind``, by default of real numbers."""

@@ -8,8 +8,9 @@ from contextlib import ExitStack
 from functools import reduce
 
 from sympy_tensordiff.codegen.emit.library import Matrices
-from sympy_tensordiff.codegen.emit.llvm import Module, real_text
+from sympy_tensordiff.codegen.emit.llvm import TOO_LARGE, Module
 from sympy_tensordiff.codegen.emit.llvm_copies import block_count, is_turned, matrices_of
+from sympy_tensordiff.codegen.emit.llvm_elementary import real_text
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
 from sympy_tensordiff.codegen.ir.programs import (
     BLOCK,
@@ -17,9 +18,6 @@ from sympy_tensordiff.codegen.ir.programs import (
     Trapezoid,
 )
 from sympy_tensordiff.codegen.ir.steps import extents
-
-TOO_LARGE = 1
-"""The return code of a product with extents that are too large for BLAS."""
 
 MULTIPLY = """\
 define internal i32 @multiply(ptr %c, ptr %a, i64 %a.step, i1 %a.turned, ptr %b, i64 %b.step, i1 %b.turned, \
@@ -141,7 +139,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
     def print_contraction(self, step: Contraction | Trapezoid) -> None:
         """Append the instructions of a contraction."""
         self.step, self.extents = step, extents(step, self.shapes)
-        _, _, both, own, other, summed = found = matrices_of(step)
+        _, _, both, own, other, summed = found = self.matrices = matrices_of(step)
         self.code = self.slot("i32")
         self.line(f"store i32 0, ptr {self.code}")
         low, high = self.parameter(LOW, "i"), self.parameter(HIGH, "i")
@@ -183,6 +181,14 @@ class LlvmProductPrinter(LlvmNestPrinter):
     ) -> None:
         """Append the call for one product; ``rows`` or ``columns`` are -1 for vectors."""
         out, left, right = pointers
+        own, other = ("1" if length == "-1" else length for length in (rows, columns))
+        arrays = self.step.array, self.matrices.left.array, self.matrices.right.array
+        blocks = [(own, other, other), (own, terms, steps[0]), (terms, other, steps[1])]
+        for array, pointer, (height, width, stride), swaps in zip(
+            arrays, pointers, blocks, (False, *turned), strict=True
+        ):
+            strides = ("1", stride) if swaps else (stride, "1")
+            self.check_block(array, pointer, (height, strides[0]), (width, strides[1]))
         sides = [f"ptr {p}, i64 {s}, i1 {str(t).lower()}" for p, s, t in zip((left, right), steps, turned, strict=True)]
         numbers = ", ".join(f"i64 {value}" for value in (rows, columns, terms))
         factor = real_text(float(self.step.factor), self.module.real)

@@ -9,7 +9,8 @@ from functools import reduce
 
 from sympy_tensordiff.codegen.emit.base import divisor_of_power, signed_text, split_off_sign
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
-from sympy_tensordiff.codegen.emit.llvm import FLAGS, Value, real_text
+from sympy_tensordiff.codegen.emit.llvm import FLAGS, Value
+from sympy_tensordiff.codegen.emit.llvm_elementary import real_text
 from sympy_tensordiff.codegen.emit.llvm_forms import LlvmFormPrinter
 from sympy_tensordiff.codegen.ir.facts import integer_form
 from sympy_tensordiff.codegen.ir.nests import FALSE

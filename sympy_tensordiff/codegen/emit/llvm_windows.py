@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from sympy_tensordiff.codegen.emit.llvm import Module, real_text
+from sympy_tensordiff.codegen.emit.llvm import Module
 from sympy_tensordiff.codegen.emit.llvm_copies import task_count
+from sympy_tensordiff.codegen.emit.llvm_elementary import real_text
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
 from sympy_tensordiff.codegen.emit.llvm_products import HIGH, LOW
 from sympy_tensordiff.codegen.ir.programs import (
@@ -111,6 +112,10 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         numbers = [step(own, tiles.rows), step(left, tiles.rows), step(left, tiles.terms), step(right, tiles.terms)]
         numbers += [self.greatest([str(ROWS), left_rows], "smin"), self.lanes, self.form(self.extents[tiles.terms])]
         pointers = start(own, first), start(left, left.index), start(right, right.index)
+        rows, lanes, terms = numbers[4:]
+        self.check_block(own.array, pointers[0], (rows, numbers[0]), (lanes, "1"))
+        self.check_block(left.array, pointers[1], (rows, numbers[1]), (terms, numbers[2]))
+        self.check_block(right.array, pointers[2], (terms, numbers[3]), (lanes, "1"))
         passed = [f"ptr {p}" for p in pointers] + [f"i64 {n}" for n in numbers]
         self.line(f"call void @{self.symbol}({', '.join(passed)})")
 

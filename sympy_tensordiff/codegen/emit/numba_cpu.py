@@ -38,7 +38,6 @@ from sympy_tensordiff.codegen.ir.programs import (
     Fused,
     Kernel,
     Program,
-    Scatter,
     Step,
     Table,
     Trapezoid,
@@ -237,13 +236,6 @@ def at(place):
     """A place in an array: without a sign, it is not tested for counting from the end."""
     return np.uint64(place)'''
 
-MAX_INLINED_LINES = 400
-"""The most lines of kernels that are inlined into the driver.
-
-A function that the driver calls goes through LLVM twice, alone and with the driver. CPU seconds of first calls, called
-and inlined: loss, gradient and Hessian of a softmax 2.5 and 2.0, the gradient of a logistic regression 1.05 and 0.97.
-"""
-
 HELPERS = {name: text for name, text in SCALAR_HELPERS.items() if name not in FUNCTIONS}
 
 MODULES = {
@@ -298,11 +290,6 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
             decorator = ""
         passed = [entries.get(name, name) for name in passed_names(step, names)]
         functions.add(step, text, decorator, passed)
-    if decorators.is_whole:
-        # Strips are slower within the driver: the row fir took 1.08 times as long.
-        strips = [step for step in program.kernels if isinstance(step, Kernel) and runs_in_strips(step, prover)]
-        called = {function_name(step) for step in strips if not isinstance(step, Scatter)}
-        functions.inline_single_use((decorators.kernel, decorators.product), MAX_INLINED_LINES, called)
     table = {name: decorators.inner + text.strip("\n") for name, text in HELPERS.items()}
     table |= {"plus": decorators.plus + PLUS, "at": decorators.inner + AT, "panels": decorators.inner + PANELS}
     table |= {"add_tile": TILE, "multiply": MULTIPLY} | LIBRARY_HELPERS
@@ -314,7 +301,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
     arrays = scratch_arrays(program) if decorators.is_whole else []
     tables = [step for step in program.kernels if isinstance(step, Table)] if arrays else []
     steps = [step for step in program.kernels if step not in tables]
-    pieces += functions.called_texts
+    pieces += functions.texts
     for chosen, name in ((steps, "run_in" if arrays else "run"), (tables, "tables")):
         if chosen or name == "run":
             inside = replace(program, kernels=tuple(chosen))

@@ -7,7 +7,7 @@ other: the least place of an entry that leads a read out, over all points at whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry, data_entries, innermost_first
 from sympy_tensordiff.integer.extrema import extrema_text
 from sympy_tensordiff.integer.products import factors_of_products
-from sympy_tensordiff.integer.rows import Rows, bounds_a_loop, unit_bounds_of
+from sympy_tensordiff.integer.rows import Rows, bounds_a_loop, renaming_map, unit_bounds_of
 from sympy_tensordiff.simplify.accesses import Access, Accesses
 
 
@@ -46,9 +46,18 @@ class _Checks:
         self.checks: dict[Check, None] = {}
         self.data_checks: dict[tuple[Any, ...], DataCheck] = {}
         self.searches: list[Node] = []
+        self._signatures: set[Hashable] = set()
+        self._numbered: list[int] = []
 
     def add(self, access: Access, axis: int, row: Row) -> None:
-        """Add the checks for `access`, whose index along `axis` has to fulfil `row`."""
+        """Add the checks for `access`, whose index along `axis` has to fulfil `row`; none if an access that differs in
+        the names and the number of equal loops has them.
+        """
+        if not access.around.choices:
+            signature = axis, self.signature(access, row)
+            if signature in self._signatures:
+                return
+            self._signatures.add(signature)
         local = self.local_names(access.around.variables)
         change = partial(named, names=local, arrays=self.names.arrays)
         rows = [each._replace(form=change(each.form)) for each in access.around.rows]
@@ -76,6 +85,37 @@ class _Checks:
                 extent = change(access.tensor.shape[axis])
             key = load, axis, row, escape.violation, tuple(rows), access.around.choices
             self.data_checks.setdefault(key, DataCheck(load, axis, extent, escape.violation, data_name, number))
+
+    def signature(self, access: Access, row: Row) -> Hashable:
+        """Return a key that is equal for accesses that are outside for the same sizes and data.
+
+        It has the rows over the indices that the access depends on, and those over each group of other indices, which
+        only say that there is a point: the variables are numbered in each group.
+        """
+        around = access.around
+        bound = frozenset(around.variables)
+        own = frozenset().union(row.form.atoms(), *(form.atoms() for form in access.forms))
+        groups: list[tuple[frozenset[Any], tuple[Row, ...]]] = [(own & bound, (row,))]
+        for each in around.rows:
+            atoms = each.form.atoms() & bound
+            rows: tuple[Row, ...] = (each,)
+            for group in [group for group in groups if not group[0].isdisjoint(atoms)]:
+                groups.remove(group)
+                atoms, rows = atoms | group[0], (*group[1], *rows)
+            groups.append((atoms, rows))
+        while len(self._numbered) < len(bound):
+            self._numbered.append(self.graph.fresh("i"))
+        place = {v: n for n, v in enumerate(around.variables)}
+        keys = []
+        first: Hashable = None
+        for atoms, group_rows in groups:
+            ordered = sorted(atoms, key=place.__getitem__)
+            names = renaming_map(ordered, self._numbered[: len(ordered)])
+            keys.append(frozenset(each.substitute(names) for each in group_rows))
+            if row in group_rows:
+                first = row.substitute(names), tuple([form.substitute(names) for form in access.forms])
+        beside = frozenset(around.beside)
+        return access.tensor, first, frozenset(keys), len(beside) and (beside, around.rows)
 
     def local_names(self, variables: Sequence[int]) -> dict[Any, str]:
         """Return the names of the sizes, and new names for `variables`, the loops around a read."""

@@ -19,9 +19,10 @@ from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, accumulator, add, l
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Reduction
 from sympy_tensordiff.codegen.ir.walk import under
 from sympy_tensordiff.codegen.lower.blocks import Block, nested_blocks
+from sympy_tensordiff.codegen.lower.carries import carried_variables
 from sympy_tensordiff.codegen.lower.functions import has_root, operation, rational_form, root
 from sympy_tensordiff.codegen.lower.loop_order import in_memory_order
-from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, uses
+from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_slice, uses
 from sympy_tensordiff.codegen.lower.matrices import Matrices
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.codegen.lower.scatters import Part, parameter, selects
@@ -68,7 +69,12 @@ class Lowering(Matrices):
         stays = node.op in ("read", "compare", "and", "or", "not") or is_where_equal(node)
         asks = not stays and (node.height or is_dear(node) or self._is_repeated(node, block.context))
         product: Node | None = None
-        if node.op == "sum" and (self._is_lazy(node, block) or not self._stored_at(node, block.context)):
+        continues = not carried_variables(self.graph, node).isdisjoint(block.context.variables)
+        if (
+            node.op == "sum"
+            and not continues
+            and (self._is_lazy(node, block) or not self._stored_at(node, block.context))
+        ):
             product = yield self._as_product(node, block.context)
         if product is not None and product.op == "read":  # no array of its own is worth it
             entry: scalars.Scalar = yield self._read(product, block)
@@ -140,7 +146,7 @@ class Lowering(Matrices):
         """Whether `node` is a value at one of several shifts, or a call or a sum that other sums need, too."""
         if node in self.shifts.members:
             return True
-        if not self.repeated or not (node.op == "sum" or is_dear(node)):
+        if not self.repeated or not (node.op in RANGED or is_dear(node)):
             return False
         return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
 
@@ -185,7 +191,7 @@ class Lowering(Matrices):
         index = tuple(self.form(form) for form in node.data)
         if tensor.op == "tensor":
             return Load(self.arrays[tensor.data[0]], index)
-        found = yield self._temporary(tensor, block.context)
+        found = None if is_slice(self.graph, tensor) else (yield self._temporary(tensor, block.context))
         if found is None:  # nothing to keep: the entry itself
             value: scalars.Scalar = yield self.value(self._entry(tensor, node.data, block), block)
             return value
@@ -293,6 +299,7 @@ class Lowering(Matrices):
                 self.graph.substitute(body, {w: Affine.variable(v) for w, v in zip(others, variables, strict=True)})
             )
         if len(nodes) == 1:
+            self._note_chain(nodes[0], bodies[0], block.context)
             variables, rows, bodies[0] = self._split(op, variables, rows, bodies[0], block.context)
             variables, rows = in_memory_order(self.planner, variables, rows, bodies[0], block.context, self.hints)
         names = [self._local(_ACCUMULATORS[op]) for _ in nodes]
@@ -314,6 +321,14 @@ class Lowering(Matrices):
         inside = [If(self.rows(tests), (*innermost.statements, *added))] if tests else added
         block.statements += self._nest(variables, rows, blocks, inside)
         return [Name(name) for name in names]
+
+    def _note_chain(self, node: Node, summand: Node, context: Context) -> None:
+        """Record the product in `summand` by which the sum `node` continues along the last axis (a chain)."""
+        if not self._axes or context.variables != self._axes or len(self.graph.bound(node)) != 1:
+            return
+        last = self._axes[-1]
+        if last in carried_variables(self.graph, node) and last in summand.free:
+            self.chained.update(factor for factor in self.graph.factors(summand) if last in factor.free)
 
     def _additions(
         self, array: str, variables: Sequence[int], part: Part, block: Block

@@ -123,6 +123,15 @@ def is_dear(node: Node) -> bool:
     return node.op == "call" and node.data not in _LIGHT
 
 
+def is_slice(graph: Graph, tensor: Node) -> bool:
+    """Whether `tensor` is a part of an array in the order of memory, such as ``x[1:, 3]``, which is read in place."""
+    if tensor.op != "comprehension" or tensor.args[0].op != "read" or tensor.args[0].args[0].op != "tensor":
+        return False
+    axes, forms = graph.bound(tensor), tensor.args[0].data
+    held = [v for form in forms for v in axes if v in form.atoms()]
+    return held == list(axes) and forms[-1].coefficient(axes[-1]) == 1 and not any(form.compounds() for form in forms)
+
+
 def _repeats(node: Node, arg: Node) -> bool:
     """Whether one entry of `arg` serves several entries of `node`."""
     if node.op in BINDERS:

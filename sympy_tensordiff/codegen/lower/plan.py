@@ -20,7 +20,7 @@ from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import is_implied, remove_redundant
 from sympy_tensordiff.integer.lattice import independent
-from sympy_tensordiff.integer.rows import Rows, partition, unit_bounds_of
+from sympy_tensordiff.integer.rows import Rows, partition, renaming_map, unit_bounds_of
 from sympy_tensordiff.integer.unfolding import symbolic_divisors
 
 
@@ -95,7 +95,10 @@ class Planner:
         self.facts = facts
         self._axes: list[int] = []
         self._forms_in: dict[Node, frozenset[Affine]] = {}
+        self._loops: list[int] = []
         self._domains: dict[tuple[tuple[Affine, ...], Context, bool], Domain | None] = {}
+        self._ranges: dict[tuple[Affine, Context], tuple[Affine, Affine] | None] = {}
+        self._numbered_nodes: dict[tuple[Node, tuple[int, ...]], Node] = {}
 
     def rank(self, node: Node, context: Context) -> int:
         """Return the number of independent combinations of the axes and loops that `node` depends on."""
@@ -118,11 +121,21 @@ class Planner:
             forms = [form for axis, form in zip(axes, forms, strict=True) if axis in held]
             axes = self._numbered(len(held))
             node = self.graph.substitute(node, dict(zip(held, map(Affine.variable, axes), strict=True)))
-        key = tuple(forms), context, rounded
+        renamed, loops = self._renamed(forms, context)
+        key = renamed, loops, rounded
         if key not in self._domains:
-            self._domains[key] = self._domain(forms, axes, context, rounded)
+            self._domains[key] = self._domain(renamed, axes, loops, rounded)
         domain = self._domains[key]
-        return None if domain is None else Candidate(node, axes, key[0], *domain)
+        return None if domain is None else Candidate(node, axes, tuple(forms), *domain)
+
+    def _renamed(self, forms: Sequence[Affine], context: Context) -> tuple[tuple[Affine, ...], Context]:
+        """Return forms and a context over numbered loops: equal for all loops with the same ranges."""
+        while len(self._loops) < len(context.variables):
+            self._loops.append(self.graph.fresh(f"j{len(self._loops)}"))
+        loops = tuple(self._loops[: len(context.variables)])
+        names = renaming_map(context.variables, loops)
+        rows = dict.fromkeys(row.substitute(names) for row in context.rows)
+        return tuple([form.substitute(names) for form in forms]), Context(loops, tuple(rows))
 
     def _domain(self, forms: Sequence[Affine], axes: Sequence[int], context: Context, rounded: bool) -> Domain | None:
         """Return the rows over some combinations, and the bounds of each; None where one has no bounds."""
@@ -193,10 +206,13 @@ class Planner:
 
     def range(self, label: Affine, context: Context) -> tuple[Affine, Affine] | None:
         """Return the lowest and the highest value of `label` over the sizes; None unless each is one form."""
-        axes = self._numbered(1)
-        rows = self._needed([label], axes, context)
-        lows, highs = ((), ()) if rows is None else self.box(axes[0], [], rows, False)
-        return (lows[0], highs[0]) if len(lows) == len(highs) == 1 else None
+        (renamed,), loops = self._renamed([label], context)
+        if (renamed, loops) not in self._ranges:
+            axes = self._numbered(1)
+            rows = self._needed([renamed], axes, loops)
+            lows, highs = ((), ()) if rows is None else self.box(axes[0], [], rows, False)
+            self._ranges[renamed, loops] = (lows[0], highs[0]) if len(lows) == len(highs) == 1 else None
+        return self._ranges[renamed, loops]
 
     def entries(self, labels: Iterable[Affine], context: Context, hints: Callable[[Affine], int]) -> int:
         """Return the expected number of entries of an array with an axis for each of ``labels``; ``hints`` gives the
@@ -209,11 +225,14 @@ class Planner:
         """Return `node` over numbered axes in place of `variables`, in the order in which they occur: equal for equal
         parts.
         """
-        found: dict[int, None] = {}
-        for vector in _vectors(node, variables):
-            found.update((v, None) for v, c in zip(variables, vector, strict=True) if c)
-        axes = self._numbered(len(found))
-        return self.graph.substitute(node, {v: Affine.variable(a) for v, a in zip(found, axes, strict=True)})
+        key = node, tuple(variables)
+        if key not in self._numbered_nodes:
+            found: dict[int, None] = {}
+            for vector in _vectors(node, variables):
+                found.update((v, None) for v, c in zip(variables, vector, strict=True) if c)
+            axes = self._numbered(len(found))
+            self._numbered_nodes[key] = self.graph.substitute(node, renaming_map(tuple(found), axes))
+        return self._numbered_nodes[key]
 
     def is_safe(self, node: Node, rows: Rows) -> bool:
         """Whether the divisors in `node` are positive wherever `rows` hold, so that it may be computed."""

@@ -62,6 +62,8 @@ class Shifts:
     domains: dict[Node, Candidate] = field(default_factory=dict)
     """Where all uses of a value need it, by the node of the candidate."""
     _work: dict[Node, int] = field(default_factory=dict)
+    _normals: dict[Node, Node] = field(default_factory=dict)
+    """Nodes whose products have the common numbers of their factors in front, by the nodes as they were."""
     _structures: Structures = field(default_factory=lambda: Structures(has_numbers=False))
 
     def search(self, bodies: Sequence[Node], context: Context) -> None:
@@ -151,17 +153,14 @@ class Shifts:
 
     def _normal(self, node: Node) -> tuple[Number, Node]:
         """Return `node` as a number times a node that is the same for all multiples, whatever their signs."""
-        graph = self.graph
-
-        def normal(part: Node) -> Node:
-            """Return a product with the common numbers of its factors in front; other nodes as they are."""
-            if part.op == "mul":
-                factors = [primitive(graph, factor) for factor in part.args]
-                return graph.mul([*(graph.const(number) for number, _ in factors), *(core for _, core in factors)])
-            return part
-
-        (found,) = rewritten(graph, [node], normal)
-        return primitive(graph, found)
+        graph, done = self.graph, self._normals
+        for part in reachable(node, known=done):
+            found = graph.with_args(part, [done[arg] for arg in part.args])
+            if found.op == "mul":
+                factors = [primitive(graph, factor) for factor in found.args]
+                found = graph.mul([*(graph.const(number) for number, _ in factors), *(core for _, core in factors)])
+            done[part] = found
+        return primitive(graph, done[node])
 
     def _common(self, candidates: Sequence[Candidate]) -> Candidate | None:
         """Return a candidate for all points where any of `candidates` is needed; None without bounds, or if it reads

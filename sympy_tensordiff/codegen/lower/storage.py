@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from sympy_tensordiff.codegen.ir import loops, programs, scalars
 from sympy_tensordiff.codegen.ir.rename import named, unique
 from sympy_tensordiff.codegen.lower.blocks import Block
+from sympy_tensordiff.codegen.lower.carries import carried_last, carried_variables, has_windows
 from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_table, shared_parts, uses
 from sympy_tensordiff.codegen.lower.plan import Candidate, Context, Planner, Stored
 from sympy_tensordiff.codegen.lower.scatters import Part, split_diagonals, split_scatters
@@ -23,6 +25,8 @@ from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import Rows
+
+S = TypeVar("S", bound="Storage")
 
 
 class Entry(NamedTuple):
@@ -96,6 +100,21 @@ class Storage:
         self.of_rows: set[str] = set()
         """Arrays of repeated calls that may be larger than all arguments: for kernels that need one row of them."""
         self._products: dict[Any, tuple[Node, tuple[int, ...]]] = {}
+        self._axes: tuple[int, ...] = ()
+        """The axes of the kernel that is being built."""
+        self.chained: set[Node] = set()
+        """Products that a sum needs which continues along the last axis; they are not stored."""
+
+    def copied(self: S) -> S:
+        """Return storage with the same names, facts and options, for another program; `self` must have no kernels."""
+        assert not self.kernels and not self.stored
+        other = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, dict | list | set):
+                setattr(other, name, copy(value))
+        other.starts, other.shifts = Starts(self.graph), Shifts(self.graph, self.planner)
+        other._structures = Structures()
+        return other
 
     # -------------------------------------------------------------- arrays
 
@@ -146,7 +165,7 @@ class Storage:
         self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
     ) -> Recursion[None]:
         """Add the kernel of an array: one instance per entry, 0 where ``guard`` does not hold."""
-        saved = self._locals, self._tried_locals, self._uses
+        saved = self._locals, self._tried_locals, self._uses, self._axes
         rows = ranges(axes, extents)
         scatters = bool(self.graph.integers)
         body, parts = split_scatters(self.graph, axes, rows, guard, body) if scatters else (body, [])
@@ -161,12 +180,12 @@ class Storage:
         self.kernels.append(programs.entrywise(name, names, block.statements, value))
         for number, part in enumerate((*parts, *diagonals), 1):
             yield self._scatter(name, number, part)
-        self._locals, self._tried_locals, self._uses = saved
+        self._locals, self._tried_locals, self._uses, self._axes = saved
         self.names.update(renamed)
 
     def _begun_block(self, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> Block:
         """Return the block of a new kernel, in which ``body`` is computed at each point of the axes."""
-        self._locals, self._tried_locals, self._uses = set(), {}, uses(body)
+        self._locals, self._tried_locals, self._uses, self._axes = set(), {}, uses(body), tuple(axes)
         for v in axes:
             self.names[v] = self._local(self.graph.names[v])
         context = Context(tuple(axes), ranges(axes, extents))
@@ -198,6 +217,7 @@ class Storage:
         Of what is ``shared`` an array is worth it wherever it can be kept.
         """
         wanted = shared or node.op == "comprehension" or (is_dear(node) and self.tables)
+        wanted = wanted or self._continues(node, context)
         if not wanted and node not in self._structures and not self._may_be_worth(node, context):
             return None  # the quick answer in most cases
         if node.free.isdisjoint(context.variables):
@@ -293,7 +313,7 @@ class Storage:
         """Add the kernel of a new array that stores a candidate, with its axes in `order`; return the array."""
         graph = self.graph
         name, lows, extents = self.allocated(candidate)
-        order = candidate.order(context) if order is None else order
+        order = order or carried_last(graph, candidate, candidate.order(context)) or candidate.order(context)
         axes = [graph.fresh(f"i{n}") for n in range(len(lows))]
         extents = [extents[place] for place in order]
         shift = {candidate.axes[n]: Affine.variable(v) + lows[n] for n, v in zip(order, axes, strict=True)}
@@ -343,6 +363,17 @@ class Storage:
             if not nested:
                 return False
         return rank < context.dimension
+
+    def _continues(self, node: Node, context: Context) -> bool:
+        """Whether an array for the reduction `node` takes one pass, where the loops around it have others: it
+        continues along one of their indices, or along an axis other than the last.
+        """
+        if not self.temporaries or node in self.chained:
+            return False
+        carried = carried_variables(self.graph, node).intersection(context.variables)
+        if not carried or (context.variables == self._axes and self._axes[-1] in carried):
+            return False
+        return not has_windows([v for v in context.variables if v in node.free], context.rows)
 
     def _is_called_often(self, node: Node, candidates: Sequence[Candidate], context: Context) -> bool:
         """Whether loops around the call `node` compute it many times for each of its values."""

@@ -7,6 +7,9 @@ the arrays that keep the inner sum. The other order is chosen
 - where it depends on as many, and is needed elsewhere, too: then one array of it serves both;
 - for a single number, where its innermost loop reads along rows and the other one down columns.
 
+A sum over several indices whose part over some of them is known: ``Sum_jk w_j*a_jk*w_k`` is ``Sum_j w_j*s_j`` where a
+derivative needs ``s_j = Sum_k a_jk*w_k``.
+
 Sums over one range whose summands share a factor: ``Sum_j p_j*d_j*w_jr - c*Sum_j p_j*w_jr`` is
 ``Sum_j p_j*(d_j - c)*w_jr``, as in the derivative of what is divided by its sum. Only where both sums depend on the
 same indices and the addition on no more than one of its terms, so that nothing is computed more often, and where
@@ -19,8 +22,8 @@ no order of the loops over j and p suits both reads.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Hashable, Mapping, Sequence
-from itertools import product
+from collections.abc import Container, Hashable, Mapping, Sequence
+from itertools import combinations, product
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.lower.loop_order import UNROLLED
@@ -28,7 +31,7 @@ from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.integer.rows import Rows, partition
 
 
 class Exchanged(NamedTuple):
@@ -53,12 +56,19 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
     parts = reachable(*roots)
     known = {_numbered(planner, part) for part in parts if part.op == "sum"}
     shared = _of_several(graph, planner, parts)
+    depths = {len(graph.bound(part)) for part in parts if part.op == "sum" and _around(part)}
+    lengths = range(1 + min(depths, default=MAX_SPLIT), MAX_SPLIT + 1)
 
     def ordered(node: Node) -> Node:
         """Return the sum `node` in the other order where that is better; else `node`. Record inner sums that
         are known.
         """
-        found = _exchanged(graph, node, planner.facts) if node.op == "sum" else None
+        if node.op != "sum":
+            return node
+        if len(graph.bound(node)) in lengths and (split := _with_known(graph, planner, node, known)) is not None:
+            shared.add(split[1])
+            return split[0]
+        found = _exchanged(graph, node, planner.facts)
         if found is None:
             return node
         name = _numbered(planner, found.inner, found.outer)
@@ -67,6 +77,31 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
         return found.whole if found.is_fewer or name in known or (found.is_along and not _around(node)) else node
 
     return rewritten(graph, roots, ordered), shared
+
+
+MAX_SPLIT = 4
+"""A sum over more indices than these is not looked through for sums over some of them."""
+
+
+def _with_known(graph: Graph, planner: Planner, node: Node, known: Container[Node]) -> tuple[Node, Node] | None:
+    """Return a sum as a sum of products with an inner sum that is ``known``, and that sum over the numbered axes; None
+    without one.
+    """
+    variables, rows, body = graph.open(node)
+    factors = graph.factors(body)
+    for count in range(len(variables) - 1, 0, -1):
+        for inner in combinations(variables, count):
+            others = [factor for factor in factors if factor.free.isdisjoint(inner)]
+            coupled = [factor for factor in factors if not factor.free.isdisjoint(inner)]
+            outer = tuple([v for v in variables if v not in inner])
+            if not all(any(v in factor.free for factor in others) for v in outer):
+                continue
+            around, own = partition(rows, inner)
+            part = graph.sum(inner, own, graph.mul(coupled))
+            name = _numbered(planner, part, outer)
+            if name in known and part.free.intersection(outer):
+                return graph.sum(outer, around, graph.mul([*others, part])), name
+    return None
 
 
 def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[Node]:

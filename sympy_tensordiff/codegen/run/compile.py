@@ -58,9 +58,10 @@ _MAX_EXACT_POSITION = 2**24
 def print_source(program: Program, backend: str, parallel: bool | None = None, dtype: str = "float64") -> str:
     """Return the text of the module of a program for ``backend``, which needs only this package to be printed."""
     bounded = _prepared_program(program, backend, parallel)
-    chosen = blockable(fuse(bounded, Prover(bounded))) if parallel else frozenset[str]()
+    fused = fuse(bounded, Prover(bounded)) if parallel or backend == "llvm" else bounded
+    chosen = blockable(fused) if parallel else frozenset[str]()
     if backend == "llvm":
-        return print_llvm(bounded, Target("float" if dtype == "float32" else "double"), chosen).whole()
+        return print_llvm(fused, Target("float" if dtype == "float32" else "double"), chosen).whole()
     return _module_source(bounded, backend, chosen)
 
 
@@ -348,7 +349,7 @@ class CompiledFunction:
     def _load_llvm(self, dtype: np.dtype[Any], parallel: frozenset[str]) -> Any:
         """Return the functions for results of a dtype, compiled by LLVM; None if Numba has to compile them."""
         try:
-            return llvm.load_program(self._bounded, self._implementations, dtype, parallel, self._on_disk)
+            return llvm.load_program(self._fused, self._implementations, dtype, parallel, self._on_disk)
         except (llvm.UnavailableError, UnsupportedError) as error:
             self._fallback = str(error)
             return None
@@ -358,7 +359,7 @@ class CompiledFunction:
         """The LLVM IR of the function in double precision; raise AttributeError for other backends."""
         if self.backend != "llvm":
             raise AttributeError(f"a function for the backend {self.backend!r} has no text for LLVM")
-        return print_llvm(self._bounded, Target(), self._printed_parallel).whole()
+        return print_llvm(self._fused, Target(), self._printed_parallel).whole()
 
     @functools.cached_property
     def source(self) -> str:

@@ -11,12 +11,15 @@ import ctypes
 import functools
 import hashlib
 import importlib
+import importlib.util
 import os
 import re
 import sys
 from collections.abc import Callable, Mapping
 from importlib import metadata
-from types import SimpleNamespace
+from importlib.machinery import PathFinder
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,7 +35,9 @@ from sympy_tensordiff.codegen.run.modules import RECENT
 from sympy_tensordiff.codegen.run.threads import start_pool
 
 DEBUG = "SYMPY_TENSORDIFF_LLVM"
-"""The environment variable: with ``verify``, LLVM's verifier checks each module; with ``dump``, it is printed, too."""
+"""The environment variable: with ``verify``, LLVM's verifier checks each module; with ``check``, compiled code checks
+all indices, too; with ``dump``, modules are printed.
+"""
 
 _PYTHON = [
     "PyEval_SaveThread",
@@ -85,10 +90,23 @@ def _binding() -> Any:
     return llvm
 
 
+def _cython_blas() -> ModuleType:
+    """Return SciPy's module of BLAS functions, without the rest of ``scipy.linalg``, which takes 0.2 s to import."""
+    name = "scipy.linalg.cython_blas"
+    folder = Path(importlib.import_module("scipy").__file__ or "").parent / "linalg"
+    spec = None if "scipy.linalg" in sys.modules else PathFinder.find_spec(name, [str(folder)])
+    if spec is None or spec.loader is None:
+        return importlib.import_module(name)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.modules.pop(name, None)  # a later import puts it into ``scipy.linalg``
+    return module
+
+
 @functools.cache
 def _load_blas() -> None:
     """Register the symbols of SciPy's BLAS for compiled code."""
-    table = importlib.import_module("scipy.linalg.cython_blas").__pyx_capi__
+    table = _cython_blas().__pyx_capi__
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -99,7 +117,8 @@ def _load_blas() -> None:
 def target(dtype: np.dtype[Any]) -> Target:
     """Return the target of LLVM modules for results of a dtype on this machine."""
     is_wide = "+avx512f" in _processor()[1]
-    return Target("float" if dtype == np.float32 else "double", is_wide, object.__basicsize__)
+    is_checked = os.environ.get(DEBUG) == "check"
+    return Target("float" if dtype == np.float32 else "double", is_wide, object.__basicsize__, is_checked)
 
 
 @functools.cache
@@ -135,7 +154,7 @@ def optimised(text: str, functions: Mapping[str, tuple[str, str]], machine: Any)
                 defined.linkage = "external" if defined.name == name else "internal"
         module.link_in(other)
         module.get_function(name).linkage = "internal"
-    if debug in ("verify", "dump"):
+    if debug in ("verify", "check", "dump"):
         module.verify()
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(3)

@@ -130,9 +130,27 @@ def carry(row: Loop, last: Affine, scan: Scan, others: Collection[str], fresh: F
         begin.append(Set(so_far, INFINITY))
         again = _rescale(total, so_far, shift.target, with_scalars([before], entries), fresh)
         body = [shift, *again, Set(so_far, shift.target), *body]
+    if scan.growth:
+        ((name, total),) = carried.items()
+        body = [*_grow(scan, Name(end), Set(Name(end), first), total, with_scalars(scan.growth, entries)), *body]
     body += [Set(Load(name, axis), running) for name, running in carried.items()]
     inside: list[Statement] = [If(scan.conditions, tuple(body))] if scan.conditions else body
     return (Set(Name(end), first), *begin, *terms, replace(row, body=tuple(inside), step=-1 if scan.downward else 1))
+
+
+def _grow(scan: Scan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
+    """Return statements that multiply a sum by what its terms gain from the entry before to the next one.
+
+    ``end`` is where the loop has ended there. A sum that has not stopped one step before starts again, by ``begin``.
+    """
+    (near,), far = (scan.loop.lows, scan.loop.highs) if scan.downward else (scan.loop.highs, scan.loop.lows)
+    sign, here = (-1 if scan.downward else 1), Affine.variable(end.name)
+    steps = (here - near.form - 1) if scan.downward else (near.form - here)
+    had_terms = [Row("ge", (near.form - bound.form) * sign - 1) for bound in far]
+    return [
+        If((Row("eq", steps), *had_terms), tuple(growth)),
+        If((Row("ge", steps - 1),), (Set(total, Number(0)), begin)),
+    ]
 
 
 def _adds_one(row: Loop, last: Affine, scan: Scan) -> bool:

@@ -8,16 +8,22 @@ A sum of multiples of exponentials goes on as well where the exponents have term
 ``s[p] = Sum_{j <= p} exp(f[j] + g[p])*r[j]`` is ``exp(g[p] - g[p - 1])*s[p - 1]`` and one more term. Sums of
 exponentials are computed so, ``g[p]`` being ``-max_{j <= p} f[j]``. Where that factor is greater than 1, or what is
 multiplied with it is not finite, the sum starts again: nothing overflows that does not in a loop for each entry.
+
+A sum whose terms have one factor more at each entry goes on by that factor (Horner's rule): with
+``s[p] = Sum_{j > p} b[j]*Prod_{p < k < j} a[k]``, ``s[p]`` is ``a[p + 1]*s[p + 1] + b[p + 1]``, and the sum of
+``g**(j - p)*b[j]`` is ``g`` times the one of the entry before and one more term.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, is_accumulator, is_addition, is_let
 from sympy_tensordiff.codegen.ir.programs import Kernel
-from sympy_tensordiff.codegen.ir.scalars import Bound, Name, Operation, Scalar
+from sympy_tensordiff.codegen.ir.rename import Renaming
+from sympy_tensordiff.codegen.ir.scalars import Bound, IndexValue, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import (
     added,
     declared,
@@ -30,7 +36,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     statements,
     subexpressions,
 )
-from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
 
 LONGEST = 64
@@ -45,7 +51,8 @@ class Scan:
     """A loop that goes on where it has stopped at the entry before, where the conditions hold.
 
     ``downward``: the entry before is the next one of the row, and the loop begins where it has begun there. ``shift``:
-    the terms of the exponents in the summand that depend on the entry.
+    the terms of the exponents in the summand that depend on the entry. ``growth``: statements that multiply the sum of
+    the entry before by the factor that all its terms have gained, if they have.
     """
 
     accumulators: tuple[Set, ...]
@@ -53,6 +60,7 @@ class Scan:
     conditions: tuple[Row, ...]
     downward: bool
     shift: Scalar | None = None
+    growth: tuple[Statement, ...] = ()
 
 
 def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[Scan], tuple[Statement, ...]]:
@@ -108,7 +116,7 @@ class _Finder:
         if not filled or not alone:
             return None
         scan = Scan(tuple(outer[name] for name in filled), loop, conditions, downward=rising[0])
-        return self.rescaled(scan) if self.varies(loop) else scan
+        return self.rescaled(scan) or self.grown(scan) if self.varies(loop) else scan
 
     def is_rising(self, bound: Bound) -> bool:
         """Whether `bound` does not become less from one entry to the next."""
@@ -143,6 +151,73 @@ class _Finder:
         whole = shift[0] if len(shift) == 1 else Operation("add", tuple(shift))
         return replace(scan, loop=replace(scan.loop, body=(replace(add, value=value),)), shift=whole)
 
+    def grown(self, scan: Scan) -> Scan | None:
+        """Return a scan whose terms all have one factor more at the next entry; None for any other."""
+        loop, add = scan.loop, scan.loop.body[-1]
+        moving, others = (loop.lows, loop.highs) if scan.downward else (loop.highs, loop.lows)
+        if not is_addition(add) or add.reduction != "sum" or any(bound.divisor > 1 for bound in others):
+            return None
+        if len(moving) != 1 or moving[0].divisor > 1 or moving[0].form.coefficient(self.axis) != 1:
+            return None
+        return self.with_powers(scan, add) or self.with_product(scan, add)
+
+    def with_powers(self, scan: Scan, add: Set) -> Scan | None:
+        """Return a scan whose terms are multiples of a power with an exponent that grows; None for any other."""
+        loop = scan.loop
+        fixed = tuple([s for s in loop.body[:-1] if not (is_let(s) and self.axis in self.depends[s.name])])
+        if any(self.axis in form.atoms() for form in forms(fixed)) or (value := self.written_out(add.value)) is None:
+            return None
+        varying = [factor for factor in _parts(value, "mul") if self.depends_on_axis(factor)]
+        if len(varying) != 1 or not isinstance(varying[0], Operation) or varying[0].function != "pow":
+            return None
+        base, exponent = varying[0].arguments
+        if {self.axis, loop.variable} & scalar_names(base, self.depends) or (form := _index_form(exponent)) is None:
+            return None
+        steps = form.coefficient(self.axis) * (-1 if scan.downward else 1)
+        if steps <= 0 or self.axis in form.hidden():
+            return None
+        factor = base if steps == 1 else Operation("pow", (base, Number(steps)))
+        body = (*fixed, replace(add, value=value))
+        return replace(scan, loop=replace(loop, body=body), growth=(replace(add, value=factor, reduction="prod"),))
+
+    def with_product(self, scan: Scan, add: Set) -> Scan | None:
+        """Return a scan whose terms are multiples of products that grow by one factor; None for any other."""
+        loop = scan.loop
+        varying = [s for s in loop.body[:-1] if self.depends_on_axis_in(s)]
+        if len(varying) != 1 or not isinstance(inner := varying[0], Loop):
+            return None
+        filled = added(inner.body)
+        factors = [factor for factor in _parts(add.value, "mul") if self.depends_on_axis(factor)]
+        if len(filled) != 1 or factors != [Name(name := next(iter(filled)))] or filled[name].reduction != "prod":
+            return None
+        near, far = (inner.lows, inner.highs) if scan.downward else (inner.highs, inner.lows)
+        if [len(near), len(far), near[0].divisor, far[0].divisor] != [1, 1, 1, 1]:
+            return None
+        place, variable = near[0].form, Affine.variable(loop.variable)
+        first = (loop.lows if scan.downward else loop.highs)[0].form
+        ends = (place - Affine.variable(self.axis), far[0].form - variable, place - first)
+        if not all(end.is_constant for end in ends):
+            return None
+        # The nearest term of the entry before must have the new factor.
+        gap = (first + ends[1].constant - place).constant
+        if (gap + 1 if scan.downward else 1 - gap) < 0:
+            return None
+        if any({self.axis, loop.variable} & form.atoms() for form in forms(inner.body)):
+            return None
+        used = {node.name for node in scalars(inner.body) if isinstance(node, Name)} - declared(inner.body).keys()
+        if any({self.axis, loop.variable} & self.depends.get(used_name, frozenset()) for used_name in used):
+            return None
+        body = Renaming({}, forms={inner.variable: place}, scalars={name: Name(add.name)}).body(inner.body)
+        return replace(scan, growth=body)
+
+    def depends_on_axis_in(self, statement: Statement) -> bool:
+        """Whether a statement of a loop, with its body, depends on the entry, or sets what does."""
+        if is_accumulator(statement):
+            return False
+        if any(self.axis in form.atoms() for form in forms([statement])):
+            return True
+        return any(isinstance(s, Set) and self.axis in self.depends.get(s.name, ()) for s in statements([statement]))
+
     def depends_on_axis(self, value: Scalar) -> bool:
         """Whether `value` differs between entries."""
         return self.axis in scalar_names(value, self.depends)
@@ -165,6 +240,25 @@ class _Finder:
             value = rewrite_scalar(value, written)
             if sum(1 for _ in subexpressions(value)) > LONGEST:
                 return None
+
+
+def _index_form(value: Scalar) -> Affine | None:
+    """Return a value as an integer form; None if it is not one."""
+    if isinstance(value, IndexValue):
+        return value.form
+    if isinstance(value, Number):
+        return Affine.of(value.value) if isinstance(value.value, int) else None
+    if not isinstance(value, Operation) or value.function not in ("add", "neg", "mul"):
+        return None
+    forms = [_index_form(argument) for argument in value.arguments]
+    known = [form for form in forms if form is not None]
+    if len(known) < len(forms):
+        return None
+    if value.function != "mul":
+        return sum(known, Affine()) * (-1 if value.function == "neg" else 1)
+    numbers = [form for form in known if form.is_constant]
+    others = [form for form in known if not form.is_constant] or [Affine.of(1)]
+    return others[0] * prod(form.constant for form in numbers) if len(others) == 1 else None
 
 
 def _parts(value: Scalar, function: str) -> Iterator[Scalar]:

@@ -1,0 +1,397 @@
+"""Quotients and sums of them, of numbers and of whole tensors entry by entry, in their shortest form.
+
+A product is a coefficient and rational exponents of its factors, a sum is a polynomial of such products. The laws are::
+
+    1/(x/y)                y/x               (q/c + 1)**-1 / c        1/(q + c)
+    x*(1 - y/x)            x - y             (a - b)/a                1 - b/a
+    1/t - r**2/t**2        1/t**2            where t is r**2 + 1
+    c + e*(u - 1) + e      c + e*u           x/(x + y) + y/(x + y)    1
+
+Each form of a node is compared with the node itself by what a reader sees of it, and the shortest one is taken. Factors
+that cancel are not 0 and not infinite where the node is a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from fractions import Fraction
+from math import gcd, lcm
+from typing import NamedTuple
+
+from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine
+
+MOST_TERMS = 12
+"""Longer polynomials are left as they are."""
+
+_SIGN = 100
+"""The length of a sign; a divisor is so much longer than a factor as 1."""
+
+Powers = Mapping[Node, Fraction]
+Monomial = tuple[tuple[Node, Fraction], ...]
+"""The exponents of factors, in the order of the ids of the factors."""
+
+Polynomial = dict[Monomial, Fraction]
+
+
+class _Inexact(Exception):
+    """Raised where a coefficient is a floating point number, or a polynomial gets longer than it may."""
+
+
+class Term(NamedTuple):
+    """A product: its coefficient, and the exponents of its other factors."""
+
+    coefficient: Fraction
+    powers: Powers
+
+
+def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node] | None = None) -> list[Node]:
+    """Return `roots` with sums and products in a form with fewer signs, where `Quotients.shortest` finds one.
+
+    Parameters
+    ----------
+    graph : Graph
+    roots : sequence of Node
+    nodes : sequence of Node, optional
+        All that are reachable, arguments first, if they are known.
+    """
+    nodes = reachable(*roots) if nodes is None else nodes
+    if not any(map(_may_cancel, nodes)):
+        return list(roots)
+    work, done = Quotients(graph), dict[Node, Node]()
+    for node in nodes:
+        new = graph.with_args(node, [done[arg] for arg in node.args]) if node.args else node
+        done[node] = work.shortest(new) if _may_cancel(new) else new
+    return [done[root] for root in roots]
+
+
+def _may_cancel(node: Node) -> bool:
+    """Return whether `node` is a divisor that is a product, a product with a sum and a divisor, or a sum of products
+    with sums or divisors.
+    """
+    if node.op == "pow":
+        return _is_quotient(node) and node.args[0].op != "add"
+    if node.op == "add":
+        return any(_has(arg, "add") or _has(arg, "pow") for arg in node.args)
+    return _has(node, "pow") and (_has(node, "add") or any(_is_quotient(part) for part in _parts(node)))
+
+
+def _parts(node: Node) -> Iterable[Node]:
+    """Return the arguments of a product, and of a multiple of one."""
+    if node.op not in ("mul", "ein"):
+        return (node,) if node.op == "pow" else ()
+    return node.args[0].args if node.view and node.args and node.args[0].op == "ein" else node.args
+
+
+def _has(node: Node, op: str) -> bool:
+    """Return whether `node` is a product with a factor of the kind `op`; a power counts if it is a divisor."""
+    return any(part.op == op and (op != "pow" or _is_divisor(part)) for part in _parts(node))
+
+
+def _is_divisor(node: Node) -> bool:
+    """Return whether `node` is a power with a negative number as exponent."""
+    exponent = node.args[1]
+    return bool(exponent.op == "const" and exponent.data < 0)
+
+
+def _is_quotient(node: Node) -> bool:
+    """Return whether `node` is a power with a negative number as exponent, of a product or a sum."""
+    return node.op == "pow" and _is_divisor(node) and node.args[0].op in ("add", "mul", "ein")
+
+
+class Quotients:
+    """Forms of sums and products as polynomials over the nodes inside of them, and lengths as a reader sees them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.lengths: dict[Node, int] = {}
+
+    def shortest(self, node: Node) -> Node:
+        """Return the shortest of the forms of `node`; `node` itself if no other one is shorter."""
+        best, least = node, self.length(node)
+        for form in self.forms(node):
+            if form is not node and form.shape == node.shape and self.length(form) < least:
+                best, least = form, self.length(form)
+        return best
+
+    def forms(self, node: Node) -> Iterator[Node]:
+        """Yield other forms of `node`, a sum or a product."""
+        for form in self._sums(node) if node.op == "add" else self._products(node):
+            with suppress(_Inexact):
+                yield form()
+
+    def _products(self, node: Node) -> Iterator[Callable[[], Node]]:
+        """Yield functions that make forms of a product: with factors of its sums outside, or multiplied out."""
+        yield lambda: self._built(self.term(node))
+        yield lambda: self._distributed(self.term(node))
+
+    def _sums(self, node: Node) -> Iterator[Callable[[], Node]]:
+        """Yield functions that make forms of a sum: its terms as they are, or with sums in them multiplied out."""
+        yield lambda: self._over_one_denominator(node.args, node.shape, True)
+        yield lambda: self._over_one_denominator(node.args, node.shape, False)
+        yield lambda: self._built_sum(self._opened(self._polynomial(map(self.term, node.args))), node.shape)
+
+    # -------------------------------------------------------------- terms
+
+    def term(self, node: Node) -> Term:
+        """Return `node` as a product; a divisor of the terms of a sum is a factor of its own where it cancels."""
+        coefficient, powers = Fraction(1), dict[Node, Fraction]()
+        stack = [(factor, Fraction(1)) for factor in self.graph.factors(node)]
+        while stack:
+            factor, exponent = stack.pop()
+            if factor.op == "const":
+                coefficient *= _exact(factor.data) ** _whole(exponent)
+                continue
+            is_power = factor.op == "pow" and factor.args[1].op == "const" and factor.args[0].shape == factor.shape
+            if is_power and exponent.denominator == 1:
+                stack.append((factor.args[0], exponent * _exact(factor.args[1].data)))
+                continue
+            inner = self.graph.factors(factor)
+            if len(inner) > 1 and exponent.denominator == 1:
+                stack += [(own, exponent) for own in inner]
+            else:
+                powers[factor] = powers.get(factor, Fraction(0)) + exponent
+        found = self._without_opposites(Term(coefficient, powers))
+        for base, power in list(powers.items()):
+            if base.op == "add" and power and power.denominator == 1:
+                found = self._without_content(found, base, int(power))
+        return found._replace(powers={base: power for base, power in found.powers.items() if power})
+
+    def _without_opposites(self, term: Term) -> Term:
+        """Return a product in which no sum is the opposite of another one: ``(1 - a)/(a - 1)`` is -1."""
+        sums = [base for base, power in term.powers.items() if base.op == "add" and power.denominator == 1]
+        if len(sums) < 2 or not any(power < 0 for power in term.powers.values()):
+            return term
+        coefficient, powers = term.coefficient, dict(term.powers)
+        for base in sums:
+            terms = self._polynomial(map(self.term, base.args))
+            opposite = self._built_sum({key: -number for key, number in terms.items()}, base.shape)
+            if opposite is not base and powers.get(base) and powers.get(opposite):
+                power = powers.pop(base)
+                coefficient *= (-1) ** int(power)
+                powers[opposite] += power
+        return Term(coefficient, powers)
+
+    def _without_content(self, term: Term, base: Node, exponent: int) -> Term:
+        """Return a product with numbers, and divisors that cancel, taken out of a sum among its factors."""
+        polynomial = self._polynomial(map(self.term, base.args))
+        content = _content_of(polynomial)
+        cancels = {
+            own: power for own, power in content.powers.items() if term.powers.get(own, 0) * power * exponent < 0
+        }
+        content = content._replace(powers=cancels)
+        if not polynomial or (content.coefficient == 1 and not cancels):
+            return term
+        outside = Term(content.coefficient**exponent, {own: power * exponent for own, power in cancels.items()})
+        rest = self._built_sum(_divided(polynomial, content), base.shape)
+        powers = {own: power for own, power in term.powers.items() if own is not base}
+        return _times(_times(term._replace(powers=powers), outside), Term(Fraction(1), {rest: Fraction(exponent)}))
+
+    def _polynomial(self, terms: Iterable[Term]) -> Polynomial:
+        """Return a sum of terms, with equal ones joined."""
+        found: Polynomial = {}
+        for coefficient, powers in terms:
+            key = _key(powers)
+            found[key] = found.get(key, Fraction(0)) + coefficient
+        if len(found) > MOST_TERMS:
+            raise _Inexact
+        return {key: coefficient for key, coefficient in found.items() if coefficient}
+
+    # -------------------------------------------------------------- forms
+
+    def _distributed(self, term: Term) -> Node:
+        """Return a product with one sum, multiplied by each term of the sum."""
+        sums = [base for base, power in term.powers.items() if base.op == "add" and power == 1]
+        if len(sums) != 1:
+            raise _Inexact
+        rest = Term(term.coefficient, {base: power for base, power in term.powers.items() if base is not sums[0]})
+        return self._built_sum(self._polynomial(_times(rest, self.term(own)) for own in sums[0].args), sums[0].shape)
+
+    def _opened(self, polynomial: Polynomial) -> Polynomial:
+        """Return a polynomial with the sums that are factors of its terms multiplied out, once each."""
+        terms: list[Term] = []
+        for key, coefficient in polynomial.items():
+            term = Term(coefficient, dict(key))
+            inner = next((base for base, power in key if base.op == "add" and power == 1), None)
+            if inner is None:
+                terms.append(term)
+            else:
+                rest = Term(coefficient, {base: power for base, power in key if base is not inner})
+                terms += [_times(rest, self.term(own)) for own in inner.args]
+        return self._polynomial(terms)
+
+    def _over_one_denominator(self, args: Sequence[Node], shape: tuple[Affine, ...], greatest: bool) -> Node:
+        """Return a sum as one quotient, with what numerator and denominator have in common left out.
+
+        Of a divisor of all terms the `greatest` power that all have stands outside, else the least.
+        """
+        polynomial = self._polynomial(map(self.term, args))
+        below: dict[Node, Fraction] = {}
+        count = len(polynomial)
+        for key in polynomial:
+            for base, power in key:
+                if base.op == "add" and power < 0 and power.denominator == 1:
+                    below[base] = min(below.get(base, power), power)
+        for base, power in below.items():
+            polynomial = self._multiplied(polynomial, base, -int(power))
+        for base in list(below):
+            divisor = self._polynomial(map(self.term, base.args))
+            while below[base] and (quotient := _quotient(polynomial, divisor)) is not None:
+                polynomial, below[base] = quotient, below[base] + 1
+        if len(polynomial) > count:
+            raise _Inexact
+        if not polynomial:
+            return self.graph.filled(0, shape) if shape else self.graph.zero
+        content = _content_of(polynomial, common=True, greatest=greatest)
+        rest = self._opened(_divided(polynomial, content))
+        return self._built(_times(content, Term(Fraction(1), below)), rest, shape)
+
+    def _multiplied(self, polynomial: Polynomial, base: Node, times: int) -> Polynomial:
+        """Return a polynomial times a power of an addition, of which the terms that are divided by it lose it."""
+        terms: list[Term] = []
+        factors = [self.term(arg) for arg in base.args]
+        for key, coefficient in polynomial.items():
+            powers = dict(key)
+            left = powers.pop(base, Fraction(0)) + times
+            if left.denominator > 1 or left > 2:
+                raise _Inexact
+            own = [Term(coefficient, powers)]
+            for _ in range(int(left)):
+                own = [_times(term, factor) for term in own for factor in factors]
+            terms += own
+        return self._polynomial(terms)
+
+    # -------------------------------------------------------------- nodes
+
+    def _built(self, term: Term, rest: Polynomial | None = None, shape: tuple[Affine, ...] = ()) -> Node:
+        """Return a product as a node, times a polynomial if there is one."""
+        graph = self.graph
+        factors = [graph.pow(base, graph.const(_number(power))) for base, power in term.powers.items() if power]
+        if rest is not None and (len(rest) != 1 or rest.get((), 0) != 1):
+            factors.append(self._built_sum(rest, shape))
+        product = graph.mul(factors) if factors else graph.one
+        product = graph.scale(_number(term.coefficient), product)
+        return graph.broadcast(product, shape) if shape and not product.shape else product
+
+    def _built_sum(self, polynomial: Polynomial, shape: tuple[Affine, ...]) -> Node:
+        """Return a polynomial as a node."""
+        terms = [self._built(Term(coefficient, dict(key))) for key, coefficient in polynomial.items()]
+        total = self.graph.add(terms)
+        return self.graph.broadcast(total, shape) if shape and not total.shape else total
+
+    def length(self, node: Node) -> int:
+        """Return the number of signs and names of functions that a reader sees of `node`, shared nodes repeated; of two
+        forms with as many, that with fewer divisors is shorter.
+        """
+        for part in reachable(node, known=self.lengths):
+            own = sum(self.lengths[arg] for arg in part.args) + _SIGN * (_coefficient(part) not in (1, -1))
+            if part.op in ("add", "mul", "ein"):
+                own += _SIGN * max(0, sum(arg.op != "const" or part.op == "add" for arg in part.args) - 1)
+                own += _SIGN * (part.op == "ein" and bool(part.args) and not part.view and not _is_entrywise(part))
+            elif part.op == "pow":
+                own += _SIGN * (not (part.args[1].op == "const" and part.args[1].data == -1)) + _is_divisor(part)
+            elif part.op not in ("const", "tensor", "scalar", "index", "read"):
+                own += _SIGN
+            self.lengths[part] = own
+        return self.lengths[node]
+
+
+def _coefficient(node: Node) -> Number:
+    """Return the number in front of a product or a view; 1 for other nodes."""
+    if node.op == "ein":
+        return node.data.coefficient if node.args else 1
+    return node.args[0].data if node.op == "mul" and node.args[0].op == "const" else 1
+
+
+def _is_entrywise(node: Node) -> bool:
+    """Return whether an einsum is an element-wise product of tensors of one shape and scalars."""
+    return all(not labels or labels == node.data.output for labels in node.data.inputs)
+
+
+def _exact(number: object) -> Fraction:
+    """Return an integer or fraction as a fraction; raise `_Inexact` for floating point numbers."""
+    if not isinstance(number, (int, Fraction)):
+        raise _Inexact
+    return Fraction(number)
+
+
+def _whole(number: Fraction) -> int:
+    """Return an integer; raise `_Inexact` for a fraction."""
+    if number.denominator > 1:
+        raise _Inexact
+    return int(number)
+
+
+def _number(number: Fraction) -> int | Fraction:
+    """Return a fraction as the number that nodes have: an integer where it is one."""
+    return int(number) if number.denominator == 1 else number
+
+
+def _key(powers: Powers) -> Monomial:
+    """Return exponents as a key: equal for equal products."""
+    return tuple(sorted(((base, power) for base, power in powers.items() if power), key=lambda pair: pair[0].id))
+
+
+def _times(one: Term, other: Term) -> Term:
+    """Return the product of two terms."""
+    powers = dict(one.powers)
+    for base, power in other.powers.items():
+        powers[base] = powers.get(base, Fraction(0)) + power
+    return Term(one.coefficient * other.coefficient, {base: power for base, power in powers.items() if power})
+
+
+def _content_of(polynomial: Polynomial, *, common: bool = False, greatest: bool = False) -> Term:
+    """Return the number and the divisors that are in the terms of a polynomial; with `common` all factors, with
+    `greatest` only the divisors that all terms have. So are divisors that are not letters, such as norms. Sizes stay
+    where they are: they are numbers, in means.
+    """
+    if not polynomial:
+        return Term(Fraction(1), {})
+    coefficients = list(polynomial.values())
+    number = Fraction(gcd(*(c.numerator for c in coefficients)), lcm(*(c.denominator for c in coefficients)))
+    least: dict[Node, Fraction] = {}
+    keys = [dict(key) for key in polynomial]
+    for base in dict.fromkeys(base for key in polynomial for base, _ in key if base.op != "index"):
+        exponents = [key.get(base, Fraction(0)) for key in keys]
+        is_letter = base.op in ("tensor", "scalar")
+        power = max(exponents) if max(exponents) <= 0 and (greatest or not is_letter) else min(exponents)
+        if power < 0 or (common and power > 0):
+            least[base] = power
+    return Term(number, least)
+
+
+def _divided(polynomial: Polynomial, content: Term) -> Polynomial:
+    """Return a polynomial divided by a product."""
+    inverse = Term(1 / content.coefficient, {base: -power for base, power in content.powers.items()})
+    terms = (_times(Term(coefficient, dict(key)), inverse) for key, coefficient in polynomial.items())
+    return {_key(term.powers): term.coefficient for term in terms}
+
+
+def _quotient(polynomial: Polynomial, divisor: Polynomial) -> Polynomial | None:
+    """Return a polynomial divided by another one of at least two terms; None where there is a remainder."""
+    bases = sorted({base for key in (*polynomial, *divisor) for base, _ in key}, key=lambda base: base.id)
+
+    def leading(terms: Polynomial) -> Term:
+        """Return the term with the highest exponents."""
+        key = max(terms, key=lambda key: [dict(key).get(base, Fraction(0)) for base in bases])
+        return Term(terms[key], dict(key))
+
+    rest, found = dict(polynomial), Polynomial()
+    top = leading(divisor)
+    inverse = Term(1 / top.coefficient, {base: -power for base, power in top.powers.items()})
+    while rest:
+        own = _times(leading(rest), inverse)
+        key = _key(own.powers)
+        if len(found) == MOST_TERMS or key in found:
+            return None
+        found[key] = own.coefficient
+        for part, coefficient in divisor.items():
+            term = _times(own, Term(-coefficient, dict(part)))
+            place = _key(term.powers)
+            rest[place] = rest.get(place, Fraction(0)) + term.coefficient
+        rest = {place: coefficient for place, coefficient in rest.items() if coefficient}
+        if len(rest) > MOST_TERMS:
+            return None
+    return found

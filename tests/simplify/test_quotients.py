@@ -1,0 +1,53 @@
+"""Sums and products of quotients: the shortest form is equal to the given one, and is shorter or the same."""
+
+from random import Random
+
+import sympy
+
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.graph.write import write
+from sympy_tensordiff.simplify.quotients import Quotients, with_short_quotients
+
+a, b, c = LETTERS = sympy.symbols("a b c", positive=True)
+
+
+def shortened(expr):
+    reader = Reader(Graph())
+    reader.use((expr,))
+    root = reader.read(expr)
+    (found,) = with_short_quotients(reader.graph, [root])
+    return write(reader, found), root, found, reader.graph
+
+
+def random_quotient(random, depth):
+    if not depth:
+        return random.choice([*LETTERS, sympy.Integer(random.randint(1, 3))])
+    one, other = (random_quotient(random, depth - 1) for _ in range(2))
+    return random.choice([one / (a + b) + other / (a + b), one - other, (one - other) / a, a * (1 - one / a), one**2])
+
+
+def test_random_quotients_keep_their_values():
+    random, changed = Random(7), 0
+    for _ in range(40):
+        expr = random_quotient(random, 3)
+        found, root, node, graph = shortened(expr)
+        at = {letter: sympy.Rational(random.randint(1, 9), random.randint(1, 9)) for letter in LETTERS}
+        assert found.subs(at) == expr.subs(at), expr
+        lengths = Quotients(graph)
+        assert lengths.length(node) <= lengths.length(root), expr
+        changed += node is not root
+    assert changed > 5
+
+
+def test_laws():
+    u = sympy.Symbol("u")
+    for given, short in (
+        (a * (1 - b / a) / b**2, (a - b) / b**2),
+        (1 / (u**2 + 1) - u**2 / (u**2 + 1) ** 2, (u**2 + 1) ** -2),
+        ((a - 1) / a, 1 - 1 / a),
+        (c + a * (u - 1) + a, c + a * u),
+        ((1 - a) * u / (a - 1), -u),
+        (a / (a + b) + b / (a + b), sympy.S.One),
+    ):
+        assert shortened(given)[0] == short, given
