@@ -177,6 +177,8 @@ def test_the_result_says_what_was_assumed() -> None:
     assert td.parse(interior).expression == td.IndexedSum(x[i + 1], (i, 1, n - 2))
     assert td.parse(interior.replace("n-2", "n-1")).expression == td.IndexedSum(x[i + 1], (i, 0, n - 2))
     assert "sigma is the logistic function" in td.parse(r"\sigma(A \mathbf{x})").assumed
+    rests = td.parse(r"y_i - \hat{y}_i").tensors
+    assert rests["y"].shape == rests["yhat"].shape
     assert td.parse(r"\log p").assumed == ("p is a number",)
     assert td.parse(r"\log \mathbf{p}").assumed == ("p is a vector",)
 
@@ -199,15 +201,14 @@ def test_declarations_and_derivatives() -> None:
         (r"declare dx[4]  \mathrm{d}x_{3} + {x}_{i}", "dx[3] + x[i]"),
         (r"declare W_1[n, n], x[n]  W_1 x", "W_1 @ x"),
         (r"W^{(1)} \mathbf{x}", "W1 @ x"),
-        (r"\hat{y}_i + \bar{\mathbf{y}}_i", "yhat[i] + ybar[i]"),
-        (r"\sin^2 a + \log\det A", "sin(a)**2 + log(det(A))"),
+        (r"\hat{y}_i + \bar{\mathbf{y}}_i", "ybar[i] + yhat[i]"),
+        (r"\sin^2 a + \log\det A", "log(det(A)) + sin(a)**2"),
         (r"\frac12 \sqrt[3]{a}", "a**(1/3)/2"),
         (r"a/b \cdot c", "a*c/b"),
     ],
 )
 def test_names_and_forms(text: str, expected: str) -> None:
-    parsed = td.parse(text, language="latex").expression
-    assert {str(parsed)} == {expected} or str(sympy.sympify(expected) - sympy.sympify(str(parsed))) == "0"
+    assert str(td.parse(text, language="latex").expression) == expected
 
 
 @pytest.mark.parametrize(

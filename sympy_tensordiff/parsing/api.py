@@ -17,7 +17,7 @@ from sympy_tensordiff.symbolic.calls import explained
 
 @explained
 def parse(text: str, language: str | None = None) -> ParsedExpression:
-    """Parse a text in the language of the thesis, in index notation, in LaTeX, or as a matrix formula.
+    r"""Parse a text in the language of the thesis, in index notation, in LaTeX, or as a matrix formula.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def parse(text: str, language: str | None = None) -> ParsedExpression:
     *LaTeX.* A subscript is an index if something binds it, or if its tensor has indices elsewhere; otherwise it is a
     part of the name. The ranges of indices and the declarations give the sizes. Indices that start at 1 are shifted, as
     ``assumed`` records. Macros are not expanded. A product is written without a sign, an element-wise one with
-    ``\\odot``.
+    ``\odot``.
 
     *The language of the thesis.*
     Operators by decreasing precedence (Lippmann's thesis, section 2.3): ``^`` from left to right, with an atom as
@@ -81,7 +81,7 @@ def parse(text: str, language: str | None = None) -> ParsedExpression:
     >>> parsed = td.parse("norm2(A*x - y)^2")
     >>> parsed.tensors["A"].shape, parsed.derivative(wrt="x")
     ((n, m), 2*A.T @ (A @ x - y))
-    >>> td.parse(r"\\sum_{i=1}^{n-1} (x_{i+1} - x_i)^2", language="latex").expression
+    >>> td.parse(r"\sum_{i=1}^{n-1} (x_{i+1} - x_i)^2", language="latex").expression
     IndexedSum((x[i + 1] - x[i])**2, (i, 0, n - 2))
     """
     if not isinstance(text, str):

@@ -203,7 +203,7 @@ class Lowering(OperandLowering):
         value = self.lower(radicand, scope)
         if degree:
             inverse = self.node("fraction", node, [leaf("number", "1", node), self.lower(degree[0], scope)])
-            return self.node("power", node, [value, inverse], ".^", ".^")
+            return self.node("power", node, [value, inverse], "**", "**")
         return self.node("call", node, [value], "sqrt")
 
     def _lower_modulus(self, node: Tree, scope: Scope) -> Tree:

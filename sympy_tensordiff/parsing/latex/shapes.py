@@ -62,6 +62,8 @@ class LatexShapes(ShapeInference):
         self.formula = formula
         if names is None:
             self.names = {**self.names, **{name: axes_of((0,) * rank) for name, rank in higher.items()}}
+        self.free: dict[str, int] = {}
+        """Axes of undeclared names at the indices that nothing binds."""
         self.exact: list[tuple[int, Any, Tree]] = []
         """Axes with their stated sizes."""
         self.least: list[tuple[int, Any, Tree]] = []
@@ -98,6 +100,10 @@ class LatexShapes(ShapeInference):
             present = [axis for axis in base if axis is not None]
             for axis, subscript in zip(present, node.children[1:], strict=True):
                 self.link(axis, subscript, self.formula.scopes[node])
+                is_free = subscript.kind == "index" and subscript.text not in self.formula.scopes[node]
+                if is_free and subscript.text not in self.formula.sizes:
+                    if node.children[0].text not in self.formula.declared:
+                        self.unify(axis, self.free.setdefault(subscript.text, axis))
         return SCALAR
 
     def link(self, axis: int, subscript: Tree, scope: Scope) -> None:
