@@ -100,10 +100,10 @@ class LatexShapes(ShapeInference):
             present = [axis for axis in base if axis is not None]
             for axis, subscript in zip(present, node.children[1:], strict=True):
                 self.link(axis, subscript, self.formula.scopes[node])
-                is_free = subscript.kind == "index" and subscript.text not in self.formula.scopes[node]
-                if is_free and subscript.text not in self.formula.sizes:
-                    if node.children[0].text not in self.formula.declared:
-                        self.unify(axis, self.free.setdefault(subscript.text, axis))
+                known = {*self.formula.scopes[node], *self.formula.sizes}
+                is_free = subscript.kind == "index" and subscript.text not in known
+                if is_free and node.children[0].text not in self.formula.declared:
+                    self.unify(axis, self.free.setdefault(subscript.text, axis))
         return SCALAR
 
     def link(self, axis: int, subscript: Tree, scope: Scope) -> None:
