@@ -35,7 +35,7 @@ USAGE = f"""{PROGRAM} [options] [INPUT]
        {PROGRAM} serve [--port PORT]"""
 
 DESCRIPTION = """\
-Differentiates a tensor expression: a matrix formula, index notation, or the text language of Lippmann's thesis:
+Differentiates a tensor expression: a matrix formula, index notation, LaTeX, or the text language of Lippmann's thesis:
 
   x'*A*x
   declare x[n]  s = sum(x[i]**2, i)  derivative wrt x

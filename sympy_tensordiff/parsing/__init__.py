@@ -2,7 +2,7 @@
 
 `frontend` parses a text to a tree, for all languages. For the language of the thesis, `axes` infers the axes of the
 tree and `build` builds the expression; `text_writer` writes it back. Index notation is read by `indexed`, matrix
-formulas by `matrix`.
+formulas by `matrix`, LaTeX by `latex`.
 """
 
 from sympy_tensordiff.parsing.api import parse

@@ -9,6 +9,7 @@ from sympy_tensordiff.parsing.axes import MAX_INPUT, THESIS, AxisSizes, declared
 from sympy_tensordiff.parsing.build import ThesisBuilder
 from sympy_tensordiff.parsing.frontend import bottom_up, read
 from sympy_tensordiff.parsing.indexed.api import parse_indexed
+from sympy_tensordiff.parsing.latex.api import read_latex
 from sympy_tensordiff.parsing.matrix.api import read_matrix
 from sympy_tensordiff.parsing.parsed import ParsedExpression
 from sympy_tensordiff.symbolic.calls import explained
@@ -16,7 +17,7 @@ from sympy_tensordiff.symbolic.calls import explained
 
 @explained
 def parse(text: str, language: str | None = None) -> ParsedExpression:
-    """Parse a text in the language of the thesis, in index notation or as a matrix formula.
+    r"""Parse a text in the language of the thesis, in index notation, in LaTeX, or as a matrix formula.
 
     Parameters
     ----------
@@ -25,10 +26,11 @@ def parse(text: str, language: str | None = None) -> ParsedExpression:
         ``derivative wrt NAME`` give a higher-order derivative. White space is free, ``#`` starts a comment up to the
         end of the line. Index notation is described at `parse_indexed`. A matrix formula uses the notation of MATLAB,
         ``norm2(A*x - y)^2``, or of NumPy, ``X.T @ (sigmoid(X @ w) - y)``; ``declare A[m, n], x[n]`` before it and
-        ``derivative wrt x`` after it are optional.
-    language : {"thesis", "index", "matrix"}, optional
-        The default is detected: index notation contains an equation, the language of the thesis begins with
-        ``declare``, a name and its order, and any other text is a matrix formula.
+        ``derivative wrt x`` after it are optional. LaTeX is read as papers and `td.latex` write it, with the same
+        optional declarations.
+    language : {"thesis", "index", "matrix", "latex"}, optional
+        The default is detected: LaTeX contains a command, index notation contains an equation, the language of the
+        thesis begins with ``declare``, a name and its order, and any other text is a matrix formula.
 
     Returns
     -------
@@ -50,6 +52,11 @@ def parse(text: str, language: str | None = None) -> ParsedExpression:
     that start with a capital are matrices, as ``assumed`` of the result records; for other names an error asks for a
     declaration. `norm2` is the Euclidean or Frobenius norm, ``vector(1)`` repeats a number, ``eye`` is the unit matrix.
     If ``@``, ``.T`` or ``**`` occurs, ``*`` is element-wise, as for NumPy arrays.
+
+    *LaTeX.* A subscript is an index if something binds it, or if its tensor has indices elsewhere; otherwise it is a
+    part of the name. The ranges of indices and the declarations give the sizes. Indices that start at 1 are shifted, as
+    ``assumed`` records. Macros are not expanded. A product is written without a sign, an element-wise one with
+    ``\odot``.
 
     *The language of the thesis.*
     Operators by decreasing precedence (Lippmann's thesis, section 2.3): ``^`` from left to right, with an atom as
@@ -74,6 +81,8 @@ def parse(text: str, language: str | None = None) -> ParsedExpression:
     >>> parsed = td.parse("norm2(A*x - y)^2")
     >>> parsed.tensors["A"].shape, parsed.derivative(wrt="x")
     ((n, m), 2*A.T @ (A @ x - y))
+    >>> td.parse(r"\sum_{i=1}^{n-1} (x_{i+1} - x_i)^2", language="latex").expression
+    IndexedSum((x[i + 1] - x[i])**2, (i, 0, n - 2))
     """
     if not isinstance(text, str):
         raise ArgumentTypeError(f"td.parse takes a str, not {type(text).__name__}")
@@ -94,12 +103,14 @@ def _parse_thesis(text: str) -> ParsedExpression:
     )
 
 
-LANGUAGES = {"thesis": _parse_thesis, "index": parse_indexed, "matrix": read_matrix}
+LANGUAGES = {"thesis": _parse_thesis, "index": parse_indexed, "matrix": read_matrix, "latex": read_latex}
 """The parser of each language."""
 
 
 def language_of(text: str) -> str:
     """Return the language in which ``text`` is, or seems to be, written: "thesis", "index" or "matrix"."""
+    if _COMMAND.search(text):
+        return "latex"
     code = re.sub(r"#.*", "", text)
     if _HEADING.match(code):
         return "matrix"
@@ -113,6 +124,7 @@ def language_of(text: str) -> str:
     return "matrix"
 
 
+_COMMAND = re.compile(r"\\[A-Za-z]{2,}|\\\||[_^]\s*\{")
 # f(x) = … and, where nothing is declared, f = …, which index notation has with a declaration only.
 _HEADING = re.compile(
     r"\s*(declare\b[^=()]*\s)?[A-Za-z]\w*\s*\(\s*[A-Za-z]\w*(\s*,\s*[A-Za-z]\w*)*\s*\)\s*=(?!=)|\s*[A-Za-z]\w*\s*=(?!=)"

@@ -103,6 +103,10 @@ class Language:
     mistake_hint : callable
         Returns a hint about a frequent mistake, or "", given the unexpected token, the expected terminals and the
         preceding tokens.
+    lexer : str
+        The kind of lark's lexer: "basic", or "contextual" where the parser's state decides how characters are read.
+    postlex : object or None
+        A filter of the tokens, as lark defines it.
     """
 
     grammar: str
@@ -113,6 +117,8 @@ class Language:
     signs: Mapping[str, str]
     groups: tuple[tuple[frozenset[str], str, frozenset[str]], ...]
     mistake_hint: MistakeHint
+    lexer: str = "basic"
+    postlex: Any = None
 
 
 def read(language: Language, source: str) -> Tree:
@@ -130,7 +136,7 @@ def read(language: Language, source: str) -> Tree:
             source[: language.max_length],
         )
     try:
-        root: Tree = _parser(language.grammar).parse(source)  # type: ignore[assignment]
+        root: Tree = _parser(language.grammar, language.lexer, language.postlex).parse(source)  # type: ignore[assignment]
     except UnexpectedCharacters as error:
         place = error.pos_in_stream or 0
         hint = language.signs.get(source[place], language.signs[""])
@@ -150,10 +156,10 @@ def read(language: Language, source: str) -> Tree:
 
 
 @cache
-def _parser(grammar: str) -> lark.Lark:
-    """Return lark's parser for the file ``grammar``; cached."""
+def _parser(grammar: str, lexer: Any, postlex: Any) -> lark.Lark:
+    """Return lark's parser for the file ``grammar`` with this lexer and filter of tokens; cached."""
     text = files(__package__).joinpath(grammar).read_text(encoding="utf-8")
-    return lark.Lark(text, parser="lalr", lexer="basic", transformer=_TreeBuilder())
+    return lark.Lark(text, parser="lalr", lexer=lexer, postlex=postlex, transformer=_TreeBuilder())
 
 
 class _TreeBuilder(lark.Transformer[Token, Tree]):

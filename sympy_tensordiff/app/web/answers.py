@@ -28,7 +28,7 @@ MAX_SIZE = 1000
 VARIABLES = ("x", "X", "w", "W", "theta", "beta", "u", "U", "z", "Z", "y", "Y")
 """The default variables of a formula without a derivative clause, the likeliest first."""
 WANTS = ("formulas", "python", *BACKENDS, "graph", "check", "convex", "numbers")
-LANGUAGES = {"any": None, "index": "index", "matrix": "matrix", "text": "thesis"}
+LANGUAGES = {"any": None, "index": "index", "matrix": "matrix", "latex": "latex", "text": "thesis"}
 """The languages of the input, as names for `parse`; ``None`` is detected."""
 CHOICES: dict[str, tuple[Any, ...]] = {"language": tuple(LANGUAGES), "order": (1, 2), "want": WANTS}
 
@@ -42,8 +42,8 @@ class Request(NamedTuple):
 
     Attributes
     ----------
-    language : {"any", "index", "matrix", "text"}
-        The language of ``source``: detected, index notation, matrix formulas, or the language of the thesis.
+    language : {"any", "index", "matrix", "latex", "text"}
+        The language of ``source``: detected, index notation, matrix formulas, LaTeX, or the language of the thesis.
     source : str
         At most 20,000 characters.
     order : {1, 2}

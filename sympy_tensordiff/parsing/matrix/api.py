@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from lark import Token
 
@@ -217,6 +217,10 @@ _OTHER = {COLUMN: 0, NUMBER: 0, MATRIX: 4}
 _PLURAL = {NUMBER: "numbers", COLUMN: "vectors", MATRIX: "matrices"}
 
 
+Inference: TypeAlias = Callable[[Mapping[str, int], bool], ShapeInference]
+"""A constructor of the inference of shapes, given the orders of the names and whether the formula is NumPy's."""
+
+
 class Reading(NamedTuple):
     """Orders of all names, with penalties for unusual uses and for orders that do not match the first letters."""
 
@@ -231,21 +235,30 @@ class Reading(NamedTuple):
 
 
 def infer_orders(
-    nodes: Sequence[Tree], names: Mapping[str, Tree], declared: Mapping[str, int], is_numpy: bool
+    nodes: Sequence[Tree],
+    names: Mapping[str, Tree],
+    declared: Mapping[str, int],
+    is_numpy: bool,
+    inference: Inference = ShapeInference,
+    tie_break: Callable[[Mapping[str, int]], int] = lambda orders: 0,
+    capital_number: int = _CAPITAL[NUMBER],
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return the best orders of all ``names``, and those of them that only the first letters decided.
 
-    ``declared`` holds the orders of declared names.
+    ``declared`` holds the orders of declared names, ``inference`` the rules for shapes. Of
+    equally good readings the one with the least ``tie_break`` is taken. ``capital_number`` is the penalty
+    of a capital that is a number.
 
     Raises
     ------
     ParseError
         If the formula has no reading, or two equally good ones; the message shows both.
     """
-    readings = _readings(nodes, names, declared, is_numpy)
-    best = readings[0]
-    for other in readings[1:]:
-        if other.penalty == best.penalty:
+    readings = _readings(nodes, names, declared, is_numpy, inference, capital_number)
+    best = min(readings, key=lambda reading: (reading.penalty, tie_break(reading.orders)))
+    for other in readings:
+        is_other = other is not best and other.penalty == best.penalty
+        if is_other and tie_break(other.orders) == tie_break(best.orders):
             raise _ambiguous(nodes[-1], names, bool(declared), best.orders, other.orders)
     assumed = {
         name: order
@@ -256,11 +269,16 @@ def infer_orders(
 
 
 def _readings(
-    nodes: Sequence[Tree], names: Mapping[str, Tree], declared: Mapping[str, int], is_numpy: bool
+    nodes: Sequence[Tree],
+    names: Mapping[str, Tree],
+    declared: Mapping[str, int],
+    is_numpy: bool,
+    inference: Inference,
+    capital_number: int,
 ) -> list[Reading]:
     """Return all consistent readings, the best first; raise the first `ParseError` if there is none."""
     free = [name for name in names if name not in declared]
-    choices = [_CAPITAL if name[0].isupper() else _OTHER for name in free]
+    choices = [{**_CAPITAL, NUMBER: capital_number} if name[0].isupper() else _OTHER for name in free]
     if prod(map(len, choices)) > MAX_READINGS:
         choices = [{order: cost for order, cost in choice.items() if not cost} for choice in choices]
     if prod(map(len, choices)) > MAX_READINGS:
@@ -272,7 +290,7 @@ def _readings(
     refusal: ParseError | None = None
     for orders in product(*choices):
         given = {**declared, **dict(zip(free, orders, strict=True))}
-        shapes = ShapeInference(given, is_numpy)
+        shapes = inference(given, is_numpy)
         try:
             shapes.run(nodes)
         except ParseError as error:

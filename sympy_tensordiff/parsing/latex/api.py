@@ -1,0 +1,266 @@
+"""The function `read_latex`: from the text of a formula in LaTeX to an expression."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache, partial
+from importlib.resources import files
+from typing import Any
+
+import sympy
+
+from sympy_tensordiff.errors import ParseError
+from sympy_tensordiff.parsing.axes import AxisClasses, size_symbols
+from sympy_tensordiff.parsing.frontend import Tree, bottom_up, check_declarations, check_not_keyword, read, short
+from sympy_tensordiff.parsing.latex.build import LatexBuilder
+from sympy_tensordiff.parsing.latex.lower import Lowering
+from sympy_tensordiff.parsing.latex.lower_base import Scope
+from sympy_tensordiff.parsing.latex.names import GREEK, Binder, items_of, name_of_index
+from sympy_tensordiff.parsing.latex.shapes import LatexShapes, conflict, first_index, integer_value, order_of_rank
+from sympy_tensordiff.parsing.latex.tokens import ENVIRONMENTS, LATEX, MAX_INPUT
+from sympy_tensordiff.parsing.matrix.api import infer_orders, order_word
+from sympy_tensordiff.parsing.matrix.shapes import COLUMN, NUMBER
+from sympy_tensordiff.parsing.parsed import ParsedExpression
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+
+def read_latex(text: str) -> ParsedExpression:
+    """Parse a formula in LaTeX; infer the orders and sizes of names that are not declared.
+
+    Raises
+    ------
+    ParseError
+        If the text is invalid, or its tensors do not fit.
+    """
+    try:
+        root = read(LATEX, text)
+    except ParseError as error:
+        raise _unknown_command(text, error) from None
+    declarations = root.of_kind("declaration")
+    for node in declarations:
+        node.text = node.text.lstrip("\\")
+    check_declarations(declarations)
+    formula = Lowering(root, {node.text: len(node.children) for node in declarations if not is_size(node)})
+    formula.sizes.update(node.text for node in declarations if is_size(node))
+    formula.integers.update(formula.sizes)
+    sizes = {node: [formula.size(part.children[0], {}) for part in node.children] for node in declarations}
+    first, *others = root.of_kind("statement")
+    if others and not any(token.type == "WHERE" for token in others[0].tokens):
+        raise others[0].error("one formula is read, and here is a second line; parts follow after `where`")
+    for statement in others:
+        _define_part(formula, statement)
+    body = _definition(formula, first)
+    if formula.base:
+        formula.base = first_index(formula, {node.text: sizes[node] for node in declarations})
+        start = "1 in the text and at 0 in the expression" if formula.base else "0 in the text"
+        formula.notes[f"indices start at {start}"] = None
+    return Reader(root, formula, body, sizes).result()
+
+
+def _define_part(formula: Lowering, statement: Tree) -> None:
+    """Add the part that a line after "where" defines."""
+    body = statement.children[0]
+    if body.kind != "relation" or body.tokens[0].strip("& ") != "=":
+        raise statement.error("a part is defined with =")
+    left = formula.lower(body.children[0], {})
+    name = left.children[0] if left.kind == "entry" else left
+    if name.kind != "name":
+        raise body.error("the left side of a definition is a name, or its entry")
+    for known in (formula.ranks, formula.integers, formula.indexed):
+        if name.text in known:
+            known.pop(name.text) if isinstance(known, dict) else known.remove(name.text)
+    formula.parts[name.text] = _definition(formula, statement)
+
+
+def _unknown_command(text: str, error: ParseError) -> ParseError:
+    """Return the error about the first unknown command or environment of ``text``, or else ``error``."""
+    for match in re.finditer(r"\\begin\s*\{([a-z]+\*?)\}|\\([A-Za-z]{2,})", text[:MAX_INPUT]):
+        environment, command = match.groups()
+        if environment and environment not in ENVIRONMENTS:
+            return ParseError(
+                f"the environment {short(environment)} is not read; write the entries of a matrix with its indices",
+                text,
+                match.start(),
+            )
+        if command and command not in GREEK | _words():
+            return ParseError(f"`\\{short(command)}` is not read; macros are not expanded", text, match.start())
+    return error
+
+
+@cache
+def _words() -> frozenset[str]:
+    """Return the words in the grammar, among which are the names of all commands that it reads."""
+    return frozenset(re.findall("[A-Za-z]{2,}", files(__package__).joinpath("grammar.lark").read_text("utf-8")))
+
+
+def _definition(formula: Lowering, statement: Tree) -> Tree:
+    """Return the meaning of a statement: an expression, or a tensor where the left side has indices."""
+    body, *ranges = statement.children
+    if body.kind != "relation" or body.tokens[0].strip("& ") != "=" or len(body.tokens) > 1:
+        if ranges:
+            raise ranges[0].error("one formula is read, and here is another after a comma")
+        return formula.lower(body, {})
+    left, right = body.children
+    axes = _left_indices(left)
+    scope: Scope = {letter: Binder(letter, node) for letter, node in axes}
+    formula.indices.update(scope)
+    for item in ranges:
+        letter = name_of_index(item.children[0]) if item.kind == "relation" else None
+        if letter is None or letter not in scope or item.tokens[0].strip("& ") != "<":
+            raise item.error("after a comma are the ranges of the indices on the left, as in i < n")
+        binder = scope[letter]
+        binder.upper, binder.is_open = formula.size(item.children[1], {}), True
+    value = formula.lower(right, scope)
+    if not axes:
+        return value
+    result = formula.node("comprehension", body, [value, *(b.upper for b in scope.values() if b.upper is not None)])
+    formula.binders[result] = [*scope.values()]
+    return result
+
+
+def _left_indices(left: Tree) -> list[tuple[str, Tree]]:
+    """Return the indices on the left side of a definition such as ``f_{i j} = …``."""
+    if left.kind != "chain" or len(left.children) != 1:
+        return []
+    (operand,) = left.children
+    scripts = operand.of_kind("subscript")
+    if operand.kind not in ("bare", "plain") or len(scripts) != 1:
+        return []
+    found = [(name_of_index(item), item) for item in items_of(scripts[0])]
+    return [(letter, item) for letter, item in found if letter is not None and len(letter) == 1 and letter.isalpha()]
+
+
+class Reader:
+    """Inference of orders and sizes, and the expression, of one lowered formula."""
+
+    def __init__(self, root: Tree, formula: Lowering, body: Tree, sizes: dict[Tree, list[Tree]]) -> None:
+        self.root = root
+        self.sizes = sizes
+        self.formula = formula
+        self.nodes = [node for tree in (*formula.parts.values(), body) for node in bottom_up(tree)]
+        for node in self.nodes:
+            if node.kind == "name" and node.text in formula.integers:
+                node.kind = "index"
+        self.declared = {node.text: node for node in sizes if not is_size(node)}
+        self.names: dict[str, Tree] = {}
+        for node in sorted(self.nodes, key=lambda node: node.position):
+            if node.kind == "name" and (node.text not in ("eye", "pi") or node.text in formula.ranks):
+                self.names.setdefault(node.text, node)
+        for node in root.of_kind("argument"):
+            node.text = node.text.lstrip("\\")
+        for name, node in self.declared.items():
+            self.names.setdefault(name, node)
+        for node in self.names.values():
+            check_not_keyword(node)
+        self.ranks = {name: len(node.children) for name, node in self.declared.items()}
+        for name, (rank, _) in formula.ranks.items():
+            self.ranks.setdefault(name, rank)
+        self.higher = {name: rank for name, rank in self.ranks.items() if rank > 2}
+
+    def result(self) -> ParsedExpression:
+        """Return the parsed formula."""
+        known = {name: order_of_rank(rank) for name, rank in self.ranks.items() if rank <= 2}
+        names = {name: node for name, node in self.names.items() if name not in self.higher}
+        infer = partial(LatexShapes, formula=self.formula, higher=self.higher)
+        orders, assumed = infer_orders(self.nodes, names, known, False, infer, self.unlikely, capital_number=3)
+        tensors, expression = self.build(orders)
+        arguments = tuple(self.argument(node, tensors) for node in self.root.of_kind("argument"))
+        notes = [f"{name} is {order_word(order)}" for name, order in assumed.items()]
+        return ParsedExpression(tensors, expression, arguments, (*notes, *self.formula.notes))
+
+    def unlikely(self, orders: Mapping[str, int]) -> int:
+        """Return how many of the names have an unlikely order: a letter is a number, a bold one a vector."""
+        return sum(
+            (order == COLUMN) != (name in self.formula.bold)
+            for name, order in orders.items()
+            if order in (NUMBER, COLUMN)
+        )
+
+    def build(self, orders: dict[str, int]) -> tuple[dict[str, TensorSymbol], Any]:
+        """Return the tensors by name and the expression, for given orders of the names."""
+        unified = AxisClasses()
+        ranks = {**{name: (order & 1) + (order >> 1) for name, order in orders.items()}, **self.higher}
+        ordered = [*self.declared, *(name for name in self.names if name not in self.declared)]
+        axes: dict[str, Any] = {}
+        for name in ordered:
+            own = unified.new_axes(ranks[name])
+            axes[name] = own if len(own) > 2 else (*own, None, None)[:2]
+        shapes = LatexShapes(orders, False, unified, axes, {"": 0}, formula=self.formula, higher=self.higher)
+        self.declare(shapes, axes)
+        shapes.run(self.nodes)
+        known = known_sizes(shapes)
+        taken = {*self.names, *self.formula.integers, *self.formula.indices}
+        lengths = size_symbols(unified, taken, known)
+        tensors = {
+            name: TensorSymbol(
+                name,
+                tuple(lengths[unified.root(axis)] for axis in axes[name] if axis is not None),
+                dtype=int if name in self.declared and is_integer(self.declared[name]) else float,
+            )
+            for name in ordered
+        }
+        builder = LatexBuilder(shapes, lengths, tensors)
+        builder.formula, builder.stated = self.formula, frozenset(known)
+        return tensors, builder.expression(self.nodes)
+
+    def declare(self, shapes: LatexShapes, axes: dict[str, Any]) -> None:
+        """Record the declared sizes of axes."""
+        for name, node in self.declared.items():
+            present = [axis for axis in axes[name] if axis is not None]
+            for axis, part in zip(present, self.sizes[node], strict=True):
+                size = integer_value(part)
+                if size is None:
+                    raise part.error("a size is an affine expression of names and integers")
+                shapes.exact.append((axis, size, part))
+
+    def argument(self, node: Tree, tensors: dict[str, TensorSymbol]) -> TensorSymbol:
+        """Return the tensor that a derivative clause names; raise `ParseError` if it does not occur."""
+        if node.text not in tensors:
+            raise node.error(
+                f"{short(node.text)} does not occur; differentiate with respect to {', '.join(map(short, tensors))}"
+            )
+        return tensors[node.text]
+
+
+def is_integer(declaration: Tree) -> bool:
+    """Return whether a declaration begins with ``int``."""
+    return declaration.tokens[0].type == "INT"
+
+
+def is_size(declaration: Tree) -> bool:
+    """Return whether a declaration is of an integer without axes."""
+    return is_integer(declaration) and not declaration.children
+
+
+def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
+    """Return the sizes that the formula states or that follow from its greatest indices, by classes of axes."""
+    assert shapes.unified is not None
+    root = shapes.unified.root
+    known: dict[int, Any] = {}
+    for axis, size, node in shapes.exact:
+        if known.setdefault(root(axis), size) != size:
+            raise conflict(node, known[root(axis)], size)
+    least: dict[int, Any] = {}
+    for axis, size, node in shapes.least:
+        at = root(axis)
+        if at in known:
+            continue
+        if at not in least:
+            least[at] = size
+            continue
+        difference = sympy.expand(size - least[at])
+        if difference.is_number:
+            least[at] = size if difference > 0 else least[at]
+        elif not is_free(size, shapes):
+            if is_free(least[at], shapes):
+                least[at] = size
+            else:
+                raise conflict(node, least[at], size)
+    return {**{at: size for at, size in least.items() if not is_free(size, shapes)}, **known}
+
+
+def is_free(size: Any, shapes: LatexShapes) -> bool:
+    """Return whether a bound of a size is about an index that nothing bounds, or a number."""
+    free = {str(symbol) for symbol in size.free_symbols}
+    return bool(free & shapes.formula.indices) or not free <= shapes.formula.sizes

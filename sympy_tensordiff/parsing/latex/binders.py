@@ -1,0 +1,124 @@
+"""Lowering of sums over indices and of tensors by their entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sympy_tensordiff.parsing.frontend import Tree, bottom_up
+from sympy_tensordiff.parsing.latex.lower_base import LoweringBase, Scope
+from sympy_tensordiff.parsing.latex.names import (
+    Binder,
+    items_of,
+    leaf,
+    letters_in,
+    name_of_index,
+)
+
+RELATIONS = {
+    **{"=": "==", "<": "<", ">": ">", "le": "<=", "leq": "<=", "leqslant": "<=", "ge": ">=", "geq": ">="},
+    **{"geqslant": ">=", "ne": "!=", "neq": "!=", "lt": "<", "gt": ">"},
+}
+
+
+class BinderLowering(LoweringBase):
+    """Lowering of sums, extrema and comprehensions."""
+
+    def _lower_binder(self, node: Tree, scope: Scope) -> Tree:
+        *scripts, body = node.children
+        name = "sum" if "sum" in node.text else "prod"
+        return self.binding(node, name, scripts, body, scope)
+
+    def binding(self, node: Tree, name: str, scripts: Sequence[Tree], body: Tree, scope: Scope) -> Tree:
+        """Return a reduction of ``body`` over the indices of the subscript."""
+        below = [part for part in scripts if part.kind == "subscript"]
+        above = [part for part in scripts if part.kind == "superscript"]
+        if len(below) != 1 or len(above) > 1:
+            raise node.error(f"\\{name} has one subscript with its index, as in \\{name}_{{i=1}}^{{n}}")
+        found, conditions, inner = self.limits(below[0], scope, above[0] if above else None)
+        value = self.lower(body, inner)
+        for condition in conditions:
+            if name not in ("sum", "prod"):
+                raise node.error(f"conditions of \\{name} are not read; write its range, as in 0 \\le i < n")
+            other = leaf("number", "0" if name == "sum" else "1", node)
+            value = self.node("cases", node, [value, self.lower(condition, inner), other])
+        ends = [end for binder in found for end in (binder.lower, binder.upper) if end is not None]
+        reduction = self.node("reduction", node, [value, *ends], name)
+        self.binders[reduction] = found
+        return reduction
+
+    def limits(self, script: Tree, scope: Scope, above: Tree | None = None) -> tuple[list[Binder], list[Tree], Scope]:
+        """Return the binders of a subscript, the conditions in it, and the scope inside."""
+        inner = dict(scope)
+        found: list[Binder] = []
+        conditions: list[Tree] = []
+        for item in items_of(script):
+            if item.kind != "relation":
+                found.append(self.bind(item, inner))
+            elif (binder := self.range_of(item, inner, above)) is not None:
+                found.append(binder)
+            else:  # such as i < j
+                for part in item.children:
+                    if (letter := name_of_index(part)) and letter not in inner:
+                        found.append(self.bind(part, inner))
+                conditions.append(item)
+        if above is not None:  # i, j = 1
+            for binder in found:
+                if binder.upper is None:
+                    binder.lower, binder.upper = found[-1].lower, found[-1].upper
+        return found, conditions, inner
+
+    def bind(
+        self,
+        part: Tree,
+        scope: dict[str, Binder],
+        lower: Tree | None = None,
+        upper: Tree | None = None,
+        is_open: bool = False,
+    ) -> Binder:
+        """Add the index ``part`` to ``scope`` and return its binder; raise `ParseError` if it is not a letter."""
+        letter = name_of_index(part)
+        if letter is None or letter.isdigit() or letter in self.declared:
+            raise part.error(f"{part.shown} is not an index: an index is a letter that is not declared")
+        scope[letter] = Binder(letter, part, lower, upper, is_open)
+        return scope[letter]
+
+    def range_of(self, item: Tree, scope: dict[str, Binder], above: Tree | None) -> Binder | None:
+        """Return the binder of ``i = 1``, ``0 <= i < n`` or ``i < n``; None if ``item`` is a condition."""
+        signs = [RELATIONS.get(token.strip("& \\"), "") for token in item.tokens]
+        if "" in signs:
+            raise item.error("sets of indices are not read: write a range, as in \\sum_{i=1}^{n}")
+        left, *others = item.children
+        if signs == ["=="]:
+            if above is None:
+                raise item.error("the upper limit is missing, as in \\sum_{i=1}^{n}")
+            ends = self.size(others[0], scope), self.size(items_of(above)[0], scope)
+            return self.bind(left, scope, *ends)
+        if len(signs) == 2 and set(signs) <= {"<", "<="}:
+            lower, upper = self.size(left, scope), self.size(others[1], scope)
+            lower = self.successor(lower) if signs[0] == "<" else lower
+            return self.bind(others[0], scope, lower, upper, signs[1] == "<")
+        if signs in (["<"], ["<="]) and above is None and name_of_index(others[0]) not in self.indices:
+            return self.bind(left, scope, None, self.size(others[0], scope), signs[0] == "<")
+        return None
+
+    def successor(self, value: Tree) -> Tree:
+        """Return ``value`` + 1."""
+        return self.node("sum", value, [value, leaf("number", "1", value)], "+", "+")
+
+    def is_comprehension(self, base: Tree, script: Tree) -> bool:
+        """Return whether brackets with indices define a tensor, instead of being an entry of the value inside."""
+        items = items_of(script)
+        if any(item.kind == "relation" for item in items):
+            return True
+        letters = {name_of_index(item) for item in items}
+        inside = {letter for part in bottom_up(base) if part.kind == "subscript" for letter in letters_in(part)}
+        return bool(letters & inside)
+
+    def comprehension(self, node: Tree, base: Tree, script: Tree, scope: Scope) -> Tree:
+        """Return the tensor of the values in brackets for all values of the indices."""
+        found, _, inner = self.limits(script, scope)
+        value = self.lower(base.children[0], inner)
+        ends = [binder.upper for binder in found if binder.upper is not None]
+        result = self.node("comprehension", node, [value, *ends])
+        self.binders[result] = found
+        return result

@@ -1,0 +1,126 @@
+"""Base of the lowering of LaTeX: nodes, names and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lark import Token
+
+from sympy_tensordiff.parsing.frontend import Tree, bottom_up
+from sympy_tensordiff.parsing.latex.names import (
+    Binder,
+    bound_letters,
+    command_of,
+    first_limits,
+    leaf,
+    letters_in,
+    name_of,
+)
+
+Scope = Mapping[str, Binder]
+
+
+class LoweringBase:
+    """The trees of a formula in terms of entries, reductions and functions.
+
+    Attributes
+    ----------
+    base : int
+        The number at which indices start in the text: 0 or 1.
+    binders : dict
+        The binders of each reduction and comprehension, from left to right.
+    scopes : dict
+        The bound indices around each entry.
+    ranks : dict
+        The number of indices of each name that is written with indices, with the first such entry.
+    parts : dict
+        The values of the parts that "where" lines define, in order.
+    integers, sizes : set
+        The names of sizes and of indices that nothing binds; and those that are in limits and sizes.
+    """
+
+    def __init__(self, root: Tree, declared: Mapping[str, int]) -> None:
+        self.declared = declared
+        self.binders: dict[Tree, list[Binder]] = {}
+        self.scopes: dict[Tree, Scope] = {}
+        self.ranks: dict[str, tuple[int, Tree]] = {}
+        self.integers: set[str] = set()
+        self.sizes: set[str] = set()
+        self.parts: dict[str, Tree] = {}
+        self.notes: dict[str, None] = {}
+        self.indices = bound_letters(root)
+        starts = [start for start in first_limits(root) if start is not None]
+        self.base = int(bool(starts) and min(starts) >= 1)
+        self.indexed = _indexed_names(root, self.indices)
+        self.index_depth = 0
+        self.bold = {
+            name
+            for node in bottom_up(root)
+            if node.kind == "font" and command_of(node.text) in ("mathbf", "boldsymbol", "bm", "vec")
+            if (name := name_of(node)) is not None
+        }
+
+    def node(self, kind: str, at: Tree, children: Sequence[Tree], text: str = "", *tokens: str) -> Tree:
+        """Return a node at the position of ``at``."""
+        marks = tuple(Token("STAR", token, start_pos=at.position) for token in tokens)
+        return Tree(kind, text, marks, tuple(children), at.start, at.end, at.position, 1, source=at.source)
+
+    def lower(self, node: Tree, scope: Scope) -> Tree:
+        """Return the meaning of ``node`` inside of the binders ``scope``."""
+        lowered: Tree = getattr(self, f"_lower_{node.kind}")(node, scope)
+        return lowered
+
+    def integer(self, node: Tree, scope: Scope) -> Tree:
+        """Return the meaning of an index, whose names are integers."""
+        self.index_depth += 1
+        lowered = self.lower(node, scope)
+        self.index_depth -= 1
+        return lowered
+
+    def size(self, node: Tree, scope: Scope) -> Tree:
+        """Return the meaning of a limit or a size, whose names are integers."""
+        lowered = self.integer(node, scope)
+        self.sizes.update(part.text for part in bottom_up(lowered) if part.kind == "index" and part.text not in scope)
+        return lowered
+
+    def base_of(self, name: str) -> int:
+        """Return what the value of the index or size ``name`` in the text exceeds its value here by."""
+        return self.base if name in self.indices or name not in self.sizes else 0
+
+    def named(self, name: str, node: Tree, scope: Scope) -> Tree:
+        """Return the tensor, the index or the constant ``name``."""
+        if name == "lamda" and "lambda" in self.declared:
+            name = "lambda"
+        if name in self.parts:
+            return leaf("part", name, node)
+        if name in scope and name not in self.declared:
+            return leaf("index", name, node)
+        if self.index_depth and name not in self.declared:
+            self.integers.add(name)
+            return leaf("index", name, node)
+        if name == "I" and name not in self.declared and name not in self.indexed:
+            return leaf("name", "eye", node)
+        if name in ("nabla", "partial", "infty"):
+            raise node.error(f"`\\{name}` is not read inside of a formula")
+        return leaf("name", name, node)
+
+    def constant(self, node: Tree, sizes: list[Tree], scope: Scope) -> Tree:
+        """Return zeros, ones or the unit tensor; ``sizes`` is empty where its size is inferred."""
+        digit = node.text.rstrip("} ")[-1]
+        if not sizes:
+            if digit == "I":
+                return leaf("name", "eye", node)
+            return self.node("call", node, [leaf("number", digit, node)], "vector")
+        return self.node("filled", node, [self.size(size, scope) for size in sizes], digit)
+
+
+def _indexed_names(root: Tree, letters: set[str]) -> set[str]:
+    """Return the names that are written with a bound index as subscript."""
+    found: set[str] = set()
+    for node in bottom_up(root):
+        if node.kind != "bare" or node.children[0].kind not in ("letter", "command", "font"):
+            continue
+        for script in node.of_kind("subscript"):
+            if letters & {*letters_in(script)} and (name := name_of(node.children[0])):
+                found.add(name)
+    return found

@@ -1,0 +1,170 @@
+"""Lowering of operands with scripts: entries, powers, transposes and names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sympy_tensordiff.parsing.frontend import Tree, short
+from sympy_tensordiff.parsing.latex.binders import BinderLowering
+from sympy_tensordiff.parsing.latex.lower_base import Scope
+from sympy_tensordiff.parsing.latex.names import (
+    FREE_INDICES,
+    items_of,
+    leaf,
+    name_of,
+    name_of_index,
+)
+
+
+class OperandLowering(BinderLowering):
+    """Lowering of operands with subscripts and superscripts."""
+
+    def _lower_bare(self, node: Tree, scope: Scope) -> Tree:
+        """Return an operand with its subscripts and superscripts."""
+        base, *scripts = node.children
+        if base.kind == "braced" and len(base.children) == 1 and name_of(base.children[0]) is not None:
+            base = leaf("letter", str(name_of(base.children[0])), base)  # {x}_{i}
+        below = [part for part in scripts if part.kind == "subscript"]
+        above = [part for part in scripts if part.kind == "superscript"]
+        if len(below) > 1:
+            raise below[1].error("an operand has one subscript; write A_{i j}")
+        name = name_of(base) if base.kind in ("letter", "command", "font") else None
+        if name is not None:
+            while above and (label := _label(above[0])) and f"{name}" not in self.declared:
+                name, above = name + label, above[1:]
+            if name == "e" and above and name not in self.declared and not below:
+                return self.raised(
+                    node, self.node("call", node, [self.exponent(above[0], scope)], "exp"), above[1:], scope
+                )
+            value = self.symbol(name, base, below, scope)
+        elif base.kind == "constant" and below:
+            value = self.constant(base, _sizes(below[0]), scope)
+        elif base.kind == "length":
+            value = self.norm(base, below, scope)
+        elif base.kind == "square" and below and self.is_comprehension(base, below[0]):
+            value = self.comprehension(node, base, below[0], scope)
+        else:
+            value = self.lower(base, scope)
+            if below:
+                value = self.entry(node, value, below[0], scope)
+        return self.raised(node, value, above, scope)
+
+    _lower_plain = _lower_bare
+
+    def symbol(self, name: str, node: Tree, below: list[Tree], scope: Scope) -> Tree:
+        """Return a name, whose subscript is part of it, or an entry of the tensor with this name."""
+        if not below:
+            return self.named(name, node, scope)
+        items = items_of(below[0])
+        texts = [name_of_index(item) for item in items]
+        whole = name + "_" + "_".join(text or "" for text in texts)
+        if None not in texts and whole not in self.declared and whole.replace("_", "") in self.declared:
+            whole = whole.replace("_", "")
+        if self.index_depth and name not in self.declared and len(texts) == 1 and str(texts[0]).isdigit():
+            return self.named(name + str(texts[0]), node, scope)
+        if whole in self.parts:
+            return leaf("part", whole, node)
+        if whole in self.declared and not any(text in scope for text in texts):
+            return self.named(whole, node, scope)
+        if self.is_entry(name, texts, scope):
+            if name == "delta" and len(items) == 2 and name not in self.declared:
+                delta = self.node("delta", node, [self.integer(item, scope) for item in items])
+                self.scopes[delta] = scope
+                return delta
+            return self.entry(node, leaf("name", name, node), below[0], scope)
+        if None in texts:
+            raise below[0].error(f"the subscript of {name} is neither an index nor a part of the name")
+        return self.named(whole, node, scope)
+
+    def is_entry(self, name: str, texts: list[str | None], scope: Scope) -> bool:
+        """Return whether a subscript selects an entry of ``name`` instead of being a part of the name."""
+        if self.declared.get(name) or name in self.indexed:
+            return True
+        if any(text is None or text in scope for text in texts):
+            return True
+        free = [text is not None and (text in FREE_INDICES or text in "mnrst") for text in texts]
+        if len(texts) > 1:
+            return all(f or str(text).isdigit() for f, text in zip(free, texts, strict=True))
+        return texts[0] in FREE_INDICES and not name[0].isupper()
+
+    def entry(self, node: Tree, base: Tree, script: Tree, scope: Scope) -> Tree:
+        """Return an entry of ``base``."""
+        subscripts = [self.integer(item, scope) for item in items_of(script)]
+        found = self.node("entry", node, [base, *subscripts])
+        if base.kind == "name":
+            rank, _ = self.ranks.setdefault(base.text, (len(subscripts), found))
+            if rank != len(subscripts):
+                raise node.error(f"{short(base.text)} has {len(subscripts)} indices here and {rank} elsewhere")
+        self.scopes[found] = scope
+        return found
+
+    def raised(self, node: Tree, value: Tree, above: Sequence[Tree], scope: Scope) -> Tree:
+        """Return ``value`` with superscripts: a power, a transpose or an inverse."""
+        for script in above:
+            if script.text == "'" or any(token.type == "TOP" for token in script.tokens) or self.is_letter_t(script):
+                if any(token.type == "SIGN" for token in script.tokens):
+                    value = self.node("call", node, [value], "inv")
+                value = self.node("transpose", node, [value], "'", "'")
+            elif any(token.type == "ENTRYWISE" for token in script.tokens):
+                value = self.node("power", node, [value, self.lower(script.children[0], scope)], ".^", ".^")
+            elif any(token.type == "STAR" for token in script.tokens) or script.text.endswith("*"):
+                raise script.error("`^*` is not read: name the value, as in \\hat{x}")
+            elif _is_negative_t(script):
+                value = self.node("transpose", node, [self.node("call", node, [value], "inv")], "'", "'")
+            else:
+                value = self.node("power", node, [value, self.exponent(script, scope)], "^", "^")
+        return value
+
+    def is_letter_t(self, script: Tree) -> bool:
+        """Return whether a superscript is the letter T, for the transpose."""
+        items = items_of(script)
+        return len(items) == 1 and name_of_index(items[0]) == "T" and "T" not in self.declared
+
+    def exponent(self, script: Tree, scope: Scope) -> Tree:
+        """Return the exponent that a superscript contains."""
+        items = items_of(script) if not script.children else list(script.children)
+        if len(items) != 1:
+            raise script.error("an exponent is one expression")
+        return self.lower(items[0], scope)
+
+    def norm(self, base: Tree, below: list[Tree], scope: Scope) -> Tree:
+        """Return a norm: of Euclid or Frobenius, or the sum of absolute values."""
+        kind = name_of_index(items_of(below[0])[0]) if below else "2"
+        if kind not in ("2", "F", "1"):
+            raise base.error(r"the norms are \|x\|, \|x\|_2, \|A\|_F and \|x\|_1")
+        return self.node("call", base, [self.lower(base.children[0], scope)], "norm1" if kind == "1" else "norm2")
+
+    def _lower_length(self, node: Tree, scope: Scope) -> Tree:
+        return self.norm(node, [], scope)
+
+
+def _sizes(script: Tree) -> list[Tree]:
+    """Return the sizes in a subscript such as n × m."""
+    items = items_of(script)
+    if len(items) == 1 and items[0].kind == "chain" and items[0].tokens:
+        return list(items[0].children)
+    return items
+
+
+def lone_group(node: Tree) -> Tree | None:
+    """Return the parenthesis that ``node`` consists of, or None."""
+    if node.kind == "chain" and len(node.children) == 1 and node.children[0].kind == "plain":
+        (part,) = node.children
+        return part.children[0] if len(part.children) == 1 else None
+    return None
+
+
+def _label(script: Tree) -> str:
+    """Return the label in a superscript such as ``(1)``, or ""."""
+    if len(script.children) == 1 and (group := lone_group(script.children[0])) is not None:
+        inside = group.children[0] if len(group.children) == 1 else None
+        name = name_of_index(inside) if inside is not None and group.kind == "round" else None
+        return name or ""
+    return ""
+
+
+def _is_negative_t(script: Tree) -> bool:
+    """Return whether a superscript is ``-T``."""
+    if len(script.children) != 1 or script.children[0].kind != "signed" or script.children[0].text != "-":
+        return False
+    return name_of_index(script.children[0].children[0]) == "T"
