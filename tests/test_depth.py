@@ -16,7 +16,7 @@ import sympy_tensordiff as td
 from sympy_tensordiff.codegen import api as codegen_api
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
-from sympy_tensordiff.graph.interning import Table
+from sympy_tensordiff.graph.interning import NodeTable
 from sympy_tensordiff.integer import implication
 
 i, k, n = td.indices("i k n")
@@ -100,7 +100,7 @@ class Work:
             return counted
 
         with monkeypatch.context() as patch:
-            patch.setattr(Table, "_node", counting("nodes", Table._node))
+            patch.setattr(NodeTable, "_node", counting("nodes", NodeTable._node))
             patch.setattr(implication, "_system_with", counting("questions", implication._system_with))
             f, variables = FAMILIES[family](depth, size)
             df = cotangent(f)
@@ -124,9 +124,9 @@ def test_forward_and_second_derivatives_grow_with_the_depth(family, monkeypatch)
     counts = []
     for depth in (7, 14):
         made = []
-        node = Table._node
+        node = NodeTable._node
         with monkeypatch.context() as patch:
-            patch.setattr(Table, "_node", lambda *args, node=node, made=made: made.append(0) or node(*args))
+            patch.setattr(NodeTable, "_node", lambda *args, node=node, made=made: made.append(0) or node(*args))
             f, (x, *_) = FAMILIES[family](depth)
             v = td.TensorSymbol("v", x.shape)
             td.jvp(f, x, v)

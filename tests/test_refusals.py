@@ -10,7 +10,7 @@ from every import every
 from sympy import Function, I, IndexedBase, Piecewise, Symbol
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.emit.forms import Names
+from sympy_tensordiff.codegen.emit.forms import FormNames
 from sympy_tensordiff.codegen.run import compile as compile_module
 from sympy_tensordiff.codegen.run.compile import CompiledFunction
 from sympy_tensordiff.errors import (
@@ -26,7 +26,7 @@ from sympy_tensordiff.errors import (
     UnsupportedError,
     VerificationError,
 )
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.nests import bounds
 from sympy_tensordiff.reference import differentiate, evaluate
 from sympy_tensordiff.symbolic.entries import TensorExpr
@@ -239,21 +239,23 @@ CHECKS = {
         "differentiate by i: give a TensorSymbol or a real scalar symbol",
     ),
     "range without bounds": (
-        lambda: bounds([Row("ge", 3 * quotient(Affine({"i": 1}), 2) - 2 * quotient(Affine({"i": 1}), 3))], ["i"]),
+        lambda: bounds(
+            [Constraint("ge", 3 * quotient(Affine({"i": 1}), 2) - 2 * quotient(Affine({"i": 1}), 3))], ["i"]
+        ),
         LoopBoundError,
         "no bounds of a loop express .* split the sum by the remainder",
     ),
     "range of remainders": (
-        lambda: bounds([Row("mod", Affine({"i": 1}), 2), Row("ge", Affine({"i": 1}))], ["i"]),
+        lambda: bounds([Constraint("mod", Affine({"i": 1}), 2), Constraint("ge", Affine({"i": 1}))], ["i"]),
         LoopBoundError,
         "no bounds of the loop over i express .*i.* mod 2 == 0",
     ),
     "range that ends nowhere": (
-        lambda: bounds([Row("ge", Affine({"i": 1}))], ["i"]),
+        lambda: bounds([Constraint("ge", Affine({"i": 1}))], ["i"]),
         LoopBoundError,
         "the index i has no upper bound in the indices outside of its loop: give its range numbers",
     ),
-    "a name that is not defined": (lambda: Names((), ())("s"), VerificationError, "'s' is used, but not defined"),
+    "a name that is not defined": (lambda: FormNames((), ())("s"), VerificationError, "'s' is used, but not defined"),
     "complex data": (
         lambda: td.lambdify([x], f, "numpy")(np.ones(5) * 1j),
         ArgumentTypeError,

@@ -13,10 +13,10 @@ from sympy import Mod, Symbol, floor
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, LoopBoundError, UnsupportedError
-from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, Quotient, quotient
 from sympy_tensordiff.integer.implication import is_empty, is_implied, remove_redundant
 from sympy_tensordiff.integer.nests import bounds
-from sympy_tensordiff.integer.products import Product, SymbolicQuotient, product_rows, quotient_by, slope, times
+from sympy_tensordiff.integer.products import IndexProduct, SymbolicQuotient, product_rows, quotient_by, slope, times
 from sympy_tensordiff.integer.rows import normalise
 from sympy_tensordiff.reference import evaluate
 
@@ -180,10 +180,13 @@ def test_refusals():
         UnsupportedError, match="not known to be positive: it must be an extent of a tensor, or made of"
     ):
         td.lambdify((v, K), td.IndexedSum(v[floor(i / K)], (i, 0, N - 1)))
-    rows = [Row("ge", times(Affine.variable("M"), Affine.variable("i")) - 1), Row("ge", 5 - Affine.variable("i"))]
+    rows = [
+        Constraint("ge", times(Affine.variable("M"), Affine.variable("i")) - 1),
+        Constraint("ge", 5 - Affine.variable("i")),
+    ]
     with pytest.raises(LoopBoundError, match="the sign of its coefficient is not known, or i occurs in it twice"):
         bounds(rows, ["i"])
-    assert bounds(rows, ["i"], [Row("ge", Affine.variable("M") - 1)])[0][0].range({"M": 3}) == range(1, 6)
+    assert bounds(rows, ["i"], [Constraint("ge", Affine.variable("M") - 1)])[0][0].range({"M": 3}) == range(1, 6)
     assert x[N * M - 1] is not None  # sizes of the shape, not indices
 
 
@@ -197,7 +200,7 @@ def test_conditions_that_no_loops_express_are_shown_in_the_names_of_the_indices(
     with pytest.raises(LoopBoundError, match=r"-K\*i_1 \+ i\*p >= 0|-K\*i \+ i_1\*p >= 0"):
         scaled = sympy.Piecewise((x[i] * v[inner], K * i <= p * inner), (0, True))
         td.simplify_deltas(td.IndexedSum(scaled, (i, 0, N - 1), (inner, 0, N - 1)))
-    error = LoopBoundError("no bounds over {} express {}", 3, Row("ge", Affine({3: 1})))
+    error = LoopBoundError("no bounds over {} express {}", 3, Constraint("ge", Affine({3: 1})))
     again = pickle.loads(pickle.dumps(error.named(str)))
     assert str(error) == str(again) == "no bounds over 3 express 3 >= 0"
 
@@ -253,7 +256,7 @@ def test_arithmetic_agrees_with_integers(seed):
     for _ in range(3):
         a, b = random_form(generator), random_form(generator)
         divisor = Affine.variable("M") + generator.choice((0, 2))
-        row = Row(generator.choice(("ge", "eq")), a)
+        row = Constraint(generator.choice(("ge", "eq")), a)
         reduced = normalise(row)
         replacement = {"i": Affine({"p": 2}, 1), "N": Affine({"M": 1}, 1)}
         for at in points(generator, 12):
@@ -271,10 +274,10 @@ def test_arithmetic_agrees_with_integers(seed):
 @every("seed", range(12))
 def test_proofs_are_sound(seed):
     generator = random.Random(1000 + seed)
-    positive = [Row("ge", Affine.variable(v) - 1) for v in "MN"]
+    positive = [Constraint("ge", Affine.variable(v) - 1) for v in "MN"]
     for _ in range(4):
-        rows = [*positive, *(Row("ge", random_form(generator, 1)) for _ in range(3))]
-        claim = Row("ge", random_form(generator, 1))
+        rows = [*positive, *(Constraint("ge", random_form(generator, 1)) for _ in range(3))]
+        claim = Constraint("ge", random_form(generator, 1))
         inside = [at for at in points(generator, 150) if all(row.holds(at) for row in rows)]
         if is_empty(rows):
             assert not inside
@@ -290,18 +293,18 @@ def test_proofs_are_sound(seed):
 
 def test_what_is_proved_about_flat_indices():
     forms = {v: Affine.variable(v) for v in "MNip"}
-    box = [Row("ge", form) for form in (forms["M"] - 1, forms["N"] - 1, forms["i"], forms["N"] - 1 - forms["i"])]
+    box = [Constraint("ge", form) for form in (forms["M"] - 1, forms["N"] - 1, forms["i"], forms["N"] - 1 - forms["i"])]
     flat = times(forms["M"], forms["i"]) + forms["p"]
-    inside = [*box, Row("ge", forms["p"]), Row("ge", forms["M"] - 1 - forms["p"])]
-    assert is_implied(Row("ge", flat), inside)
-    assert is_implied(Row("ge", times(forms["M"], forms["N"]) - 1 - flat), inside)
-    assert not is_implied(Row("ge", times(forms["M"], forms["N"]) - 2 - flat), inside)
+    inside = [*box, Constraint("ge", forms["p"]), Constraint("ge", forms["M"] - 1 - forms["p"])]
+    assert is_implied(Constraint("ge", flat), inside)
+    assert is_implied(Constraint("ge", times(forms["M"], forms["N"]) - 1 - flat), inside)
+    assert not is_implied(Constraint("ge", times(forms["M"], forms["N"]) - 2 - flat), inside)
     assert quotient_by(flat, forms["M"]) == forms["i"] + quotient_by(forms["p"], forms["M"])
     row = quotient_by(forms["p"], forms["M"])
     assert is_implied(
-        Row("ge", forms["N"] - 1 - row), [*box, Row("ge", times(forms["M"], forms["N"]) - 1 - forms["p"])]
+        Constraint("ge", forms["N"] - 1 - row), [*box, Constraint("ge", times(forms["M"], forms["N"]) - 1 - forms["p"])]
     )
-    assert [type(c) for c in sorted(flat.compounds() | row.compounds())] == [Product, SymbolicQuotient]
+    assert [type(c) for c in sorted(flat.compounds() | row.compounds())] == [IndexProduct, SymbolicQuotient]
     assert isinstance(next(iter(quotient(forms["p"], 3).compounds())), Quotient)
     assert repr(row) == "floor((p)/(M))" and Symbol("M") != row
 

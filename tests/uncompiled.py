@@ -67,7 +67,7 @@ def run_as_python() -> Iterator[None]:
     """Load what is compiled from here on as Python; what has been loaded before stays as it is."""
     cpu_target.typing_context.refresh()  # Numba looks functions of `math` up by name when it is first used
     cpu_target.target_context.refresh()
-    load, run = compiling.load_source, compiling.CompiledFunction._run_quietly
+    load, run = compiling.load_source, compiling.CompiledFunction._run_translating_errors
 
     def load_python(source: str, versions: str, own: bool = False, on_disk: bool = True) -> ModuleType:
         if "@njit" not in source:
@@ -92,6 +92,6 @@ def run_as_python() -> Iterator[None]:
         for name in ("sqrt", "log", "sin", "cos", "tan"):  # a choice that is not taken may ask for these
             patch.setattr(math, name, as_compiled(getattr(math, name)))
         patch.setattr(compiling, "load_source", load_python)
-        patch.setattr(compiling.CompiledFunction, "_run_quietly", run_checked)
+        patch.setattr(compiling.CompiledFunction, "_run_translating_errors", run_checked)
         patch.setattr(compiling.CompiledFunction, "_load_llvm", lambda *given: None)  # the text for Numba instead
         yield

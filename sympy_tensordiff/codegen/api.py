@@ -17,7 +17,7 @@ from sympy_tensordiff.symbolic.calls import explained
 
 
 class BlockFunction(Protocol):
-    """What `lambdify` returns for the backends on Dask; `DaskFunction` describes it."""
+    """The function that `lambdify` returns for the backends on Dask; see `DaskFunction`."""
 
     def __call__(self, /, *arrays: Any, out: Any = None, **named: Any) -> Any: ...
 
@@ -239,7 +239,7 @@ def lambdify(
 
 
 def _options(backend: str, **given: Any) -> dict[str, Any]:
-    """How expressions become a program for a backend."""
+    """Return the options of a program for `backend`, those ``given`` included."""
     given |= {"library": backend not in ("cuda", "cuda_c"), "rows": backend in ("numba", "llvm", "c")}
     return given | dict.fromkeys(("trapezoids", "tables"), backend in ("numba", "llvm"))
 

@@ -20,7 +20,7 @@ from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.symbolic.lift import as_operand
 
 
-class Cost(NamedTuple):
+class ProgramCost(NamedTuple):
     """The cost of evaluating expressions once, as polynomials in their sizes.
 
     Attributes
@@ -38,7 +38,7 @@ class Cost(NamedTuple):
     memory: Any
 
 
-def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> Cost:
+def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> ProgramCost:
     """Return the operations and the memory that evaluating ``expr`` takes, as polynomials in the sizes.
 
     Parameters
@@ -103,4 +103,4 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> Cost:
         )
         return sympy.Add(*terms)
 
-    return Cost(written(found.operations), written(found.largest), written(found.memory))
+    return ProgramCost(written(found.operations), written(found.largest), written(found.memory))

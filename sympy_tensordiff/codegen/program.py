@@ -16,13 +16,19 @@ from sympy_tensordiff.codegen.ir.sizes import Sizes, check_determined, solve_siz
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.lower.call_checks import Names, checks_of_reads
 from sympy_tensordiff.codegen.lower.carries import repeated_carries
+from sympy_tensordiff.codegen.lower.compared_values import with_compared_values
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, recurrence
 from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums, separated_sums
 from sympy_tensordiff.codegen.lower.tensors import Definition, define_arrays
-from sympy_tensordiff.codegen.lower.terms import defined_at_zero, expanded, in_terms, repeated_calls, without_twins
-from sympy_tensordiff.codegen.lower.ties import with_compared_values
+from sympy_tensordiff.codegen.lower.terms import (
+    defined_at_zero,
+    expanded,
+    in_terms,
+    repeated_calls,
+    with_canonical_differences,
+)
 from sympy_tensordiff.codegen.run.results import SINGLE, flatten
 from sympy_tensordiff.codegen.run.signature import (
     check_complete,
@@ -32,16 +38,16 @@ from sympy_tensordiff.codegen.run.signature import (
     over_names,
     read_arguments,
 )
-from sympy_tensordiff.codegen.schedule.copies import without_aliases, without_copies, without_unread
+from sympy_tensordiff.codegen.schedule.copies import eliminate_dead_steps, without_aliases, without_copies
 from sympy_tensordiff.codegen.schedule.fusion import fuse
-from sympy_tensordiff.codegen.schedule.packed import with_packed_pairs
 from sympy_tensordiff.codegen.schedule.passes import prepared
+from sympy_tensordiff.codegen.schedule.symmetric_pairs import with_packed_pairs
 from sympy_tensordiff.codegen.schedule.tables import with_tables
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.extrema import extrema_text
 from sympy_tensordiff.simplify.accesses import check_reads
 from sympy_tensordiff.simplify.bounds import tighten
@@ -62,7 +68,7 @@ from sympy_tensordiff.symbolic.lift import as_operand, lift_native
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How expressions become a program; ``temporaries``, ``sizes`` and ``expand`` are those of `lambdify`."""
+    """The options of a program; ``temporaries``, ``sizes`` and ``expand`` are those of `lambdify`."""
 
     temporaries: bool = True
     sizes: Mapping[Any, int] | None = None
@@ -86,7 +92,7 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What a program computes: ``nodes``, or the ``search`` for wrong data of checks with some numbers."""
+    """The task of a program: to compute ``nodes``, or to ``search`` for the data that fail checks."""
 
     graph: Graph
     nodes: Sequence[Node]
@@ -189,7 +195,7 @@ def _row_temporaries(program: Program) -> set[str]:
     """The temporaries of which one row is enough where kernels run together."""
     program = prepared(program, "numba", splits=False)
     steps = fuse(program, Prover(program)).kernels
-    return {array.name for step in steps if isinstance(step, programs.Fused) for array in step.rows}
+    return {array.name for step in steps if isinstance(step, programs.FusedKernels) for array in step.rows}
 
 
 def _whole_tables(program: Program, rows: set[str]) -> int:
@@ -269,7 +275,7 @@ def _in_loop_form(
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
     tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
-    tight = without_twins(graph, tight)
+    tight = with_canonical_differences(graph, tight)
     if lowering.temporaries:
         tight = joined_sums(graph, lowering.planner, tight)
         tight = separated_sums(graph, tight)
@@ -292,7 +298,7 @@ def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Progr
         by_names = Hints({task.names[v]: size for v, size in task.hints.sizes.items() if v in task.names})
         program = with_packed_pairs(program, by_names, graph, lowering.entries)
     of_rows = {array.name for array in program.temporaries} & lowering.of_rows
-    program = replace(program, granted=_granted_checks(program, graph.granted, task.names))
+    program = replace(program, assumptions=_granted_checks(program, graph.assumptions, task.names))
     check_determined(program)
     scans = [step for step in program.kernels if isinstance(step, programs.Recurrence)]
     inner = [check for step in scans for check in checks_of_steps(step)]
@@ -355,7 +361,7 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
         sizes=tuple(lowering.sizes),
         notes=tuple(lowering.notes),
     )
-    return without_aliases(without_copies(without_unread(program)))
+    return without_aliases(without_copies(eliminate_dead_steps(program)))
 
 
 def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> programs.Array:
@@ -369,7 +375,7 @@ def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> 
     return programs.Array(definition.name, tuple([lowering.form(extent) for extent in definition.array.shape]))
 
 
-def _granted_checks(program: Program, granted: Iterable[Row], names: Mapping[Any, str]) -> tuple[Check, ...]:
+def _granted_checks(program: Program, granted: Iterable[Constraint], names: Mapping[Any, str]) -> tuple[Check, ...]:
     """A check for each row over sizes that kernels rely on, and that no shape of an argument tells."""
     prover = Prover(program)
     known = {a.name for a in program.arguments if a.kind == "integer"}
@@ -389,7 +395,7 @@ def _length_checks(program: Program) -> tuple[Check, ...]:
     given = [name for step in program.kernels if not isinstance(step, programs.Kernel) for name in uses(step).arrays]
     extents = dict.fromkeys(extent for name in dict.fromkeys(given) for extent in prover.shapes[name])
     return tuple(
-        Check((Row("ge", -extent),), f"a tensor would have an axis of length {extent}, which is not positive")
+        Check((Constraint("ge", -extent),), f"a tensor would have an axis of length {extent}, which is not positive")
         for extent in extents
-        if not prover.proves(Row("ge", extent - 1))
+        if not prover.proves(Constraint("ge", extent - 1))
     )

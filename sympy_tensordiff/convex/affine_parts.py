@@ -38,7 +38,7 @@ class Decomposition(NamedTuple):
 
     @property
     def parts(self) -> dict[Expr, Expr]:
-        """The part that each symbol stands for."""
+        """The part, affine or inner, that each symbol of ``function`` stands for."""
         return {**self.affine, **self.inner}
 
 

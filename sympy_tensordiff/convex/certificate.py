@@ -112,7 +112,7 @@ class Certificate:
         """
         if not self:
             raise CertificateError(f"there is no certificate to check: {self.reason}")
-        if self._is_zero_in_graph():
+        if self._equals_second_pushforward():
             return True
         hessian = (-1 if self.concave else 1) * self._hessian_form()
         difference = self.form() - hessian
@@ -136,8 +136,8 @@ class Certificate:
         products = hvp(self._original, variables, directions)
         return sympy.Add(*(reductions.sum(v * product) for v, product in zip(directions, products, strict=True)))
 
-    def _is_zero_in_graph(self) -> bool:
-        """Return whether simplification proves that the terms equal the second pushforward, for all sizes."""
+    def _equals_second_pushforward(self) -> bool:
+        """Return whether the terms equal the second pushforward (negated if concave) symbolically, for all sizes."""
         variables, directions = tuple(self.directions), tuple(self.directions.values())
         second = jvp(jvp(self.function, variables, directions), variables, directions)
         difference = self.form() - (-1 if self.concave else 1) * to_index_notation(second)

@@ -262,9 +262,7 @@ class _HalvedProduct(NamedTuple):
 
 
 def _split_in_halves(limits: Any, exchange: Any, ends: Any, rest: Any, cores: Any) -> _HalvedProduct | None:
-    """Split the factors of a product into two halves that ``exchange`` maps to each other; None if a factor other than
-    a link contains indices of both halves.
-    """
+    """Split a product into two halves that ``exchange`` maps to each other, and entries that link them; else None."""
     moved_indices = {a for a, b in exchange.items() if a != b}
     links = [f for f in rest if isinstance(f, TensorEntry) and _links_both_ends(f, exchange)]
     groups: list[set[Expr]] = [{a} for a in moved_indices]

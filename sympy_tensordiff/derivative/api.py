@@ -87,7 +87,7 @@ def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
     if scans:
         parts = _through_scans(value, own, variables)
     elif names:
-        parts = ThroughNames(value, own, *variables).pullbacks([_variable(value, v) for v in variables], own)
+        parts = ThroughNames(value, own, *variables).pullbacks([_lifted_variable(value, v) for v in variables], own)
     else:
         work = Differentiation(value, own, by=variables)
         parts = work.finish_all(work.pullbacks([work.leaf(v) for v in variables], work.inputs[0]))
@@ -385,8 +385,8 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     return _answer(work.finish_all(products), wrt, s, *vectors)
 
 
-def _variable(value: Any, wrt: Any) -> Any:
-    """Return the variable `wrt` in the classes of this package; a named part as it is."""
+def _lifted_variable(value: Any, wrt: Any) -> Any:
+    """Return the variable `wrt` lifted into the classes of this package; a `NamedTensor` unchanged."""
     return wrt if isinstance(wrt, NamedTensor) else Differentiation(value).variable(wrt)
 
 

@@ -25,14 +25,14 @@ from sympy_tensordiff.graph.interning import no_collection
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write, write_all
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.rows import Rows, ranges, shape_rows
-from sympy_tensordiff.simplify.choices import unconditional
 from sympy_tensordiff.simplify.einsums import without_sparse_operands
 from sympy_tensordiff.simplify.facts import size_variables
+from sympy_tensordiff.simplify.node_properties import unconditional
 from sympy_tensordiff.simplify.pipeline import checked_facts, is_whole, read_function, simplify_derivatives
 from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.base import Node as Base
+from sympy_tensordiff.symbolic.base import TensorNode as Base
 from sympy_tensordiff.symbolic.base import no_variable, refuse_array
 from sympy_tensordiff.symbolic.lift import lift_native
 from sympy_tensordiff.symbolic.scans import Scan
@@ -136,7 +136,7 @@ class Differentiation:
 
     # -------------------------------------------------------------- results
 
-    def finish(self, node: Node, facts: Sequence[Row] = ()) -> Any:
+    def finish(self, node: Node, facts: Sequence[Constraint] = ()) -> Any:
         """Return the derivative `node`, simplified under further `facts`, as a SymPy expression."""
         return write(self.reader, self.simplified(node, facts))
 
@@ -144,12 +144,12 @@ class Differentiation:
         """Return the derivatives `nodes`, simplified, as SymPy expressions that share what they have in common."""
         return write_all(self.reader, self.simplified_all(nodes))
 
-    def simplified(self, node: Node, facts: Sequence[Row] = ()) -> Node:
+    def simplified(self, node: Node, facts: Sequence[Constraint] = ()) -> Node:
         """Return the derivative `node` simplified under the facts of the input and further `facts`."""
         return self.simplified_all([node], facts)[0]
 
     @no_collection()
-    def simplified_all(self, nodes: Sequence[Node], facts: Sequence[Row] = ()) -> list[Node]:
+    def simplified_all(self, nodes: Sequence[Node], facts: Sequence[Constraint] = ()) -> list[Node]:
         """Return the derivatives `nodes` simplified under the facts of the input and further `facts`."""
         function = (self.root, *self.inputs)
         return simplify_derivatives(self.graph, nodes, (*self.facts, *facts), self.sizes(), function)
@@ -296,7 +296,7 @@ class Differentiation:
         shape = (*shape, *self.extents(leaf))
         return graph.comprehension((*value_axes, *axes), shape, node) if shape else node
 
-    def derivative(self, variable: Any) -> tuple[Node, tuple[Row, ...]]:
+    def derivative(self, variable: Any) -> tuple[Node, tuple[Constraint, ...]]:
         """Return the derivative with respect to `variable`, and the constraints on the indices of an entry.
 
         With respect to an entry it has the shape of the expression, else it is the Jacobian.
@@ -318,7 +318,7 @@ class Differentiation:
         return self.graph.comprehension(axes, shape, node) if shape else node, facts
 
     def by_entry(self, leaf: Node, index: Sequence[Affine]) -> Node:
-        """Return the derivative of whole tensors with respect to the entry `index` of `leaf`.
+        """Return the derivative of an expression in whole tensors with respect to the entry `index` of `leaf`.
 
         Of a scalar that is the entry of its gradient.
         """
@@ -327,7 +327,7 @@ class Differentiation:
             (gradient,) = without_sparse_operands(graph, self.pullbacks([leaf], graph.one))
             return written_out(graph, gradient, index)
         axes = [graph.fresh(name) for name in self.axes(len(index))]
-        rows = [Row("eq", Affine.variable(v) - form) for v, form in zip(axes, index, strict=True)]
+        rows = [Constraint("eq", Affine.variable(v) - form) for v, form in zip(axes, index, strict=True)]
         unit = graph.guard(rows, graph.one)
         return self.pushforward([leaf], [graph.comprehension(axes, leaf.shape, unit) if axes else unit])
 

@@ -15,11 +15,11 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.graph.write_forms import Forms
 from sympy_tensordiff.integer.rows import Rows
-from sympy_tensordiff.simplify.common_subexpressions import Key, Part, Parts
+from sympy_tensordiff.simplify.canonical_signs import with_canonical_signs
+from sympy_tensordiff.simplify.common_subexpressions import Key, NamedPart, Parts
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.logistic import for_readers
 from sympy_tensordiff.simplify.recognition import WITHOUT_TRANSPOSES, recognise
-from sympy_tensordiff.simplify.signs import with_signs
 from sympy_tensordiff.simplify.symmetry import symmetric_nodes, with_equal_products, with_outer_factors
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
@@ -124,7 +124,7 @@ def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[
         return roots, Parts(graph, roots, free, facts, wanted)
     roots = with_equal_products(graph, recognise(graph, roots, rules=WITHOUT_TRANSPOSES))
     roots = with_outer_factors(graph, roots)
-    signed = with_signs(graph, roots)
+    signed = with_canonical_signs(graph, roots)
     parts = Parts(graph, roots, free, facts)
     if signed != roots:
         others = Parts(graph, signed, free, facts)
@@ -134,7 +134,7 @@ def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[
 
 
 def _symbols(
-    reader: Reader, parts: Sequence[Part], chosen: Mapping[Key, str], taken: set[str]
+    reader: Reader, parts: Sequence[NamedPart], chosen: Mapping[Key, str], taken: set[str]
 ) -> dict[Key, TensorSymbol]:
     """Return a tensor symbol for each of `parts`, named as in `chosen`, or ``t0``, ``t1``, … as far as not `taken`."""
     free = (name for n in count() if (name := f"t{n}") not in taken and name not in chosen.values())

@@ -11,15 +11,15 @@ from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.errors import TensorDiffError, UnsupportedError
 from sympy_tensordiff.graph.write import write
 from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.base import Node, counted
+from sympy_tensordiff.symbolic.base import TensorNode, counted
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.lift_matrices import only_entry
+from sympy_tensordiff.symbolic.misplaced_tensors import is_whole
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import nodes_in
-from sympy_tensordiff.symbolic.whole import is_whole
 
 
 @explained
@@ -101,7 +101,7 @@ def in_matrices(result: Any, wrt: Any, *given: Any) -> Any:
     *given : Expr
         What is differentiated, cotangents and tangents.
     """
-    if not isinstance(wrt, MatrixSymbol) or any(isinstance(part, Node) for part in given):
+    if not isinstance(wrt, MatrixSymbol) or any(isinstance(part, TensorNode) for part in given):
         return result
     if not is_whole(result) or result.rank != 2 or measures(result).is_deep:
         return result

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from sympy_tensordiff.graph.contraction_order import Hints, contraction_path
-from sympy_tensordiff.graph.gathering import Label, Operand
+from sympy_tensordiff.graph.einsum_normal_form import Label, Operand
 from sympy_tensordiff.graph.nodes import Graph, Node
 
 

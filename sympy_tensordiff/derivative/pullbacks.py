@@ -36,9 +36,9 @@ from sympy_tensordiff.graph.functions import formula, partial
 from sympy_tensordiff.graph.interning import BINDERS, breadth_first, outside_of_binders
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.simplify.choices import count_chosen, is_chosen
-from sympy_tensordiff.simplify.kinds import kind_of
+from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.simplify.node_properties import count_chosen, is_chosen
+from sympy_tensordiff.simplify.sign_analysis import sign_facts
 
 Rule = Callable[[Graph, Node, Node, int], Node]
 
@@ -145,7 +145,9 @@ def _pow(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
         return slope
     # x**i has the derivative 0 at i = 0, where i x**(i - 1) would divide by 0 at x = 0.
     if form is not None:
-        return graph.add([graph.guard([Row("ge", form - 1)], slope), graph.guard([Row("ge", -form - 1)], slope)])
+        return graph.add(
+            [graph.guard([Constraint("ge", form - 1)], slope), graph.guard([Constraint("ge", -form - 1)], slope)]
+        )
     if _is_integer(exponent):
         return graph.select(graph.compare("ne", exponent, graph.zero), slope, graph.zero)
     return slope
@@ -315,7 +317,7 @@ def zero_at_kink(graph: Graph, base: Node, slope: Node) -> Node:
 
     A base that changes its sign at 0 may have a root with a slope: that of ``u**3`` is ``u``.
     """
-    kind = kind_of(graph, base)
+    kind = sign_facts(graph, base)
     if kind.sign != 0 or not kind.flat or all(map(_is_never_zero, graph.factors(base))):
         return slope
     while base.op == "call" and base.data in (sympy.Abs, Cbrt):

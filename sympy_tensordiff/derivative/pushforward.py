@@ -28,8 +28,8 @@ from sympy_tensordiff.derivative.range_pullbacks import opened_product, share
 from sympy_tensordiff.derivative.tensor_pullbacks import DIRECT, axes_of, contraction, softmax
 from sympy_tensordiff.derivative.tensor_sweep import ENTRYWISE, Names, closed_parts, diagonal_terms
 from sympy_tensordiff.graph.contractions import is_view
+from sympy_tensordiff.graph.einsum_normal_form import Label, Operand
 from sympy_tensordiff.graph.einsums import tensor_of
-from sympy_tensordiff.graph.gathering import Label, Operand
 from sympy_tensordiff.graph.interning import Recursion, Shape, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine
@@ -166,7 +166,9 @@ class Pushforward:
         return self._entry(table, (*index, *self._outer))
 
     def _entry(self, table: Node, index: Sequence[Affine]) -> Node:
-        """Return the entry of `table` at `index`, written out if it is sparse or just another read."""
+        """Return the entry of the tangent `table` at `index`: sparse terms written out, the others read from one
+        table.
+        """
         if table not in self._written:
             self._written[table] = None
             if table.op == "comprehension":

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.rows import Rows, partition, renaming_map, substitute_all
-from sympy_tensordiff.simplify.choices import cases_of
+from sympy_tensordiff.simplify.node_properties import cases_of
 
 EXTREMA = frozenset({"max", "min"})
 
@@ -87,5 +87,5 @@ def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, le
     new = [graph.fresh(graph.names[v]) for v in free]
     new_names = renaming_map(free, new)
     own = substitute_all(partition(rows, free)[1], new_names)
-    beyond = Row("ge", sign * Affine({new[0]: 1, free[0]: -1}) - 1)
+    beyond = Constraint("ge", sign * Affine({new[0]: 1, free[0]: -1}) - 1)
     return graph.reduce("prod", new, [*own, beyond], graph.substitute(body, new_names))

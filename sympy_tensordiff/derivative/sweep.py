@@ -23,13 +23,13 @@ from sympy_tensordiff.derivative.range_pullbacks import EXTREMA, product_pullbac
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.einsums import entry
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable, replace
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.clamps import split_all_clamps
+from sympy_tensordiff.integer.floor_elimination import relax_to_affine
 from sympy_tensordiff.integer.fourier_motzkin import constraints_on_union, project, project_exactly
 from sympy_tensordiff.integer.rows import Rows, atoms_in, normalise_rows, partition
-from sympy_tensordiff.integer.unfolding import relax_to_affine
-from sympy_tensordiff.simplify.choices import is_chosen, may_be_infinite
 from sympy_tensordiff.simplify.deltas import summation
+from sympy_tensordiff.simplify.node_properties import is_chosen, may_be_infinite
 from sympy_tensordiff.simplify.tables import tabulated
 
 Contribution = TypeVar("Contribution")
@@ -243,7 +243,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
 
         It is the sum of `cotangent` over all points with ``read == index``; variables in `keep` are not summed over.
         """
-        equations = [Row("eq", a - b) for a, b in zip(read, index, strict=True)]
+        equations = [Constraint("eq", a - b) for a, b in zip(read, index, strict=True)]
         own, around = atoms_in(read), atoms_in(rows)
         dropped = self._ordered(cotangent.free.union(own, around) - keep)
         if not own.isdisjoint(dropped):
@@ -326,7 +326,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return sorted((v for v in variables if v in self._bound), key=self._bound.__getitem__)
 
 
-def _projects_exactly(row: Row, variables: set[int]) -> bool:
+def _projects_exactly(row: Constraint, variables: set[int]) -> bool:
     """Whether the elimination of `variables` from `row`, which is in lowest terms, is exact over the integers."""
     if not row.form.hidden().isdisjoint(variables):
         return False

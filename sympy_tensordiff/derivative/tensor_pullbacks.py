@@ -14,11 +14,11 @@ import sympy
 from sympy_tensordiff.derivative.product_trees import leave_one_out, product_tree
 from sympy_tensordiff.derivative.pullbacks import applied, pull
 from sympy_tensordiff.graph.contractions import is_view
+from sympy_tensordiff.graph.einsum_normal_form import Label, Labels, Operand
 from sympy_tensordiff.graph.einsums import scalar_of, tensor_of
-from sympy_tensordiff.graph.gathering import Label, Labels, Operand
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.simplify.choices import count_chosen, is_chosen
+from sympy_tensordiff.simplify.node_properties import count_chosen, is_chosen
 
 Contribution = tuple[Node, Node]
 """An operand and what is added to its cotangent."""

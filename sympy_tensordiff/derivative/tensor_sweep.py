@@ -20,8 +20,8 @@ from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.einsums import entry, tensor_of
 from sympy_tensordiff.graph.interning import Shape, breadth_first, no_collection
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.simplify.choices import unconditional
+from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.simplify.node_properties import unconditional
 from sympy_tensordiff.simplify.tables import tabulated
 
 ENTRYWISE = BINDERS | {"read", "guard"}
@@ -97,7 +97,7 @@ class TensorSweep(ReverseSweep[Node]):
         graph = self.graph
         variables: tuple[int, ...] = ()
         outer = [graph.fresh(name) for name in self._names(len(self._prefix))]
-        rows: tuple[Row, ...] = ()
+        rows: tuple[Constraint, ...] = ()
         body = node
         if node.op == "comprehension":
             variables, rows, body = graph.open(node)

@@ -19,11 +19,11 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import is_empty
-from sympy_tensordiff.simplify.choices import is_chosen, may_be_infinite
+from sympy_tensordiff.simplify.node_properties import is_chosen, may_be_infinite
 from sympy_tensordiff.symbolic.tensors import NamedTensor, in_full
 from sympy_tensordiff.symbolic.traversal import named_in, names_in
 
-FEW = 2
+MAX_CONDITIONS_AROUND = 2
 """Under so many conditions, two for ``i != j``, a cotangent has them around it; more would hide what is computed."""
 
 
@@ -124,14 +124,16 @@ def _annihilating(work: Differentiation, leaves: Sequence[Node], definition: Any
     value = work.reader.read(cotangent.definition)
 
     def entry(variables: Sequence[int]) -> Node:
-        """Return the entry of the cotangent: its name under conditions, the name alone, or its definition."""
+        """Return an entry of the named cotangent: its name, with the guards of its definition if few, or the
+        definition.
+        """
         index = [Affine.variable(v) for v in variables]
         found, name = written_out(graph, value, index), graph.read(named, index) if index else named
         chosen = _chosen(graph, found, name)
         if chosen is None:
             return found
         conditions = sum(part.op == "guard" for part in reachable(chosen))
-        return chosen if conditions <= FEW or _is_infinite_on_a_diagonal(definition) else name
+        return chosen if conditions <= MAX_CONDITIONS_AROUND or _is_infinite_on_a_diagonal(definition) else name
 
     if not work.is_whole:
         return work.pullbacks_of_entries(leaves, entry)
@@ -159,7 +161,7 @@ def _chosen(graph: Graph, value: Node, entry: Node) -> Node | None:
         case "add" if all(term.op == "guard" for term in value.args) and _are_disjoint(value.args):
             terms = [_chosen(graph, term, entry) for term in value.args]
             return None if None in terms else graph.add([term for term in terms if term is not None])
-        case "select" if value.args[0].plain and any(map(graph.is_zero, value.args[1:])):
+        case "select" if value.args[0].is_guard_free and any(map(graph.is_zero, value.args[1:])):
             sides = [side if graph.is_zero(side) else _chosen(graph, side, entry) for side in value.args[1:]]
             return None if None in sides else graph.select(value.args[0], *(side for side in sides if side is not None))
     return None

@@ -18,9 +18,9 @@ from sympy import Expr, KroneckerDelta, Piecewise
 from sympy.core.relational import Relational
 
 from sympy_tensordiff.errors import IndexExpressionError
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import variables_in_indirect_indices
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_empty
+from sympy_tensordiff.integer.indirect import variables_in_indirect_indices
 from sympy_tensordiff.integer.nests import Bounds, bounds, order
 from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.integer.values import are_ranges_nonempty, points_of_nest
@@ -67,7 +67,7 @@ def _affine_constraint(kind: Any, expr: Any) -> Rows:
     if data_of(expr):
         return ()
     try:
-        return (Row(kind, to_affine_form(expr)),)
+        return (Constraint(kind, to_affine_form(expr)),)
     except IndexExpressionError:
         return ()
 
@@ -155,9 +155,11 @@ def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) ->
     >>> index_cases(TensorSymbol("x", n)[sympy.Mod(i + 1, n)], limit_constraints(i, 0, n - 1), {})
     [(x[i + 1], (i + 1 >= 0) & (-i + n - 2 >= 0)), (x[i - n + 1], (i - n + 1 >= 0) & (-i + 2*n - 2 >= 0))]
     """
-    facts = (*facts, *(Row("ge", Affine({name: 1}, -block)) for name, block in min_sizes.items() if block))
+    facts = (*facts, *(Constraint("ge", Affine({name: 1}, -block)) for name, block in min_sizes.items() if block))
     facts += tuple(
-        Row("ge", Affine({variable_name(s): 1}, -1)) for n in entry.tensor.shape for s in sympy.sympify(n).free_symbols
+        Constraint("ge", Affine({variable_name(s): 1}, -1))
+        for n in entry.tensor.shape
+        for s in sympy.sympify(n).free_symbols
     )
     pending, found = [(entry, sympy.true)], []
     while pending:
@@ -216,7 +218,7 @@ def _alternatives(condition: Any) -> list[Rows]:
         return [()]
     found = []
     for case in product(*parts):
-        rows: list[Row] = []
+        rows: list[Constraint] = []
         for part in case:
             for one in sympy.And.make_args(part):
                 rows += _constraints_of_relation(one)
@@ -311,7 +313,7 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
     )
 
 
-def range_nest(target: str, rows: Sequence[Row], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
+def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
     """Return the range of the variable ``target`` in terms of variables that are not ``loops``; () if no bounds express
     it.
 

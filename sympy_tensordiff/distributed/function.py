@@ -30,7 +30,7 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.traversal import names_in
 
 
-class Cost(NamedTuple):
+class BlockCost(NamedTuple):
     """The cost of one call on a cluster: tasks of kernels and of reductions, bytes that kernels read and that
     reductions add, and the bytes that the largest task reads and returns.
     """
@@ -287,7 +287,7 @@ class DaskFunction:
                 found.setdefault(given.arg.name, []).append(cuts)
         return found
 
-    def cost(self, itemsize: int | None = None, **sizes: int) -> Cost:
+    def cost(self, itemsize: int | None = None, **sizes: int) -> BlockCost:
         """Return the tasks and bytes of a call at given sizes, counted from the footprints without any array.
 
         ``itemsize`` is the number of bytes of an entry; by default that of the last call, or 8.
@@ -307,7 +307,7 @@ class DaskFunction:
                         reduced += prod(shape) * itemsize
                         peak = max(peak, (min(MAX_FAN_IN, groups[where]) + 1) * prod(shape) * itemsize)
             reduction_tasks += sum(map(count_tree_tasks, groups.values()))
-        return Cost(kernel_tasks, reduction_tasks, read, reduced, peak)
+        return BlockCost(kernel_tasks, reduction_tasks, read, reduced, peak)
 
     def _complete_sizes(self, sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
         """Return the sizes by name and the bytes of an entry: of the last call if ``sizes`` is empty; raise

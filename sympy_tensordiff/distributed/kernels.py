@@ -29,7 +29,7 @@ from sympy_tensordiff.distributed.footprints import (
 from sympy_tensordiff.distributed.loops import BlockLoop
 from sympy_tensordiff.distributed.partials import PartialResult, rebuild
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.affine import Constraint
 from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.integer.values import are_ranges_nonempty
@@ -118,12 +118,12 @@ class BlockKernel:
 
     def _make_facts(self) -> Rows:
         """Return the constraints that sizes are positive and that a block is inside the range of its loop."""
-        rows = [Row("ge", to_affine_form(size - 1)) for size in self.sizes]
+        rows = [Constraint("ge", to_affine_form(size - 1)) for size in self.sizes]
         for loop in self.loops:
             first, last = to_affine_form(loop.origin), to_affine_form(loop.origin + loop.extent - 1)
-            rows.append(Row("ge", to_affine_form(loop.extent - 1)))
-            rows += [Row("ge", d * first - form) for form, d in loop.range.lows]
-            rows += [Row("ge", form - d * last) for form, d in loop.range.highs]
+            rows.append(Constraint("ge", to_affine_form(loop.extent - 1)))
+            rows += [Constraint("ge", d * first - form) for form, d in loop.range.lows]
+            rows += [Constraint("ge", form - d * last) for form, d in loop.range.highs]
         return tuple(rows)
 
     def _group_inputs(self, tensor: TensorSymbol, split: Mapping[str, Any]) -> list[KernelInput]:

@@ -174,7 +174,7 @@ class ResultSplitter:
             if found is None:
                 return entry
             self.min_sizes |= {name: block for name, block in self.blocks.items() if block and name in sizes}
-        return Choice(*found, (sympy.S.Zero, True))
+        return UnevaluatedPiecewise(*found, (sympy.S.Zero, True))
 
     @memoise_walk
     def _add_result(self, axes: tuple[IndexRange, ...], body: Expr) -> Walk:
@@ -239,7 +239,9 @@ class ResultSplitter:
                 values = yield self._linear_parts(value, binders, active)
                 branches.append((values, (yield self._replace_by_stages(condition, binders, active))))
             kinds = dict.fromkeys(loops for values, _ in branches for loops in values)
-            return {k: Choice(*((values.get(k, sympy.S.Zero), c) for values, c in branches)) for k in kinds}
+            return {
+                k: UnevaluatedPiecewise(*((values.get(k, sympy.S.Zero), c) for values, c in branches)) for k in kinds
+            }
         return {frozenset(): (yield self._replace_by_stages(expr, binders, active))}
 
     def _linear_parts_of_sum(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
@@ -304,7 +306,7 @@ class ResultSplitter:
         exponent = sympy.Add(*(f.args[0] for f in powers))
         largest = yield self._stage_entry(IndexedMax(exponent, *total.args[1:]), binders)
         # If all values are negative infinity, subtract 0.
-        largest = Choice((largest, largest > -(sympy.Integer(10) ** 308)), (0, True))
+        largest = UnevaluatedPiecewise((largest, largest > -(sympy.Integer(10) ** 308)), (0, True))
         rest = sympy.Mul(*(f for f in factors if f not in powers))
         shifted = IndexedSum(rest * sympy.exp(exponent - largest), *total.args[1:])
         return (yield self._stage_entry(shifted, binders)) * sympy.exp(largest)
@@ -344,8 +346,8 @@ def _blocks_text(blocks: Mapping[str, int | None]) -> str:
 # ---------------------------------------------------------------------------- walks
 
 
-class Choice(Piecewise):  # type: ignore[misc]
-    """A `Piecewise` whose conditions SymPy does not rewrite.
+class UnevaluatedPiecewise(Piecewise):  # type: ignore[misc]
+    """A `Piecewise` that is built unevaluated, so that SymPy does not rewrite its conditions.
 
     SymPy rewrites ``x + 5 == m`` as ``x == m - 5``, which is not the same condition between doubles.
     """
@@ -362,7 +364,7 @@ def rebuild(expr: Any, change: Callable[[Any, Any], Any]) -> Any:
     for node in postorder(expr, rebuilt):
         old = parts(node)
         new = [rebuilt[arg] for arg in old]
-        kind = Choice if isinstance(node, Piecewise) else node.func
+        kind = UnevaluatedPiecewise if isinstance(node, Piecewise) else node.func
         same = kind is node.func and all(a is b for a, b in zip(old, new, strict=True))
         rebuilt[node] = change(node, node if same else kind(*new))
     return rebuilt[expr]

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 from sympy_tensordiff.drawing.labels import form_text, limit_text, quotient_text
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer import smith
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.nests import Bounds, bounds, order
 from sympy_tensordiff.integer.rows import substitute_all
 from sympy_tensordiff.integer.values import points_of_nest
@@ -32,7 +32,7 @@ MAX_LATTICE_POINTS = 5000
 LAYER_GAP = 1
 """Empty columns between two layers."""
 
-THICKNESS = (Row("ge", Affine({1: 4}, 1)), Row("ge", Affine({1: -4}, 1)))
+THICKNESS = (Constraint("ge", Affine({1: 4}, 1)), Constraint("ge", Affine({1: -4}, 1)))
 """The second dimension of a one-dimensional lattice: -1/4 to 1/4."""
 
 
@@ -41,7 +41,7 @@ class IndexMap(NamedTuple):
 
     names: tuple[str, ...]
     forms: tuple[Affine, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[Constraint, ...]
 
     @property
     def rank(self) -> int:
@@ -73,7 +73,7 @@ class IndexSolutions(NamedTuple):
     failing: tuple[str, ...]
     particular: Point
     kernel: tuple[Point, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[Constraint, ...]
     nest: tuple[Bounds, ...]
     by_kernel: dict[Point, Point]
 
@@ -115,7 +115,9 @@ def solve_index_map(index_map: IndexMap, at: Point) -> IndexSolutions:
     return IndexSolutions(at, (), particular, solution.kernel, rows, nest, by_kernel)
 
 
-def constraints_on_kernel(rows: Sequence[Row], particular: Point, kernel: Sequence[Point]) -> tuple[Row, ...]:
+def constraints_on_kernel(
+    rows: Sequence[Constraint], particular: Point, kernel: Sequence[Point]
+) -> tuple[Constraint, ...]:
     """Substitute ``alpha = particular + kernel z`` into inequalities of ``alpha``; return those of ``z``."""
     values = {
         v: Affine({z: vector[v] for z, vector in enumerate(kernel)}, constant) for v, constant in enumerate(particular)
@@ -123,7 +125,7 @@ def constraints_on_kernel(rows: Sequence[Row], particular: Point, kernel: Sequen
     return substitute_all(rows, values)
 
 
-def lattice_points(rows: Sequence[Row], rank: int) -> tuple[tuple[Bounds, ...], list[Point]]:
+def lattice_points(rows: Sequence[Constraint], rank: int) -> tuple[tuple[Bounds, ...], list[Point]]:
     """Return the loop nest over the integer points of constraints, and the points in lexicographic order.
 
     Raises
@@ -209,10 +211,10 @@ class LatticeFrame(NamedTuple):
         """Return whether ``point`` is in the frame."""
         return all(a <= x <= b for a, x, b in zip(self.low, point, self.high, strict=True))
 
-    def constraints(self, scale: int = 1, margin: int = 0) -> tuple[Row, ...]:
+    def constraints(self, scale: int = 1, margin: int = 0) -> tuple[Constraint, ...]:
         """Return the frame as inequalities, with a margin of ``margin/scale``."""
         return tuple(
-            Row("ge", form)
+            Constraint("ge", form)
             for v, (a, b) in enumerate(zip(self.low, self.high, strict=True))
             for form in (Affine({v: scale}, margin - scale * a), Affine({v: -scale}, margin + scale * b))
         )
@@ -243,7 +245,7 @@ def _bounding_box(lattice_points: Sequence[Sequence[int]]) -> tuple[tuple[int, .
     return tuple(map(min, columns)), tuple(map(max, columns))
 
 
-def layer_outlines(rows: Sequence[Row], frame: LatticeFrame) -> Iterator[list[Position]]:
+def layer_outlines(rows: Sequence[Constraint], frame: LatticeFrame) -> Iterator[list[Position]]:
     """Yield the corners of the polygon that the inequalities cut out of each layer, in order around it."""
     rows = [*rows, *(THICKNESS if len(frame.low) == 1 else ())]
     for layer in frame.layers:
@@ -278,6 +280,6 @@ def rational_lines(index_map: IndexMap, at: Point, frame: LatticeFrame) -> Itera
     The line is drawn even if it contains no lattice point because a congruence fails.
     """
     equations = [form - value for form, value in zip(index_map.forms, at, strict=True)]
-    rows = [Row("ge", side) for form in equations for side in (form, -form)]
+    rows = [Constraint("ge", side) for form in equations for side in (form, -form)]
     found = layer_outlines([*rows, *frame.constraints(2, 1)], frame) if index_map.rank > 1 else iter(())
     return (corners for corners in found if len(corners) == 2)

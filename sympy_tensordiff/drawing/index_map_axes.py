@@ -24,7 +24,7 @@ from sympy_tensordiff.drawing.index_map import (
     rational_lines,
 )
 from sympy_tensordiff.drawing.labels import form_text
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.smith import kernel_basis
 
 BLUE, GREY, LIGHT = "#0072B2", "#777777", "#F0F0F0"
@@ -107,7 +107,7 @@ class _LatticeAxes:
     """Axes that show a lattice frame: the outlines of the ranges, and the names and values of the indices."""
 
     def __init__(
-        self, axes: Any, frame: LatticeFrame, names: Sequence[str], index_map: IndexMap, rows: Sequence[Row]
+        self, axes: Any, frame: LatticeFrame, names: Sequence[str], index_map: IndexMap, rows: Sequence[Constraint]
     ) -> None:
         self.axes, self.frame = axes, frame
         (left, low), (right, high) = frame.corners()

@@ -8,10 +8,10 @@ from typing import Any
 
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.nodes import Node
-from sympy_tensordiff.integer.affine import Affine, Quotient, Row, Variable
-from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.affine import Affine, Constraint, Quotient, Variable
 from sympy_tensordiff.integer.extrema import Extremum, PositivePart, extrema_in
-from sympy_tensordiff.integer.products import Product, SymbolicQuotient
+from sympy_tensordiff.integer.indirect import IndirectIndex
+from sympy_tensordiff.integer.products import IndexProduct, SymbolicQuotient
 
 Names = Mapping[int, str]
 """The names of bound and free variables."""
@@ -141,11 +141,11 @@ def form_text(affine: Affine, names: Names) -> str:
 def _variable_text(variable: Variable, names: Names) -> str:
     """Return the name of a variable; write out a product, a floor quotient or an entry of an index array."""
     match variable:
-        case Product():
+        case IndexProduct():
             return "*".join(_variable_text(factor, names) for factor in variable.factors)
         case Quotient() | SymbolicQuotient():
             return f"floor({quotient_text(variable.form, Affine.of(variable.divisor), names)})"
-        case DataEntry():
+        case IndirectIndex():
             return f"{variable.tensor}[{', '.join(form_text(index, names) for index in variable.index)}]"
         case PositivePart():  # as a factor of a product
             return form_text(Affine.variable(variable), names)
@@ -170,7 +170,7 @@ def _extremum_text(extremum: Extremum, names: Names) -> str:
     return f"|{one}|" if extremum.function == "abs" else limit_text(extremum.function, [one, other])
 
 
-def constraint_text(condition: Row, names: Names) -> str:
+def constraint_text(condition: Constraint, names: Names) -> str:
     """Return a constraint as text, ``k ≤ i + n - 1``, with subtracted terms on the other side."""
     constant = condition.form.constant
     if condition.kind == "mod":

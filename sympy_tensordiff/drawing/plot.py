@@ -17,10 +17,10 @@ from sympy_tensordiff.errors import (
     IndexExpressionError,
     UnsupportedError,
 )
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.products import Product
+from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.floor_elimination import eliminate_floors
+from sympy_tensordiff.integer.products import IndexProduct
 from sympy_tensordiff.integer.system import definitions
-from sympy_tensordiff.integer.unfolding import eliminate_floors
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.indices import as_expr, parse
 from sympy_tensordiff.symbolic.limits import bound_forms, checked_axis, checked_range
@@ -166,7 +166,7 @@ def read_index_map(index: Any, limits: Any, at: Any, sizes: Any) -> tuple[IndexM
     values = {name: Affine.variable(v) for v, name in enumerate(names)} | _read_sizes(sizes, names)
     forms = tuple(_read_form(part, values) for part in parts)
     for part, form in zip(parts, forms, strict=True):
-        if any(isinstance(found, Product) for found in definitions(form.compounds())):
+        if any(isinstance(found, IndexProduct) for found in definitions(form.compounds())):
             raise UnsupportedError(
                 f"{CALLER}: {part} is not linear in {', '.join(map(str, names))}: leave out products of indices"
             )
@@ -174,8 +174,8 @@ def read_index_map(index: Any, limits: Any, at: Any, sizes: Any) -> tuple[IndexM
     for number, (name, lows, highs) in enumerate(ranges):
         variable = Affine.variable(number)
         _check_not_circular(name, (*lows, *highs), ranges)
-        constraints = [Row("ge", variable - _read_form(low, values)) for low in lows]
-        constraints += [Row("ge", _read_form(high, values) - variable) for high in highs]
+        constraints = [Constraint("ge", variable - _read_form(low, values)) for low in lows]
+        constraints += [Constraint("ge", _read_form(high, values) - variable) for high in highs]
         rows += _linear_constraints(constraints, name)
     index_map = IndexMap(tuple(map(str, names)), forms, tuple(rows))
     return index_map, None if at is None else _read_entry(at, forms, values)
@@ -248,9 +248,9 @@ def _check_not_circular(name: Any, bounds: Sequence[Expr], ranges: Sequence[Inde
         raise IndexExpressionError(f"{CALLER}: the range of {name} depends on {name} itself, through its bounds")
 
 
-def _linear_constraints(rows: Sequence[Row], name: Any) -> list[Row]:
+def _linear_constraints(rows: Sequence[Constraint], name: Any) -> list[Constraint]:
     """Return the inequalities without rounding and products; raise `UnsupportedError` if that is not possible."""
-    found: list[Row] = []
+    found: list[Constraint] = []
     for row in rows:
         linear = eliminate_floors(row, frozenset(range(MAX_INDICES)))
         if linear is None or any(part.form.hidden() for part in linear):

@@ -10,8 +10,8 @@ from typing import Any
 
 import sympy
 
-from sympy_tensordiff.graph.interning import EXTREMA, Node, Number, Table
-from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.graph.interning import EXTREMA, Node, NodeTable, Number
+from sympy_tensordiff.integer.affine import Constraint
 from sympy_tensordiff.integer.rows import normalise, normalise_rows
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -22,7 +22,7 @@ JOINED_LIMIT = 32
 """The most depth and length of terms whose `select` nodes are merged, and of products that are multiplied out."""
 
 
-class Arithmetic(Table):
+class Arithmetic(NodeTable):
     """The constructors of all nodes that bind no variables, for scalars."""
 
     # -------------------------------------------------------------- arithmetic
@@ -31,7 +31,7 @@ class Arithmetic(Table):
         """Return the sum: numbers are added, equal terms collected, equal guards and choices merged."""
         coefficients: dict[Node, Number] = {}
         constant: Number = 0
-        guarded: dict[tuple[Row, ...], list[Node]] = {}
+        guarded: dict[tuple[Constraint, ...], list[Node]] = {}
         for term in terms:
             for part in term.args if term.op == "add" else (term,):
                 if part.op == "guard":
@@ -99,7 +99,7 @@ class Arithmetic(Table):
         a chain, each the previous one times a slope, would be of quadratic size altogether.
         """
         constant: Number = 1
-        rows: tuple[Row, ...] = ()
+        rows: tuple[Constraint, ...] = ()
         powers: dict[Node, list[Node]] = {}
         stack = list(factors)[::-1]
         while stack:
@@ -188,7 +188,9 @@ class Arithmetic(Table):
         return self._plain("call", function, tuple(args))
 
     def _of_scores(self, exponent: Node) -> Node | None:
-        """Return the exponential of a choice that leaves scores out, which is 0 there; None for other exponents."""
+        """Return ``exp(exponent)`` with 0 where a term, or one side of a choice, is minus infinity; None without
+        one.
+        """
         terms = exponent.args if exponent.op == "add" else (exponent,)
         for n, term in enumerate(() if exponent.shape else terms):
             if _is_left_out(term):
@@ -279,7 +281,7 @@ class Arithmetic(Table):
             return value
         return self.add(args) if value.op == "add" else self.mul(args)
 
-    def guard(self, rows: Iterable[Row], body: Node) -> Node:
+    def guard(self, rows: Iterable[Constraint], body: Node) -> Node:
         """Return ``body`` where all rows hold, 0 (and nothing read) elsewhere; guards of guards are joined."""
         rows = tuple(rows)
         while body.op == "guard":
@@ -296,7 +298,7 @@ class Arithmetic(Table):
         return self._node("guard", key, (body,), key, key)
 
 
-def _merge_opposite_guards(cases: dict[tuple[Row, ...], list[Node]]) -> dict[tuple[Row, ...], list[Node]]:
+def _merge_opposite_guards(cases: dict[tuple[Constraint, ...], list[Node]]) -> dict[tuple[Constraint, ...], list[Node]]:
     """Merge guards of the same bodies that differ in a row and its negation only; ``cases`` maps rows to bodies."""
     waiting = list(cases)
     for rows in waiting:
@@ -309,11 +311,11 @@ def _merge_opposite_guards(cases: dict[tuple[Row, ...], list[Node]]) -> dict[tup
     return cases
 
 
-def opposites(rows: tuple[Row, ...]) -> Iterator[tuple[tuple[Row, ...], tuple[Row, ...]]]:
+def opposites(rows: tuple[Constraint, ...]) -> Iterator[tuple[tuple[Constraint, ...], tuple[Constraint, ...]]]:
     """Yield, for each row with a negation, the other rows and the guard with the negation in place of the row."""
     for row in rows:
         negation = normalise(row.negation()) if row.kind != "eq" else None
-        if isinstance(negation, Row):
+        if isinstance(negation, Constraint):
             rest = tuple(other for other in rows if other is not row)
             yield rest, tuple(sorted((*rest, negation)))
 

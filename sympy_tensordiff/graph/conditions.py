@@ -15,7 +15,6 @@ from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
 from sympy_tensordiff.errors import IndexExpressionError, UnsupportedError
-from sympy_tensordiff.graph.applications import Applications, Scope
 from sympy_tensordiff.graph.decision_trees import (
     Decision,
     Literal,
@@ -31,9 +30,10 @@ from sympy_tensordiff.graph.decision_trees import (
 from sympy_tensordiff.graph.index_conditions import linear_condition, linear_relations, on_indices, values_of
 from sympy_tensordiff.graph.interning import Recursion, in_turn
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Affine, Compound, Row
-from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.graph.read_functions import Applications, Scope
+from sympy_tensordiff.integer.affine import Affine, Compound, Constraint
 from sympy_tensordiff.integer.extrema import PositivePart
+from sympy_tensordiff.integer.indirect import IndirectIndex
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.indices import relation_row
 
@@ -41,7 +41,7 @@ MAX_EXPANDED_XOR = 4
 """The most conditions of a `Xor` that is expanded, which doubles with each; a longer one is the sign of a product."""
 
 
-class Conditions(Applications):
+class ConditionReader(Applications):
     """The methods of `Reader` for `Piecewise`, indicators and conditions."""
 
     _branches: int
@@ -145,7 +145,9 @@ class Conditions(Applications):
             )
         return result
 
-    def _as_rows(self, relation: Any, scope: Scope) -> tuple[tuple[Row, ...], tuple[tuple[Row, ...], ...]] | None:
+    def _as_rows(
+        self, relation: Any, scope: Scope
+    ) -> tuple[tuple[Constraint, ...], tuple[tuple[Constraint, ...], ...]] | None:
         """Return the constraints of a relation between indices, and disjoint ones of its negation; None if it is not
         linear.
         """
@@ -154,7 +156,7 @@ class Conditions(Applications):
             return None
         row = relation_row(relation, difference)
         if row.kind == "eq":
-            return (row,), ((Row("ge", difference - 1),), (Row("ge", -difference - 1),))
+            return (row,), ((Constraint("ge", difference - 1),), (Constraint("ge", -difference - 1),))
         return (row,), ((row.negation(),),)
 
     def _linear_form(self, expr: Any, scope: Scope) -> Affine | None:
@@ -293,5 +295,5 @@ _RELATIONS: dict[Any, Callable[[Node, Node], tuple[str, Node, Node]]] = {
 
 def _has_extremum(form: Affine) -> bool:
     """Return whether a form contains a maximum or minimum, apart from the indices of its tensor entries."""
-    inner = [v for v, _ in form.terms if isinstance(v, Compound) and not isinstance(v, DataEntry)]
+    inner = [v for v, _ in form.terms if isinstance(v, Compound) and not isinstance(v, IndirectIndex)]
     return any(isinstance(v, PositivePart) or any(map(_has_extremum, v.forms())) for v in inner)

@@ -19,7 +19,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.graph.arithmetic import Arithmetic
-from sympy_tensordiff.graph.gathering import (
+from sympy_tensordiff.graph.einsum_normal_form import (
     Contraction,
     Extents,
     Gathering,

@@ -21,7 +21,7 @@ from sympy_tensordiff.graph.contractions import is_core, is_view, sums_labels
 from sympy_tensordiff.graph.interning import RANGED, Node, Shape, reachable
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.pairs import cofactor_direction, in_pairs
-from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, Variable
+from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotient, Variable
 from sympy_tensordiff.integer.polynomials import Growth, Polynomial, grows_faster, maximal
 from sympy_tensordiff.integer.rows import bounds_with_divisors
 
@@ -223,7 +223,11 @@ class _CostCounter:
         return {v: known[v] for v in self.graph.bound(node)}
 
     def _range_of(
-        self, variable: Variable, rows: Sequence[Row], known: dict[Variable, Interval], remaining: Sequence[Variable]
+        self,
+        variable: Variable,
+        rows: Sequence[Constraint],
+        known: dict[Variable, Interval],
+        remaining: Sequence[Variable],
     ) -> Interval | None:
         """Return the range of an index by rows over ``known`` others; None if those do not bound it."""
         unknown = frozenset(remaining) - {variable}

@@ -14,7 +14,7 @@ import sympy
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanAtom, BooleanFunction
 
-from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.affine import Constraint
 from sympy_tensordiff.integer.rows import normalise
 
 CASES_LIMIT = 16
@@ -29,11 +29,11 @@ Logic: TypeAlias = Any
 
 
 class Literal(NamedTuple):
-    """A relation, its constraints, and disjoint systems of constraints for its negation."""
+    """A relation as constraints, and its negation as disjoint systems of constraints."""
 
     relation: Any
-    yes: tuple[Row, ...]
-    no: tuple[tuple[Row, ...], ...]
+    yes: tuple[Constraint, ...]
+    no: tuple[tuple[Constraint, ...], ...]
 
 
 class Decision(NamedTuple):
@@ -41,7 +41,7 @@ class Decision(NamedTuple):
     elsewhere.
     """
 
-    cases: tuple[tuple[tuple[Row, ...], Any], ...]
+    cases: tuple[tuple[tuple[Constraint, ...], Any], ...]
 
 
 class TooManyCasesError(Exception):
@@ -170,7 +170,7 @@ class _CaseSplitter:
         return Decision(tuple(cases))
 
 
-def _add_lower_bounds(known: Mapping[Any, int], rows: Iterable[Row]) -> dict[Any, int] | None:
+def _add_lower_bounds(known: Mapping[Any, int], rows: Iterable[Constraint]) -> dict[Any, int] | None:
     """Return the lower bounds of sums of terms after ``rows`` are added; None if rows contradict each other.
 
     Only forms that differ by a constant are compared: cases without points that are not noticed cost a part of the

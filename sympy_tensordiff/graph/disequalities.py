@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.graph.interning import Number, Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import Rows, atoms_in, partition, renaming_map, shape_rows, substitute_all
 
@@ -38,7 +38,7 @@ class PuncturedSum(NamedTuple):
 
 def coalesce_sides(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """Return ``nodes`` with terms of additions coalesced that differ only in the side of a value an index is on."""
-    work = _Coalescing(graph)
+    work = _SideJoiner(graph)
     return [trampoline(work.visit(node, ())) for node in nodes]
 
 
@@ -50,8 +50,8 @@ def unequal_forms(condition: Node) -> tuple[Affine, ...]:
     return tuple(part.args[0].data for part in parts) if all(part.args[1].data == 0 for part in parts) else ()
 
 
-class _Coalescing:
-    """A walk that coalesces the terms of all additions in a graph, innermost first."""
+class _SideJoiner:
+    """Rewrites sums over ``j < p`` and ``j > p`` as one over ``j != p``, in all additions, innermost first."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -59,11 +59,11 @@ class _Coalescing:
         self.level: dict[int, int] = {}
 
     def visit(self, node: Node, known: Rows) -> Recursion[Node]:
-        """Return a node with coalesced additions, given the ranges ``known`` of enclosing binders; cached by both.
+        """Return `node` with sums over ``j < p`` and ``j > p`` joined, given the ranges ``known`` of outer binders.
 
         Enclosing guards are not used: chains of them would double the number of visits.
         """
-        if node.plain:
+        if node.is_guard_free:
             return node
         bound = node.free.intersection(self.level) if known else ()
         known = partition(known, bound)[1] if bound else ()
@@ -226,10 +226,10 @@ class _Coalescing:
 
 def _not_zero(form: Affine, known: Rows) -> bool:
     """Return whether ``known`` imply that ``form`` is positive, or that it is negative."""
-    return is_implied(Row("ge", form - 1), known) or is_implied(Row("ge", -form - 1), known)
+    return is_implied(Constraint("ge", form - 1), known) or is_implied(Constraint("ge", -form - 1), known)
 
 
-def _read_ranges(body: Node, bound: Sequence[int]) -> Iterator[Row]:
+def _read_ranges(body: Node, bound: Sequence[int]) -> Iterator[Constraint]:
     """Yield the constraints that free indices at which ``body`` reads tensors are inside of them."""
     for part in reachable(body):
         if part.op == "read":
@@ -239,7 +239,7 @@ def _read_ranges(body: Node, bound: Sequence[int]) -> Iterator[Row]:
                     yield from shape_rows([form], [extent])
 
 
-def _without_made_redundant(rows: Sequence[Row], side: Row) -> list[Row]:
+def _without_made_redundant(rows: Sequence[Constraint], side: Constraint) -> list[Constraint]:
     """Return ``rows`` without ``side``, and without the rows that only ``side`` makes redundant."""
     found = [row for row in rows if row != side]
     for row in list(found):

@@ -13,10 +13,10 @@ from typing import TypeAlias
 import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
-from sympy_tensordiff.graph.gathering import Label
+from sympy_tensordiff.graph.einsum_normal_form import Label
 from sympy_tensordiff.graph.interning import Recursion, Shape, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges, reachable, replace
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 
 LabelledOperands: TypeAlias = list[tuple[Node, Sequence[int]]]
 """Whole tensors and the variables of their axes: their product is the scalar."""
@@ -300,7 +300,7 @@ def _is_positive(extent: Affine) -> bool:
     return extent.is_constant and extent.constant > 0
 
 
-def _extent_by_rows(v: int, rows: Sequence[Row]) -> Affine | None:
+def _extent_by_rows(v: int, rows: Sequence[Constraint]) -> Affine | None:
     """Return the extent of a variable with range ``0 <= v < extent``, read off its upper bound; None without one."""
     for row in rows:
         if row.kind == "ge" and row.form.coefficient(v) == -1:
@@ -364,10 +364,10 @@ def _entry_of_einsum(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
     """Return the entry of an einsum: a sum over its other labels, guarded if output labels are repeated."""
     coefficient, inputs, output, extents = node.data
     forms: dict[int, Affine] = {}
-    rows: list[Row] = []
+    rows: list[Constraint] = []
     for label, form in zip(output, index, strict=True):
         if label in forms:
-            rows.append(Row("eq", forms[label] - form))
+            rows.append(Constraint("eq", forms[label] - form))
         else:
             forms[label] = form
     summed = [label for label in range(len(extents)) if label not in forms]

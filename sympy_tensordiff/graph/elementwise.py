@@ -170,7 +170,7 @@ class Elementwise(Contractions):
         """Return a function of tensors, entry by entry; ``log(exp(x))`` and ``exp(log(x))`` are cancelled."""
         shape = common_shape(args)
         args = [self._unbroadcast(arg, shape) for arg in args] if shape else tuple(args)
-        known = _cancel_inverse(function, args[0]) if len(args) == 1 and (shape or args[0].whole) else None
+        known = _cancel_inverse(function, args[0]) if len(args) == 1 and (shape or args[0].has_tensor_ops) else None
         value = super().call(function, args) if known is None else known
         return self.broadcast(value, shape) if shape else value
 

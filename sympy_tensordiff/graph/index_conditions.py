@@ -168,7 +168,7 @@ def _rewrite_relation(relation: Any, is_linear: Test) -> Any:
 
 
 class _HeldRounding(sympy.Function):  # type: ignore[misc]
-    """A rounded quotient or remainder that does not evaluate, as ``_HeldRounding(name, *args)``.
+    """An unevaluated floor, ceiling or Mod, as ``_HeldRounding(name, *args)``.
 
     SymPy 1.14 takes an even number over 6 for an integer, and so ``Mod(n + Max(0, 2*i), 6)`` for ``Mod(n, 6)``.
     """
@@ -197,7 +197,7 @@ def _release_rounding(expr: Any) -> Any:
 
 
 def _is_final(relation: Any, is_linear: Test) -> bool:
-    """Return whether a relation is linear as it is; one with powers may be replaced by a simpler one."""
+    """Return whether a relation is linear and has no powers, so that it needs no simplification."""
     return is_linear(relation.lhs - relation.rhs) and not relation.has(Pow)
 
 

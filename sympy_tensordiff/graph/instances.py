@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Variable
-from sympy_tensordiff.integer.data import DataEntry, compounds_in
+from sympy_tensordiff.integer.indirect import IndirectIndex, compounds_in
 from sympy_tensordiff.integer.products import SymbolicQuotient
 from sympy_tensordiff.integer.rows import atoms_in
 
@@ -120,7 +120,7 @@ def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
             if isinstance(compound, (Quotient, SymbolicQuotient)):
                 yield "quotient", (compound.form, Affine.of(compound.divisor))
             else:
-                kind = compound.tensor if isinstance(compound, DataEntry) else ""
+                kind = compound.tensor if isinstance(compound, IndirectIndex) else ""
                 yield (type(compound).__name__, kind), compound.forms()
 
 

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import sympy
 
 from sympy_tensordiff.graph.functions import TOTAL
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.extrema import positive_parts_in
+from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 from sympy_tensordiff.integer.products import quotients_in
 from sympy_tensordiff.integer.rows import atoms_in, linear, shape_rows
 from sympy_tensordiff.symbolic.traversal import Recursion as Recursion
@@ -46,13 +46,26 @@ class Node:
     """One node of a graph, compared by identity; made by `Graph` only.
 
     ``shape`` are the extents of a tensor, ``()`` of a scalar; ``free`` are its free variables; ``depth`` is greater
-    than that of every argument; ``plain`` says that it contains no guard, no binder and no index with a maximum or
-    quotient, which known constraints may decide; ``total`` that the value is a finite number wherever its reads are (no
-    division, no logarithm, no overflow of an exponential, except in conditions); ``view`` that it only moves entries
-    (`graph.contractions`); ``whole`` that it or a node below is an operation on whole tensors.
+    than that of every argument; ``is_guard_free`` says that it contains no guard, no binder and no index with a maximum
+    or quotient, which known constraints may decide; ``total`` that the value is a finite number wherever its reads are
+    (no division, no logarithm, no overflow of an exponential, except in conditions); ``view`` that it only moves
+    entries (`graph.contractions`); ``has_tensor_ops`` that it or a node below is an operation on whole tensors.
     """
 
-    __slots__ = ("args", "data", "depth", "free", "height", "id", "op", "plain", "shape", "total", "view", "whole")
+    __slots__ = (
+        "args",
+        "data",
+        "depth",
+        "free",
+        "has_tensor_ops",
+        "height",
+        "id",
+        "is_guard_free",
+        "op",
+        "shape",
+        "total",
+        "view",
+    )
     id: int
     op: str
     args: tuple[Node, ...]
@@ -60,18 +73,18 @@ class Node:
     free: frozenset[int]
     depth: int
     height: int
-    plain: bool
+    is_guard_free: bool
     shape: Shape
     total: bool
     view: bool
-    whole: bool
+    has_tensor_ops: bool
 
     def __repr__(self) -> str:
         data = "" if self.data is None else f"{self.data} "
         return f"<{self.id}: {self.op} {data}{' '.join(str(a.id) for a in self.args)}>"
 
 
-class Table:
+class NodeTable:
     """The table of interned nodes, the names of variables, and the constructors of leaves.
 
     ``kinds`` are the `op` of all nodes made so far, and "whole" if there is an operation on whole tensors, "entry" if a
@@ -86,7 +99,7 @@ class Table:
         self.symmetric: dict[Node, bool] = {}
         self.positive: set[Node] = set()
         self.signs: dict[Node, Any] = {}
-        self.granted: dict[Row, None] = {}
+        self.assumptions: dict[Constraint, None] = {}
         self.kinds: set[str] = set()
         self.zero = self.const(0)
         self.one = self.const(1)
@@ -101,7 +114,13 @@ class Table:
     # -------------------------------------------------------------- interning
 
     def _node(
-        self, op: str, data: Any, args: tuple[Node, ...], key: Any, own: Sequence[Affine | Row] = (), shape: Shape = ()
+        self,
+        op: str,
+        data: Any,
+        args: tuple[Node, ...],
+        key: Any,
+        own: Sequence[Affine | Constraint] = (),
+        shape: Shape = (),
     ) -> Node:
         """Return the interned node with these fields, made if there is none; ``own`` are its index forms or rows.
 
@@ -127,9 +146,13 @@ class Table:
                 depth = a.depth
             if a.height > height:
                 height = a.height
-            plain, total, whole = plain and a.plain, total and (a.total or a.op in _TRUTHS), whole or a.whole
+            plain, total, whole = (
+                plain and a.is_guard_free,
+                total and (a.total or a.op in _TRUTHS),
+                whole or a.has_tensor_ops,
+            )
         node.free, node.depth, node.height = free, depth + 1, height
-        node.plain, node.total, node.whole = plain, total, whole
+        node.is_guard_free, node.total, node.has_tensor_ops = plain, total, whole
         self._note_kinds(node)
         node.view = op == "ein" and len(args) < 2 and data.moves
         return node
@@ -137,7 +160,7 @@ class Table:
     def _note_kinds(self, node: Node) -> None:
         """Add the kinds of a new node to ``kinds``, so that passes can skip graphs without them."""
         self.kinds.add(node.op)
-        if node.whole:
+        if node.has_tensor_ops:
             self.kinds.add("whole")
         if node.op == "const" and node.data not in (0, 1):
             self.kinds.add("left out" if node.data == -inf else "number")
@@ -183,13 +206,13 @@ class Table:
             return tensor
         if tensor.op == "tensor" and self.integers.get(tensor.data[0]) is tensor:
             name = tensor.data[0]
-            return self.index(Affine.variable(DataEntry(name, tuple(index), self.below.get(name))))
+            return self.index(Affine.variable(IndirectIndex(name, tuple(index), self.below.get(name))))
         if tensor.op == "tensor" and self.symmetric.get(tensor):
             index = sorted(index, key=_form_key)
         index = tuple(index)
         return self._node("read", index, (tensor,), index, index)
 
-    def inside_data(self, forms: Iterable[Affine]) -> tuple[Row, ...]:
+    def inside_data(self, forms: Iterable[Affine]) -> tuple[Constraint, ...]:
         """Return the constraints that all tensor entries in ``forms`` are read inside their tensors."""
         if not self.integers:
             return ()

@@ -63,7 +63,7 @@ from typing import Any
 
 from sympy_tensordiff.graph.elementwise import Elementwise
 from sympy_tensordiff.graph.interning import BINDERS, RANGED, REDUCTIONS, Node, reachable
-from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
+from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Variable
 from sympy_tensordiff.integer.rows import Rows, atoms_in, ranges, renaming_map, substitute_all
 
 Substitution = Mapping[Variable, Affine]
@@ -88,7 +88,7 @@ class Graph(Elementwise):
 
     # -------------------------------------------------------------- binders
 
-    def sum(self, variables: Sequence[int], rows: Iterable[Row], body: Node) -> Node:
+    def sum(self, variables: Sequence[int], rows: Iterable[Constraint], body: Node) -> Node:
         """Return the sum of ``body`` over all integer points of ``rows``, without simplification.
 
         Every variable is bounded by the rows. `simplify.deltas.summation` is the constructor that also eliminates
@@ -96,7 +96,7 @@ class Graph(Elementwise):
         """
         return self.reduce("sum", variables, rows, body)
 
-    def reduce(self, op: str, variables: Sequence[int], rows: Iterable[Row], body: Node) -> Node:
+    def reduce(self, op: str, variables: Sequence[int], rows: Iterable[Constraint], body: Node) -> Node:
         """Return the sum, product, maximum or minimum (``op``, one of `RANGED`) of ``body`` over all integer points of
         ``rows``.
 
@@ -161,7 +161,7 @@ class Graph(Elementwise):
         base = node.height - count
         return tuple(-(base + 1 + n) for n in range(count))
 
-    def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Row, ...], Node]:
+    def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
         """Return fresh variables, rows over them and the body of a binder.
 
         The rows of a comprehension are its ranges ``0 <= i < extent``.
@@ -176,7 +176,7 @@ class Graph(Elementwise):
         """Return the body of a comprehension with its variables replaced by the forms ``index``."""
         return self.substitute(table.args[0], dict(zip(self.bound(table), index, strict=True)))
 
-    def inside(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], tuple[Row, ...], Node]:
+    def inside(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
         """Return the same as `open`, but with the variables and the body that the node was made of, if none of these is
         ``taken``.
 

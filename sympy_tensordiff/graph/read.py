@@ -12,21 +12,22 @@ import sympy
 from sympy.core.function import UndefinedFunction
 
 from sympy_tensordiff.errors import IndexExpressionError, ShapeError, UnsupportedError
-from sympy_tensordiff.graph.applications import TENSOR_METHODS, Scope
-from sympy_tensordiff.graph.conditions import Conditions
+from sympy_tensordiff.graph.conditions import ConditionReader
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.read_functions import TENSOR_METHODS, Scope
 from sympy_tensordiff.graph.scans import ScanData, step_constants
-from sympy_tensordiff.integer.affine import Affine, Compound, Row
-from sympy_tensordiff.integer.data import with_ranges
-from sympy_tensordiff.integer.products import Product, SymbolicQuotient
+from sympy_tensordiff.integer.affine import Affine, Compound, Constraint
+from sympy_tensordiff.integer.indirect import with_ranges
+from sympy_tensordiff.integer.products import IndexProduct, SymbolicQuotient
 from sympy_tensordiff.integer.rows import atoms_in, range_rows
 from sympy_tensordiff.integer.system import definitions
-from sympy_tensordiff.symbolic.base import Node as Base
+from sympy_tensordiff.symbolic.base import TensorNode as Base
 from sympy_tensordiff.symbolic.indices import data_of, integers_by_use, may_be_real, to_affine
 from sympy_tensordiff.symbolic.lift import NATIVE, kind_of, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
+from sympy_tensordiff.symbolic.misplaced_tensors import refuse_whole
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.real_values import way_out
@@ -34,10 +35,9 @@ from sympy_tensordiff.symbolic.scans import Scan
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorComprehension, TensorEntry, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in
-from sympy_tensordiff.symbolic.whole import refuse_whole
 
 
-class Reader(Conditions):
+class Reader(ConditionReader):
     """Reads SymPy expressions into one graph, and records which symbols are which variables.
 
     With ``names``, a named expression becomes a tensor variable; otherwise its definition is read. ``scans`` says what
@@ -128,7 +128,7 @@ class Reader(Conditions):
                     )
             self.free[symbol] = variable = self.bind(symbol)
             if symbol.is_nonnegative:
-                self.graph.granted[Row("ge", Affine({variable: 1}, -bool(symbol.is_positive)))] = None
+                self.graph.assumptions[Constraint("ge", Affine({variable: 1}, -bool(symbol.is_positive)))] = None
         return self.free[symbol]
 
     def bind(self, symbol: Any) -> int:
@@ -370,7 +370,7 @@ class Reader(Conditions):
             node: Node = yield self._visit(lift(expr), scope)
             return node
         try:
-            row = Row("eq", self.affine(left - right, scope))
+            row = Constraint("eq", self.affine(left - right, scope))
         except IndexExpressionError:
             condition = self._linearise(sympy.Eq(left, right), scope)
             if condition == sympy.Eq(left, right):
@@ -404,7 +404,7 @@ def _divisors(expr: Any, compound: Compound, bound: frozenset[int]) -> set[Affin
     found: set[Affine] = set()
     for compound_inside in definitions([compound]):
         ranged = [form for form in compound_inside.forms() if not form.atoms().isdisjoint(bound)]
-        if isinstance(compound_inside, Product) and len(ranged) > 1:
+        if isinstance(compound_inside, IndexProduct) and len(ranged) > 1:
             raise IndexExpressionError(
                 f"{expr} is not linear in its indices: one factor of a product may be an index in a range, the others "
                 "are sizes"

@@ -17,18 +17,18 @@ from sympy_tensordiff.graph.einsums import Recognition
 from sympy_tensordiff.graph.interning import Recursion, in_turn, no_collection, takes_tensors, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.graph.write import Writer, write
+from sympy_tensordiff.graph.write import ExpressionWriter, write
 from sympy_tensordiff.graph.write_forms import Scope
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_implied
+from sympy_tensordiff.integer.indirect import IndirectIndex
 from sympy_tensordiff.integer.rows import atoms_in
 from sympy_tensordiff.symbolic.hooks import rewritten
 from sympy_tensordiff.symbolic.indices import to_affine
 from sympy_tensordiff.symbolic.lift import lift
 from sympy_tensordiff.symbolic.limits import bound_forms
+from sympy_tensordiff.symbolic.misplaced_tensors import index_letters
 from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.whole import index_letters
 
 MAX_DEPTH = 1000
 """The most levels of an expression, which SymPy traverses recursively; this many take seconds."""
@@ -49,20 +49,20 @@ def to_native(expr: Any) -> Any:
     return trampoline(_Native(reader).visit(root, ()))
 
 
-class _Native(Writer):
+class _Native(ExpressionWriter):
     """Writes a graph with SymPy's sums and products; ``groups`` has, for each variable, those bound by the same sum."""
 
     def __init__(self, reader: Reader) -> None:
         super().__init__(reader)
         self.groups: dict[int, list[int]] = {}
-        self.rows: dict[int, list[Row]] = {}
+        self.rows: dict[int, list[Constraint]] = {}
         self.merging: dict[Node, list[int]] = {}
         self.numbers: dict[Any, int] = {}
         shapes = [extent for tensor in reader.tensors.values() for extent in tensor.shape]
-        self.facts = [Row("ge", self.affine(extent) - 1) for extent in shapes]
+        self.facts = [Constraint("ge", self.affine(extent) - 1) for extent in shapes]
         for symbol in reader.free:
             if symbol.is_integer and symbol.is_nonnegative:
-                self.facts.append(Row("ge", self.affine(symbol) - bool(symbol.is_positive)))
+                self.facts.append(Constraint("ge", self.affine(symbol) - bool(symbol.is_positive)))
 
     def bounded(self, expr: Any) -> Any:
         """Return the expression as it is: SymPy's own notation has no entries to bound its depth with."""
@@ -86,7 +86,7 @@ class _Native(Writer):
 
     def variable(self, variable: Any, scope: Scope) -> Any:
         """Return the SymPy expression of a variable; an entry of an integer tensor as an `Indexed`."""
-        if not isinstance(variable, DataEntry):
+        if not isinstance(variable, IndirectIndex):
             return super().variable(variable, scope)
         index = tuple(self.form(form, scope) for form in variable.index)
         base = self.base_of_tensor(variable.tensor)
@@ -103,7 +103,7 @@ class _Native(Writer):
 
     def write_comprehension(self, node: Node, scope: Scope) -> Recursion[Any]:
         """Raise UnsupportedError: a whole comprehension has no form in SymPy's notation."""
-        tensor = yield Writer(self.reader).visit(node, scope)
+        tensor = yield ExpressionWriter(self.reader).visit(node, scope)
         entry = f"T[{', '.join(index_letters(tensor.rank))}]"
         raise UnsupportedError(
             f"a whole comprehension has no form in SymPy's own notation: rewrite an entry of it, {entry}, "
@@ -112,7 +112,7 @@ class _Native(Writer):
 
     def whole(self, node: Node, scope: Scope) -> Recursion[Any]:
         """Raise UnsupportedError: the remaining operations on whole tensors have no form as sums."""
-        tensor = yield Writer(self.reader).visit(node, scope)
+        tensor = yield ExpressionWriter(self.reader).visit(node, scope)
         raise UnsupportedError(
             f"{type(tensor).__name__} has no form as a sum: {tensor}; rewrite(sympy.MatrixExpr) has SymPy's own "
             "inverses and determinants of whole matrices"
@@ -129,7 +129,7 @@ class _Native(Writer):
 
     def write_reduction(self, node: Node, scope: Scope) -> Recursion[Any]:
         """Raise UnsupportedError: a maximum or minimum over a range has no form in SymPy's notation."""
-        extremum = yield Writer(self.reader).visit(node, scope)
+        extremum = yield ExpressionWriter(self.reader).visit(node, scope)
         name = type(extremum).__name__
         raise UnsupportedError(
             f"{name} has no form in SymPy's own notation, which has sums and products over ranges: {extremum}; "
@@ -139,7 +139,7 @@ class _Native(Writer):
     write_max = write_min = write_reduction
 
     def limits(
-        self, node: Node, variables: Sequence[int], rows: Sequence[Row], body: Node, scope: Scope
+        self, node: Node, variables: Sequence[int], rows: Sequence[Constraint], body: Node, scope: Scope
     ) -> list[tuple[Any, Any, Any]]:
         """Return the limits of a sum, outermost first, changed so that no range is reversed."""
         group = self.merging.pop(node, [])
@@ -152,19 +152,19 @@ class _Native(Writer):
             result.append((index, low, self.not_below_empty(low, high, enclosing)))
             value = self.affine(index)
             self.groups[v] = group
-            self.rows[v] = [Row("ge", value - self.affine(form)) for form in bound_forms(low, sympy.Max)]
-            self.rows[v] += [Row("ge", self.affine(form) - value) for form in bound_forms(high, sympy.Min)]
+            self.rows[v] = [Constraint("ge", value - self.affine(form)) for form in bound_forms(low, sympy.Max)]
+            self.rows[v] += [Constraint("ge", self.affine(form) - value) for form in bound_forms(high, sympy.Min)]
             enclosing += self.rows[v]
         return result
 
-    def not_below_empty(self, low: Any, high: Any, rows: Iterable[Row]) -> Any:
+    def not_below_empty(self, low: Any, high: Any, rows: Iterable[Constraint]) -> Any:
         """Return the upper bound, and not less than ``low - 1``, unless ``rows`` prove that."""
         facts = (*self.facts, *rows)
         highs = [self.affine(form) for form in bound_forms(high, sympy.Min)]
         unproven = [
             form - 1
             for form in bound_forms(low, sympy.Max)
-            if not all(is_implied(Row("ge", top - self.affine(form) + 1), facts) for top in highs)
+            if not all(is_implied(Constraint("ge", top - self.affine(form) + 1), facts) for top in highs)
         ]
         return sympy.Max(high, *unproven) if unproven else high
 

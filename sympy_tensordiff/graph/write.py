@@ -26,11 +26,11 @@ from sympy_tensordiff.graph.nodes import Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write_forms import Scope
 from sympy_tensordiff.graph.write_tensors import TensorWriter, branches_of, number, with_mean
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import partition_data
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_empty, is_implied
+from sympy_tensordiff.integer.indirect import partition_data
 from sympy_tensordiff.integer.rows import normalise, partition
-from sympy_tensordiff.symbolic.base import Node as Own
+from sympy_tensordiff.symbolic.base import TensorNode as Own
 from sympy_tensordiff.symbolic.depth import BoundedDepth
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
@@ -50,13 +50,13 @@ def write(reader: Reader, node: Node) -> Any:
 @no_collection()
 def write_all(reader: Reader, nodes: Iterable[Node]) -> list[Any]:
     """Return the SymPy expressions of several nodes; shared nodes become shared expressions."""
-    writer = Writer(reader)
+    writer = ExpressionWriter(reader)
     if "add" in reader.graph.kinds:
         nodes = coalesce_sides(reader.graph, list(nodes))
     return [trampoline(writer.visit(node, ())) for node in nodes]
 
 
-class Writer(TensorWriter):
+class ExpressionWriter(TensorWriter):
     """Writes the nodes of one graph as expressions of SymPy and of this package."""
 
     def __init__(self, reader: Reader) -> None:
@@ -138,7 +138,7 @@ class Writer(TensorWriter):
             pairs.append(((yield self.visit(node, scope)), sympy.true))
         return sympy.Piecewise(*pairs, evaluate=False)
 
-    def write_compare(self, node: Node, scope: Scope, known: tuple[Row, ...] = ()) -> Recursion[Any]:
+    def write_compare(self, node: Node, scope: Scope, known: tuple[Constraint, ...] = ()) -> Recursion[Any]:
         """Return the relation of a comparison; choices in its operands become a choice between relations."""
         choices = _choices_by_first_condition(node)
         if odd := _sign_conditions(node):
@@ -184,7 +184,7 @@ class Writer(TensorWriter):
             terms.append(sympy.Piecewise(*pairs, *([(sympy.S.Zero, sympy.true)] if rest else []), evaluate=False))
         return self.depth.applied(sympy.Add, terms)
 
-    def is_written_second(self, case: Node, rest: tuple[Row, ...], scope: Scope) -> bool:
+    def is_written_second(self, case: Node, rest: tuple[Constraint, ...], scope: Scope) -> bool:
         """Return whether the opposite of a case is written first: the upper part of a range, even indices, one
         remainder.
         """
@@ -192,7 +192,7 @@ class Writer(TensorWriter):
         if row.kind == "mod":
             return row.modulus == 2 and bool(row.form.constant)
         opposite = normalise(row.negation())
-        return (isinstance(opposite, Row) and opposite.kind == "mod") or self.lead(row.form, scope)[1] < 0
+        return (isinstance(opposite, Constraint) and opposite.kind == "mod") or self.lead(row.form, scope)[1] < 0
 
     def write_guard(self, node: Node, scope: Scope) -> Recursion[Any]:
         """Return the expression of a guard: a `Piecewise`, or a product with deltas for its equations."""
@@ -206,9 +206,9 @@ class Writer(TensorWriter):
 
     def unequal(self, forms: Sequence[Affine], scope: Scope) -> list[Any]:
         """Return the conditions that the forms are not 0."""
-        return [sympy.Ne(*self.equation(Row("eq", form), scope), evaluate=False) for form in forms]
+        return [sympy.Ne(*self.equation(Constraint("eq", form), scope), evaluate=False) for form in forms]
 
-    def guarded(self, rows: Sequence[Row], body: Any, scope: Scope) -> Any:
+    def guarded(self, rows: Sequence[Constraint], body: Any, scope: Scope) -> Any:
         """Return ``body`` times a delta for each equation, as a case of the other rows.
 
         A delta of a tensor entry is written inside the case, after conditions on indices; next to other conditions on
@@ -225,7 +225,7 @@ class Writer(TensorWriter):
             data = []
         return sympy.Mul(*self.deltas(plain + data, scope), body)
 
-    def deltas(self, equations: Sequence[Row], scope: Scope) -> list[Any]:
+    def deltas(self, equations: Sequence[Constraint], scope: Scope) -> list[Any]:
         """Return a `KroneckerDelta` for each equation."""
         return [sympy.KroneckerDelta(*self.equation(row, scope)) for row in equations]
 
@@ -252,7 +252,7 @@ class Writer(TensorWriter):
         return expr, tuple(reversed(limits))
 
     def limits(
-        self, node: Node, variables: Sequence[int], rows: Sequence[Row], body: Node, scope: Scope
+        self, node: Node, variables: Sequence[int], rows: Sequence[Constraint], body: Node, scope: Scope
     ) -> list[tuple[Any, Any, Any]]:
         """Return the limits of a reduction, outermost first."""
         limits = []
@@ -272,7 +272,7 @@ class Writer(TensorWriter):
         return TensorComprehension._trusted(entry, limits)
 
 
-def _common_rows(terms: Sequence[Node]) -> tuple[Row, ...]:
+def _common_rows(terms: Sequence[Node]) -> tuple[Constraint, ...]:
     """Return the constraints, not equations, that the guards of all terms have; empty if a term has no guard."""
     if any(term.op != "guard" for term in terms):
         return ()
@@ -280,7 +280,7 @@ def _common_rows(terms: Sequence[Node]) -> tuple[Row, ...]:
     return () if partition_data(common)[1] else tuple(common)
 
 
-def _pair_complements(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None, tuple[Row, ...]]]:
+def _pair_complements(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None, tuple[Constraint, ...]]]:
     """Yield the terms of a sum, with two guards that differ in one negated row as a pair and the rows that they have in
     common.
 

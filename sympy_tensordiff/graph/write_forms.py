@@ -8,11 +8,11 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row
-from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotient
 from sympy_tensordiff.integer.extrema import Extremum, PositivePart, extrema_in, positive_parts_in
 from sympy_tensordiff.integer.implication import is_implied
-from sympy_tensordiff.integer.products import Product, SymbolicQuotient
+from sympy_tensordiff.integer.indirect import IndirectIndex
+from sympy_tensordiff.integer.products import IndexProduct, SymbolicQuotient
 from sympy_tensordiff.integer.remainders import remainders_in, remainders_of
 from sympy_tensordiff.integer.rows import atoms_in, bounds_with_divisors, normalise
 from sympy_tensordiff.symbolic.entries import TensorEntry
@@ -80,8 +80,8 @@ class Forms:
         if not (below.is_Add and below.is_positive):
             evaluated = sympy.Mod(above, below)
             found, meant = (to_affine(expr, str) for expr in (evaluated, sympy.Mod(above, below, evaluate=False)))
-            rows = (normalise(Row("ge", form)) for form in (found - meant, meant - found))
-            if all(row is True or (isinstance(row, Row) and is_implied(row, ())) for row in rows):
+            rows = (normalise(Constraint("ge", form)) for form in (found - meant, meant - found))
+            if all(row is True or (isinstance(row, Constraint) and is_implied(row, ())) for row in rows):
                 return evaluated
         return sympy.Mod(above, below, evaluate=False)
 
@@ -105,9 +105,9 @@ class Forms:
                 return self.quotient(sympy.floor, variable.form, variable.divisor, scope)
             case PositivePart():
                 return sympy.Max(0, self.form(variable.form, scope))
-            case Product():
+            case IndexProduct():
                 return sympy.Mul(*(self.variable(factor, scope) for factor in variable.factors))
-            case DataEntry():
+            case IndirectIndex():
                 index = tuple(self.form(form, scope) for form in variable.index)
                 return TensorEntry._trusted(self.reader.tensors[variable.tensor], index)
         return self.symbol(variable, scope)
@@ -135,7 +135,7 @@ class Forms:
 
     # -------------------------------------------------------------- rows
 
-    def holds(self, rows: Sequence[Row], scope: Scope) -> Any:
+    def holds(self, rows: Sequence[Constraint], scope: Scope) -> Any:
         """Return the condition that all rows hold."""
         equations = [sympy.Eq(*self.equation(row, scope), evaluate=False) for row in rows if row.kind == "eq"]
         conditions = [self.condition(row, scope) for row in rows if row.kind != "eq"] + equations
@@ -171,7 +171,7 @@ class Forms:
         found += [(extremum.coefficient, self.extremum(extremum, scope), False) for extremum in extrema]
         return found, rest.constant
 
-    def equation(self, row: Row, scope: Scope) -> tuple[Any, Any]:
+    def equation(self, row: Constraint, scope: Scope) -> tuple[Any, Any]:
         """Return left and right side of an equation: the leading term alone, or with others if an index would be
         subtracted from it.
         """
@@ -185,7 +185,7 @@ class Forms:
         right = [*((-c, expr, size) for c, expr, size in others), (-constant, sympy.S.One, False)]
         return _signed_sum(left, sign), _signed_sum(right, sign)
 
-    def condition(self, row: Row, scope: Scope) -> Any:
+    def condition(self, row: Constraint, scope: Scope) -> Any:
         """Return the condition of an inequality or a congruence."""
         if row.kind == "mod":
             remainder = self.remainder(row.form - row.form.constant, Affine.of(row.modulus), scope)

@@ -1,4 +1,4 @@
-"""Affine forms over the integers, floor quotients of them, and constraints on them (`Row`).
+"""Affine forms over the integers, floor quotients of them, and constraints on them (`Constraint`).
 
 A *variable* is any hashable, orderable key (the graph uses integers, the loop nests use
 strings) or a `Compound`: an integer that is not affine in its variables, such as the `Quotient`
@@ -59,7 +59,7 @@ class Compound:
         """Return the value at integer `values` of all plain variables."""
         raise NotImplementedError
 
-    def definition(self) -> tuple[Row, ...]:
+    def definition(self) -> tuple[Constraint, ...]:
         """Return constraints that the compound fulfils at all values of its variables; none by default."""
         return ()
 
@@ -263,10 +263,10 @@ class Quotient(Compound):
         self.divisor = divisor
         self._hash = hash(("quotient", form, divisor))
 
-    def definition(self) -> tuple[Row, Row]:
+    def definition(self) -> tuple[Constraint, Constraint]:
         """Return the constraints ``0 <= form - divisor*self <= divisor - 1`` that define the variable."""
         rest = self.form - Affine({self: self.divisor})
-        return Row("ge", rest), Row("ge", -rest + (self.divisor - 1))
+        return Constraint("ge", rest), Constraint("ge", -rest + (self.divisor - 1))
 
     def key(self) -> tuple[Any, ...]:
         """Return the divisor and the form."""
@@ -348,7 +348,7 @@ def _without_absorbed_remainder(form: Affine, divisor: int) -> Affine | None:
     return None
 
 
-class Row(NamedTuple):
+class Constraint(NamedTuple):
     """A constraint on integer variables: ``form >= 0`` (`kind` "ge"), ``form == 0`` ("eq") or ``form mod modulus == 0``
     ("mod").
     """
@@ -357,10 +357,10 @@ class Row(NamedTuple):
     form: Affine
     modulus: int = 0
 
-    def substitute(self, mapping: Mapping[Variable, Affine]) -> Row:
+    def substitute(self, mapping: Mapping[Variable, Affine]) -> Constraint:
         """Return the constraint with all variables of ``mapping`` replaced at once."""
         form = self.form.substitute(mapping)
-        return self if form is self.form else Row(self.kind, form, self.modulus)
+        return self if form is self.form else Constraint(self.kind, form, self.modulus)
 
     def holds(self, values: Mapping[Variable, int]) -> bool:
         """Return whether the constraint is true at integer ``values`` of all plain variables."""
@@ -369,7 +369,7 @@ class Row(NamedTuple):
             return value >= 0
         return value == 0 if self.kind == "eq" else value % self.modulus == 0
 
-    def negation(self) -> Row:
+    def negation(self) -> Constraint:
         """Return the negation of an inequality or a congruence as one constraint; an equation has none.
 
         >>> i = Affine.variable("i")
@@ -377,10 +377,10 @@ class Row(NamedTuple):
         (-i + 2 >= 0, (i + 1) mod 2 == 0, i - 3*floor(i/3) - 1 >= 0)
         """
         if self.kind == "ge":
-            return Row("ge", -self.form - 1)
+            return Constraint("ge", -self.form - 1)
         if self.modulus == 2:
-            return Row("mod", self.form + 1, 2)
-        return Row("ge", self.form - self.modulus * quotient(self.form, self.modulus) - 1)
+            return Constraint("mod", self.form + 1, 2)
+        return Constraint("ge", self.form - self.modulus * quotient(self.form, self.modulus) - 1)
 
     def __repr__(self) -> str:
         if self.kind == "mod":

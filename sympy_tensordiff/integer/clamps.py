@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from sympy_tensordiff.errors import UnsupportedError
 
-from .affine import Affine, Quotient, Row, Variable
-from .data import compounds_in, depends_only_indirectly
+from .affine import Affine, Constraint, Quotient, Variable
 from .extrema import PositivePart, cases_of_positive_part, positive_parts_in, split_clamps
 from .implication import is_empty, is_implied, maximum, minimum
+from .indirect import compounds_in, depends_only_indirectly
 from .products import SymbolicQuotient, quotients_in
 from .rows import Rows, atoms_in
 
@@ -21,14 +21,14 @@ MAX_SOLVED_CLAMPS = 6
 """The most maxima and minima over solved variables in one system, each of which doubles the cases; more are refused."""
 
 
-def has_clamps_over(rows: Sequence[Row], variables: frozenset[int]) -> bool:
+def has_clamps_over(rows: Sequence[Constraint], variables: frozenset[int]) -> bool:
     """Return whether a maximum or minimum in ``rows`` contains one of the variables, other than inside the index of a
     tensor entry.
     """
     return bool(_clamps_over(rows, variables))
 
 
-def _clamps_over(rows: Sequence[Row], variables: frozenset[int]) -> list[PositivePart]:
+def _clamps_over(rows: Sequence[Constraint], variables: frozenset[int]) -> list[PositivePart]:
     """Return the positive parts in ``rows`` that contain one of the variables, other than only inside the index of a
     tensor entry.
     """
@@ -87,7 +87,7 @@ def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows
             waiting += [case for case, _ in reversed(cases)]
 
 
-def _is_zero_more_determined(part: PositivePart, rows: Sequence[Row], variables: frozenset[int]) -> bool:
+def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], variables: frozenset[int]) -> bool:
     """Return whether the equations and congruences contain more of ``variables`` where ``part`` is 0 than where it is
     its form.
 
@@ -115,7 +115,7 @@ def decide_clamps(form: Affine, facts: Rows) -> Affine:
     """
     for part in positive_parts_in((form,)):
         for sign, value in ((1, part.form), (-1, Affine())):
-            if is_implied(Row("ge", sign * part.form), facts):
+            if is_implied(Constraint("ge", sign * part.form), facts):
                 return decide_clamps(form.substitute({part: value}), facts)
     return form
 
@@ -133,7 +133,7 @@ def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
     return tuple(part for row in result for part in split_clamps(row, variables))
 
 
-def _with_decided_bound(row: Row, facts: Rows) -> Row:
+def _with_decided_bound(row: Constraint, facts: Rows) -> Constraint:
     """Replace a maximum that an inequality adds by the only operand that can fulfil it: ``k <= max(f, g)`` is ``k <=
     g`` if ``k >= f + 1`` is known.
 
@@ -143,7 +143,7 @@ def _with_decided_bound(row: Row, facts: Rows) -> Row:
     for part, c in row.form.terms if row.kind == "ge" else ():
         if isinstance(part, PositivePart) and c > 0 and part not in compounds_in([row.form - Affine({part: c})]):
             for sign, value in ((1, part.form), (-1, Affine())):
-                if is_implied(Row("ge", sign * part.form), (*facts, row)):
+                if is_implied(Constraint("ge", sign * part.form), (*facts, row)):
                     return _with_decided_bound(row.substitute({part: value}), facts)
     return row
 
@@ -173,7 +173,10 @@ def _proven_value(quotient: Quotient | SymbolicQuotient, facts: Rows) -> int | N
     if isinstance(quotient, SymbolicQuotient):
         for value in (0, -1):
             rest = quotient.form - value * quotient.divisor
-            if all(is_implied(row, facts) for row in (Row("ge", rest), Row("ge", quotient.divisor - 1 - rest))):
+            if all(
+                is_implied(row, facts)
+                for row in (Constraint("ge", rest), Constraint("ge", quotient.divisor - 1 - rest))
+            ):
                 return value
         return None
     low, high = minimum(quotient.form, facts), maximum(quotient.form, facts)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import gcd
 from typing import Any, Literal, NamedTuple
 
-from .affine import Affine, Compound, Row, Variable
+from .affine import Affine, Compound, Constraint, Variable
 from .rows import substitute_all
 
 
@@ -48,10 +48,10 @@ class PositivePart(Compound):
         value = self.form.evaluate(values)
         return value * (value > 0)  # of an array, too
 
-    def definition(self) -> tuple[Row, ...]:
+    def definition(self) -> tuple[Constraint, ...]:
         """Return its lower bounds ``self >= 0`` and ``self >= form``; `cases` adds that one of them is attained."""
         itself = Affine.variable(self)
-        return Row("ge", itself), Row("ge", itself - self.form)
+        return Constraint("ge", itself), Constraint("ge", itself - self.form)
 
     def __repr__(self) -> str:
         return f"max(0, {self.form})"
@@ -232,7 +232,7 @@ def _collect_parts(forms: Iterable[Affine], found: dict[PositivePart, None]) -> 
 
 def cases_of_positive_part(
     part: PositivePart, *, tie_is_zero: bool = False
-) -> tuple[tuple[Row, Affine], tuple[Row, Affine]]:
+) -> tuple[tuple[Constraint, Affine], tuple[Constraint, Affine]]:
     """Return the disjoint cases of a positive part, each a condition and the value there: its form, and 0.
 
     Where the form is 0, both values are right; ``tie_is_zero`` says that the second condition includes that point.
@@ -241,14 +241,14 @@ def cases_of_positive_part(
     ((i >= 0, i), (-i - 1 >= 0, 0))
     """
     form, tie = part.form, int(tie_is_zero)
-    return (Row("ge", form - tie), form), (Row("ge", -form - 1 + tie), Affine())
+    return (Constraint("ge", form - tie), form), (Constraint("ge", -form - 1 + tie), Affine())
 
 
 CASES_LIMIT = 4
 """The default number of positive parts that `cases` splits by; of others only the definitions are known."""
 
 
-def cases(rows: Sequence[Row], limit: int | None = CASES_LIMIT) -> Iterator[tuple[Row, ...]]:
+def cases(rows: Sequence[Constraint], limit: int | None = CASES_LIMIT) -> Iterator[tuple[Constraint, ...]]:
     """Yield disjoint systems without positive parts that together have the points of ``rows``.
 
     They are split by ``limit`` positive parts at most, if it is given; further ones stay in the systems.
@@ -267,7 +267,7 @@ def cases(rows: Sequence[Row], limit: int | None = CASES_LIMIT) -> Iterator[tupl
             yield from cases((*new, condition), None if limit is None else limit - 1)
 
 
-def split_clamps(row: Row, variables: frozenset[Variable]) -> list[Row]:
+def split_clamps(row: Constraint, variables: frozenset[Variable]) -> list[Constraint]:
     """Split an inequality that subtracts positive parts over ``variables``: ``g >= max(0, f)`` is ``g >= 0`` and ``g >=
     f``.
 
@@ -275,7 +275,7 @@ def split_clamps(row: Row, variables: frozenset[Variable]) -> list[Row]:
     >>> split_clamps(Row("ge", minimum_of([i, n]) - k), frozenset("ikn"))
     [i - k >= 0, -k + n >= 0]
     """
-    result: list[Row] = []
+    result: list[Constraint] = []
     waiting = [row]
     while waiting:
         row = waiting.pop()
@@ -285,5 +285,5 @@ def split_clamps(row: Row, variables: frozenset[Variable]) -> list[Row]:
             continue
         c = row.form.coefficient(part)
         rest = row.form - Affine({part: c})
-        waiting += [Row("ge", rest + c * part.form), Row("ge", rest)]
+        waiting += [Constraint("ge", rest + c * part.form), Constraint("ge", rest)]
     return result

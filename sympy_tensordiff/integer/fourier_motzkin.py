@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from itertools import product
 
-from .affine import Affine, Row, Variable
+from .affine import Affine, Constraint, Variable
 from .extrema import maximum_of
 from .implication import FALSE, complexity, merge_parallel, without_redundant
 
 
-def eliminate(rows: Iterable[Row], variable: Variable) -> tuple[Row, ...] | None:
+def eliminate(rows: Iterable[Constraint], variable: Variable) -> tuple[Constraint, ...] | None:
     """Return the constraints on the other variables that follow from ``rows``; None if they contradict each other.
 
     Law: a point fulfils the result if and only if a rational value of ``variable`` completes it to
@@ -42,8 +42,8 @@ def eliminate(rows: Iterable[Row], variable: Variable) -> tuple[Row, ...] | None
     merged = merge_parallel(rows)
     if merged is None:
         return None
-    others: list[Row] = []
-    involved: list[tuple[int, Row]] = []
+    others: list[Constraint] = []
+    involved: list[tuple[int, Constraint]] = []
     for row in merged:
         coefficient = row.form.coefficient(variable)
         _check_is_affine(row, variable, coefficient)
@@ -57,13 +57,13 @@ def eliminate(rows: Iterable[Row], variable: Variable) -> tuple[Row, ...] | None
     else:
         lows = [(c, row.form) for c, row in involved if c > 0]
         highs = [(-c, row.form) for c, row in involved if c < 0]
-        others += (Row("ge", b * low + a * high) for (a, low), (b, high) in product(lows, highs))
+        others += (Constraint("ge", b * low + a * high) for (a, low), (b, high) in product(lows, highs))
     return merge_parallel(others)
 
 
 def project(
-    rows: Iterable[Row], drop: Iterable[Variable], facts: Sequence[Row] = (), max_rows: int | None = None
-) -> tuple[Row, ...] | None:
+    rows: Iterable[Constraint], drop: Iterable[Variable], facts: Sequence[Constraint] = (), max_rows: int | None = None
+) -> tuple[Constraint, ...] | None:
     """Eliminate all variables of ``drop`` from ``rows``, the cheapest first; None if the constraints contradict each
     other.
 
@@ -79,7 +79,7 @@ def project(
     >>> project([Row("ge", i), Row("ge", k - i), Row("ge", n - k - 1)], ["i", "k"])
     (n - 1 >= 0,)
     """
-    current: tuple[Row, ...] | None = merge_parallel(rows)
+    current: tuple[Constraint, ...] | None = merge_parallel(rows)
     remaining = list(dict.fromkeys(drop))
     irredundant = False
     while current is not None and remaining:
@@ -97,7 +97,7 @@ def project(
     return None if current is not None and FALSE in current else current
 
 
-def project_exactly(rows: Iterable[Row], drop: Iterable[Variable]) -> tuple[Row, ...] | None:
+def project_exactly(rows: Iterable[Constraint], drop: Iterable[Variable]) -> tuple[Constraint, ...] | None:
     """Eliminate ``drop`` exactly over the integers; None if the elimination of one variable may be inexact.
 
     Law: a point of integers fulfils the result if and only if integer values of ``drop`` complete it to a point of
@@ -125,12 +125,12 @@ def project_exactly(rows: Iterable[Row], drop: Iterable[Variable]) -> tuple[Row,
     return (FALSE,) if current is None else current
 
 
-def grows(rows: Collection[Row], variable: Variable) -> bool:
+def grows(rows: Collection[Constraint], variable: Variable) -> bool:
     """Return whether the elimination of ``variable`` may give more rows than there are."""
     return _elimination_cost(rows, variable)[1] > 0
 
 
-def simplest(rows: Sequence[Row], facts: Sequence[Row], max_rows: int | None) -> tuple[Row, ...]:
+def simplest(rows: Sequence[Constraint], facts: Sequence[Constraint], max_rows: int | None) -> tuple[Constraint, ...]:
     """Return ``rows`` without redundant ones, and only the ``max_rows`` simplest of them if that is given."""
     irredundant = without_redundant(rows, facts)
     if max_rows is None or len(irredundant) <= max_rows:
@@ -139,12 +139,12 @@ def simplest(rows: Sequence[Row], facts: Sequence[Row], max_rows: int | None) ->
     return tuple(row for row in irredundant if row in simple)
 
 
-def _with_affine_occurrences(rows: Iterable[Row], variables: Collection[Variable]) -> tuple[Row, ...]:
+def _with_affine_occurrences(rows: Iterable[Constraint], variables: Collection[Variable]) -> tuple[Constraint, ...]:
     """Return the rows that depend on ``variables`` by coefficients only, not in congruences or inside compounds."""
     return tuple(r for r in rows if (r.form.atoms() if r.kind == "mod" else r.form.hidden()).isdisjoint(variables))
 
 
-def _elimination_cost(rows: Collection[Row], variable: Variable) -> tuple[int, int]:
+def _elimination_cost(rows: Collection[Constraint], variable: Variable) -> tuple[int, int]:
     """Return the cost of eliminating a variable: the number of pairs inexact over the integers, and of rows gained."""
     lows: list[int] = []
     highs: list[int] = []
@@ -163,7 +163,7 @@ def _elimination_cost(rows: Collection[Row], variable: Variable) -> tuple[int, i
     return (inexact, len(lows) * len(highs) - len(lows) - len(highs))
 
 
-def _substitute_equation(involved: Sequence[tuple[int, Row]], position: int) -> Iterable[Row]:
+def _substitute_equation(involved: Sequence[tuple[int, Constraint]], position: int) -> Iterable[Constraint]:
     """Yield the other rows with the variable eliminated by the equation at ``position``.
 
     ``involved`` are the coefficients of the variable with their rows.
@@ -172,10 +172,10 @@ def _substitute_equation(involved: Sequence[tuple[int, Row]], position: int) -> 
     size, sign = abs(pivot), 1 if pivot > 0 else -1
     for n, (coefficient, row) in enumerate(involved):
         if n != position:
-            yield Row(row.kind, size * row.form - (sign * coefficient) * equation.form)
+            yield Constraint(row.kind, size * row.form - (sign * coefficient) * equation.form)
 
 
-def _check_is_affine(row: Row, variable: Variable, coefficient: int) -> None:
+def _check_is_affine(row: Constraint, variable: Variable, coefficient: int) -> None:
     """Raise ValueError if ``row`` depends on ``variable`` in a congruence or inside a compound."""
     if coefficient and row.kind == "mod":
         raise ValueError(f"cannot eliminate {variable!r} from the congruence {row!r}")
@@ -183,7 +183,9 @@ def _check_is_affine(row: Row, variable: Variable, coefficient: int) -> None:
         raise ValueError(f"cannot eliminate {variable!r} from a quotient or a product in {row!r}")
 
 
-def constraints_on_union(systems: Sequence[Sequence[Row]], variables: Iterable[Variable]) -> tuple[Row, ...]:
+def constraints_on_union(
+    systems: Sequence[Sequence[Constraint]], variables: Iterable[Variable]
+) -> tuple[Constraint, ...]:
     """Return constraints that hold in the union of ``systems``: common rows, and the weakest of the systems' bounds.
 
     A variable that all systems bound is bounded by the greatest or least of these bounds.
@@ -203,11 +205,11 @@ def constraints_on_union(systems: Sequence[Sequence[Row]], variables: Iterable[V
                 slopes = set(bounds[0]).intersection(*bounds[1:])
                 if slopes:
                     slope = min(slopes, key=abs)
-                    result.append(Row("ge", Affine({v: slope}) + maximum_of(own[slope] for own in bounds)))
+                    result.append(Constraint("ge", Affine({v: slope}) + maximum_of(own[slope] for own in bounds)))
     return tuple(result)
 
 
-def _bounding_form(row: Row, variable: Variable, sign: int) -> Affine | None:
+def _bounding_form(row: Constraint, variable: Variable, sign: int) -> Affine | None:
     """Return the ``form >= 0`` of a row that bounds the variable from below (``sign`` 1) or above (-1); None if it does
     not.
     """
@@ -217,8 +219,8 @@ def _bounding_form(row: Row, variable: Variable, sign: int) -> Affine | None:
     return form if form.coefficient(variable) * sign > 0 else None
 
 
-def _simplest_bounds(rows: Iterable[Row], variable: Variable, sign: int) -> dict[int, Affine]:
+def _simplest_bounds(rows: Iterable[Constraint], variable: Variable, sign: int) -> dict[int, Affine]:
     """Return the simplest lower (``sign`` 1) or upper bound for each coefficient of ``variable``, without its term."""
     forms = [form for row in rows if (form := _bounding_form(row, variable, sign)) is not None]
-    forms.sort(key=lambda form: complexity(Row("ge", form)), reverse=True)
+    forms.sort(key=lambda form: complexity(Constraint("ge", form)), reverse=True)
     return {c: form - Affine({variable: c}) for form in forms if (c := form.coefficient(variable))}

@@ -11,21 +11,21 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-from .affine import Affine, Compound, Row, Variable
-from .data import partition_data
+from .affine import Affine, Compound, Constraint, Variable
 from .extrema import cases, positive_parts_in
+from .indirect import partition_data
 from .rows import linear, normalise
 from .simplex import Dictionary
 from .system import Direction, System, definitions, system
 
-FALSE = Row("ge", Affine(None, -1))
+FALSE = Constraint("ge", Affine(None, -1))
 """The constraint that never holds."""
 
 _Terms: TypeAlias = tuple[tuple[Variable, int], ...]
 _KIND_RANK = {"eq": 0, "mod": 1, "ge": 2}
 
 
-def is_empty(rows: Sequence[Row], facts: Sequence[Row] = ()) -> bool:
+def is_empty(rows: Sequence[Constraint], facts: Sequence[Constraint] = ()) -> bool:
     """Return whether ``rows`` and ``facts`` provably have no common integer point.
 
     Law: True is always right; False says that a rational point is left after tightening. It is
@@ -43,7 +43,7 @@ def is_empty(rows: Sequence[Row], facts: Sequence[Row] = ()) -> bool:
     return _is_empty_by_cases((*rows, *facts))
 
 
-def is_implied(row: Row, rows: Sequence[Row]) -> bool:
+def is_implied(row: Constraint, rows: Sequence[Constraint]) -> bool:
     """Return whether ``row`` provably holds at all integer points of ``rows`` (an empty system implies all).
 
     Examples
@@ -66,17 +66,17 @@ def is_implied(row: Row, rows: Sequence[Row]) -> bool:
     if linear((reduced, *rows)) or not positive_parts_in(r.form for r in (reduced, *rows)):
         return False
     if reduced.kind == "eq":
-        return all(is_implied(Row("ge", form), rows) for form in (reduced.form, -reduced.form))
+        return all(is_implied(Constraint("ge", form), rows) for form in (reduced.form, -reduced.form))
     # The row comes first, so that its own positive parts are split if there are too many for all.
     return _is_empty_by_cases((reduced.negation(), *rows))
 
 
-def without_implied(rows: Iterable[Row], known: Sequence[Row]) -> list[Row]:
+def without_implied(rows: Iterable[Constraint], known: Sequence[Constraint]) -> list[Constraint]:
     """Return the constraints that ``known`` does not provably imply, each tested by itself."""
     return [row for row in rows if not is_implied(row, known)]
 
 
-def _is_empty_by_cases(rows: tuple[Row, ...]) -> bool:
+def _is_empty_by_cases(rows: tuple[Constraint, ...]) -> bool:
     """Return whether ``rows`` provably have no integer point, split by their maxima and minima if the definitions do
     not suffice.
     """
@@ -87,7 +87,7 @@ def _is_empty_by_cases(rows: tuple[Row, ...]) -> bool:
     return all(system(case).is_empty for case in cases(rows))
 
 
-def _is_implied_by_definitions(reduced: Row, rows: Sequence[Row]) -> bool:
+def _is_implied_by_definitions(reduced: Constraint, rows: Sequence[Constraint]) -> bool:
     """Return whether ``rows`` imply the normalised row ``reduced``, without splitting maxima and minima into cases."""
     if _is_stated_or_weaker(reduced, rows):
         return True
@@ -101,7 +101,7 @@ def _is_implied_by_definitions(reduced: Row, rows: Sequence[Row]) -> bool:
     return known.implies_nonnegative(reduced.form) and known.implies_nonnegative(-reduced.form)
 
 
-def _is_stated_or_weaker(row: Row, rows: Sequence[Row]) -> bool:
+def _is_stated_or_weaker(row: Constraint, rows: Sequence[Constraint]) -> bool:
     """Return whether ``row`` is one of ``rows`` or weaker than a parallel one: a quick test before a system is
     built.
     """
@@ -111,7 +111,7 @@ def _is_stated_or_weaker(row: Row, rows: Sequence[Row]) -> bool:
     return any(other.form.terms == terms and other.form.constant <= constant and other.kind != "mod" for other in rows)
 
 
-def minimum(form: Affine, rows: Sequence[Row]) -> Fraction | None:
+def minimum(form: Affine, rows: Sequence[Constraint]) -> Fraction | None:
     """Return the least value of ``form`` over the rational points of ``rows``, tightened over the integers; None if
     unbounded or empty.
 
@@ -128,7 +128,7 @@ def minimum(form: Affine, rows: Sequence[Row]) -> Fraction | None:
     return None if known.is_empty else known.minimum(form)
 
 
-def maximum(form: Affine, rows: Sequence[Row]) -> Fraction | None:
+def maximum(form: Affine, rows: Sequence[Constraint]) -> Fraction | None:
     """Return the greatest value of ``form``: ``-minimum(-form, rows)``; None if it is unbounded or the rows provably
     empty.
     """
@@ -136,7 +136,7 @@ def maximum(form: Affine, rows: Sequence[Row]) -> Fraction | None:
     return None if value is None else -value
 
 
-def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Row, ...]:
+def remove_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = ()) -> tuple[Constraint, ...]:
     """Return the constraints that ``facts`` and the other rows do not imply, in lowest terms and in order.
 
     Law: under ``facts`` the result has exactly the integer points of ``rows``, and no row of it is
@@ -174,11 +174,11 @@ def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Ro
     return tuple(remaining)
 
 
-def without_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Row, ...]:
+def without_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = ()) -> tuple[Constraint, ...]:
     """Return ``rows`` without those implied by the others under ``facts``; but a row without tensor entries stays if
     only rows with tensor entries imply it, since it may be a loop bound.
 
-    >>> from .data import DataEntry
+    >>> from .indirect import DataEntry
     >>> i, entry = Affine.variable("i"), Affine.variable(DataEntry("idx", (Affine.variable("i") - 3,)))
     >>> rows = [Row("ge", i - 3), Row("ge", i - 3 - entry), Row("ge", entry)]
     >>> remove_redundant(rows), without_redundant(rows)
@@ -189,7 +189,7 @@ def without_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[R
     return irredundant + remove_redundant(data, (*facts, *irredundant)) if data else irredundant
 
 
-def merge_parallel(rows: Iterable[Row]) -> tuple[Row, ...] | None:
+def merge_parallel(rows: Iterable[Constraint]) -> tuple[Constraint, ...] | None:
     """Return the rows in lowest terms, the strongest of each direction; None if two of them contradict each other.
 
     Opposite inequalities that meet become an equation, and an equation replaces the inequalities along it.
@@ -201,7 +201,7 @@ def merge_parallel(rows: Iterable[Row]) -> tuple[Row, ...] | None:
     (i - 2 == 0,)
     """
     strongest: dict[_Terms, Affine] = {}
-    congruences: dict[Row, None] = {}
+    congruences: dict[Constraint, None] = {}
     for row in rows:
         reduced = normalise(row)
         if reduced is False:
@@ -216,20 +216,20 @@ def merge_parallel(rows: Iterable[Row]) -> tuple[Row, ...] | None:
             known = strongest.get(form.terms)
             if known is None or form.constant < known.constant:
                 strongest[form.terms] = form
-    result: list[Row] = []
+    result: list[Constraint] = []
     for terms, form in strongest.items():
         opposite = strongest.get(tuple([(v, -c) for v, c in terms]))
         width = 1 if opposite is None else form.constant + opposite.constant
         if width < 0:
             return None
         if width > 0:
-            result.append(Row("ge", form))
+            result.append(Constraint("ge", form))
         elif terms[0][1] > 0:
-            result.append(Row("eq", form))
+            result.append(Constraint("eq", form))
     return (*result, *congruences)
 
 
-def _tightened(rows: tuple[Row, ...] | None, facts: Sequence[Row]) -> tuple[Row, ...] | None:
+def _tightened(rows: tuple[Constraint, ...] | None, facts: Sequence[Constraint]) -> tuple[Constraint, ...] | None:
     """Return ``rows`` with inequalities moved to the nearest value that the equations and congruences allow; None if
     contradictory.
     """
@@ -239,11 +239,11 @@ def _tightened(rows: tuple[Row, ...] | None, facts: Sequence[Row]) -> tuple[Row,
     known = system(equations)
     if known.is_empty:
         return None
-    tightened = tuple(Row("ge", row.form - known.excess(row.form)) if row.kind == "ge" else row for row in rows)
+    tightened = tuple(Constraint("ge", row.form - known.excess(row.form)) if row.kind == "ge" else row for row in rows)
     return rows if tightened == rows else merge_parallel(tightened)
 
 
-def _system_with(form: Affine, rows: Sequence[Row]) -> System:
+def _system_with(form: Affine, rows: Sequence[Constraint]) -> System:
     """Return the `System` of ``rows``, with the definitions of compounds that only ``form`` contains."""
     known = system(tuple(rows))
     if known.is_empty:
@@ -257,7 +257,7 @@ def _system_with(form: Affine, rows: Sequence[Row]) -> System:
     return system(tuple(rows), tuple(definitions(missing)))
 
 
-def complexity(row: Row) -> tuple[int, int, int]:
+def complexity(row: Constraint) -> tuple[int, int, int]:
     """Return a sort key: how hard a row is to read, and how late to be removed as redundant (equations last)."""
     return (_KIND_RANK[row.kind], *_notation_size(row.form))
 

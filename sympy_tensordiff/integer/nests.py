@@ -10,12 +10,8 @@ from typing import NamedTuple
 
 from sympy_tensordiff.errors import LoopBoundError
 
-from .affine import Affine, Row, Variable
-from .data import variables_in_indirect_indices
-from .fourier_motzkin import eliminate, grows, simplest
-from .implication import FALSE, is_empty, merge_parallel, remove_redundant, without_redundant
-from .rows import bounds_with_divisors, linear, partition
-from .unfolding import (
+from .affine import Affine, Constraint, Variable
+from .floor_elimination import (
     bounds_by_multiples,
     divided_bounds,
     innermost_bound,
@@ -24,6 +20,10 @@ from .unfolding import (
     rows_without_quotients,
     system_without_quotients,
 )
+from .fourier_motzkin import eliminate, grows, simplest
+from .implication import FALSE, is_empty, merge_parallel, remove_redundant, without_redundant
+from .indirect import variables_in_indirect_indices
+from .rows import bounds_with_divisors, linear, partition
 
 MAX_ROWS_FOR_ORDER = 16
 """The most rows by which a loop order is chosen; more would only improve how the loops read and run."""
@@ -57,12 +57,12 @@ class Bounds(NamedTuple):
 
 
 def bounds(
-    rows: Sequence[Row],
+    rows: Sequence[Constraint],
     variables: Sequence[Variable],
-    facts: Sequence[Row] = (),
+    facts: Sequence[Constraint] = (),
     *,
     multiples: bool = False,
-) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:
+) -> tuple[tuple[Bounds, ...], tuple[Constraint, ...]]:
     """Return the loop nest over ``variables``, outermost first, and the constraints without them: its guards.
 
     Law: under ``facts`` the nest runs exactly over the integer points of ``rows``, if the
@@ -104,7 +104,7 @@ def bounds(
     system = without_redundant(partition(merged, loops)[1], known)
     if not linear(system):
         _check_selected_entries(system, variables)
-    levels: list[list[Row]] = []
+    levels: list[list[Constraint]] = []
     for variable in reversed(variables):
         if FALSE in system:
             return _empty_nest(variables)
@@ -126,7 +126,9 @@ def bounds(
     return tuple(nest), guards
 
 
-def order(rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Row] = ()) -> tuple[Variable, ...]:
+def order(
+    rows: Sequence[Constraint], variables: Sequence[Variable], facts: Sequence[Constraint] = ()
+) -> tuple[Variable, ...]:
     """Return a good loop order of ``variables``, outermost first.
 
     From the inside out, each step takes the variable whose elimination is exact over the integers, adds
@@ -168,7 +170,7 @@ def order(rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Ro
     return (*remaining, *reversed(inner))
 
 
-def _check_selected_entries(rows: Sequence[Row], variables: Sequence[Variable]) -> None:
+def _check_selected_entries(rows: Sequence[Constraint], variables: Sequence[Variable]) -> None:
     """Raise LoopBoundError if a row has tensor entries that its innermost loop variable selects: an inner loop would
     need them as bounds.
     """
@@ -183,25 +185,30 @@ def _check_selected_entries(rows: Sequence[Row], variables: Sequence[Variable]) 
             )
 
 
-def _innermost_selector(row: Row, variables: Sequence[Variable]) -> Variable | None:
+def _innermost_selector(row: Constraint, variables: Sequence[Variable]) -> Variable | None:
     """Return the innermost loop variable of a row if it occurs in the index of a tensor entry; None otherwise."""
     innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
     return innermost if not linear((row,)) and innermost in variables_in_indirect_indices(row.form) else None
 
 
-def _contains_any(row: Row, variables: frozenset[Variable]) -> bool:
+def _contains_any(row: Constraint, variables: frozenset[Variable]) -> bool:
     """Return whether one of ``variables`` occurs in ``row``."""
     return not variables.isdisjoint(row.form.atoms())
 
 
-def _are_inequalities(rows: Sequence[Row]) -> bool:
+def _are_inequalities(rows: Sequence[Constraint]) -> bool:
     """Return whether all rows are inequalities."""
     return all(row.kind == "ge" for row in rows)
 
 
 def _project_out(
-    system: tuple[Row, ...], variable: Variable, outer: Sequence[Variable], known: Sequence[Row], *, multiples: bool
-) -> tuple[Row, ...]:
+    system: tuple[Constraint, ...],
+    variable: Variable,
+    outer: Sequence[Variable],
+    known: Sequence[Constraint],
+    *,
+    multiples: bool,
+) -> tuple[Constraint, ...]:
     """Eliminate ``variable`` from irredundant rows, and remove the rows that this makes redundant.
 
     The result only tightens the loops over ``outer``: rows that no bound of theirs expresses are relaxed over the
@@ -220,12 +227,14 @@ def _project_out(
     )
 
 
-def _with_affine_occurrences(rows: Sequence[Row], variable: Variable) -> list[Row]:
+def _with_affine_occurrences(rows: Sequence[Constraint], variable: Variable) -> list[Constraint]:
     """Return the rows that do not contain ``variable`` inside a compound; the others would only tighten outer loops."""
     return [row for row in rows if variable not in row.form.hidden()]
 
 
-def _without_weaker_than_multiples(rows: tuple[Row, ...], variable: Variable, known: Sequence[Row]) -> tuple[Row, ...]:
+def _without_weaker_than_multiples(
+    rows: tuple[Constraint, ...], variable: Variable, known: Sequence[Constraint]
+) -> tuple[Constraint, ...]:
     """Remove bounds of ``variable`` that symbolic multiples of it imply, such as ``i >= 0`` next to ``M*i >= 3``.
 
     The simplex method sees this only for the negated constraint, whose products with known rows are formed. This must
@@ -239,13 +248,13 @@ def _without_weaker_than_multiples(rows: tuple[Row, ...], variable: Variable, kn
     return tuple(remaining)
 
 
-def _empty_nest(variables: Sequence[Variable]) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:
+def _empty_nest(variables: Sequence[Variable]) -> tuple[tuple[Bounds, ...], tuple[Constraint, ...]]:
     """Return a nest of empty loops ``0 .. -1`` over ``variables``, with the guard that never holds."""
     empty = ((Affine(), 1),), ((Affine(None, -1), 1),)
     return tuple(Bounds(variable, *empty) for variable in variables), (FALSE,)
 
 
-def _solve_for(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) -> Bounds:
+def _solve_for(variable: Variable, rows: Sequence[Constraint], known: Sequence[Constraint]) -> Bounds:
     """Return the bounds of ``variable`` by ``rows``, all of which contain it; an equation bounds it from both sides.
 
     Raises LoopBoundError if a side has no bound or a row cannot be solved for the variable.
@@ -274,7 +283,7 @@ def _solve_for(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) ->
 
 
 def _innermost_cost(
-    rows: Sequence[Row], variable: Variable, loops: Sequence[Variable], known: Sequence[Row]
+    rows: Sequence[Constraint], variable: Variable, loops: Sequence[Variable], known: Sequence[Constraint]
 ) -> tuple[int, ...]:
     """Return, as a sort key, how bad ``variable`` would be as the innermost loop: inexact pairs, new outer rows,
     non-unit coefficients.
@@ -298,11 +307,11 @@ def _innermost_cost(
     if equations:
         return (blocked, may_be_empty, min(equations) - 2 + skipped, 0, non_unit)
     inexact = skipped
-    new: dict[Row, None] = {}
+    new: dict[Constraint, None] = {}
     for a, low in involved:
         for b, high in involved:
             if a > 0 > b:
-                row = Row("ge", a * high.form - b * low.form)
+                row = Constraint("ge", a * high.form - b * low.form)
                 if _contains_any(row, others):
                     inexact += a > 1 and b < -1
                     new[row] = None

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from .affine import Affine, Quotient, Variable
-from .products import Product
+from .products import IndexProduct
 
 Monomial: TypeAlias = tuple[tuple[Variable, int], ...]
 """A product of powers: variables with their exponents, in order."""
@@ -145,7 +145,7 @@ def _as_polynomial(value: Polynomial | Fraction | int) -> Polynomial:
 
 def _of_variable(variable: Variable) -> Polynomial:
     """Return a variable of a form as a polynomial: a product multiplied out, a floor quotient as the exact one."""
-    if isinstance(variable, Product):
+    if isinstance(variable, IndexProduct):
         total = Polynomial({(): 1})
         for factor in variable.factors:
             total *= _of_variable(factor)

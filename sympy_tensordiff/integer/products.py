@@ -1,6 +1,6 @@
 """Products of variables, and quotients by them, as in symbolic strides and sizes ``N*M``.
 
-A `Product` such as ``M*i`` is one variable of an affine form, so that forms with symbolic strides
+A `IndexProduct` such as ``M*i`` is one variable of an affine form, so that forms with symbolic strides
 stay affine in their compounds; a system learns about products by the inequalities of
 `product_rows`. A `SymbolicQuotient` such as ``floor(p/M)`` solves ``p = M*i + j`` with
 ``0 <= j < M`` (mixed radix); all divisors are positive, which the caller has to ensure.
@@ -13,10 +13,10 @@ from itertools import chain
 from math import gcd
 from typing import Any
 
-from .affine import Affine, Compound, Quotient, Row, Variable, quotient
+from .affine import Affine, Compound, Constraint, Quotient, Variable, quotient
 
 
-class Product(Compound):
+class IndexProduct(Compound):
     """The product ``v*w*...`` of two or more integer variables, in order, as one variable of a form; built by
     `times`.
     """
@@ -90,10 +90,10 @@ class SymbolicQuotient(Compound):
         """Return the quotient, rounded down, at integer ``values`` of all plain variables."""
         return self.form.evaluate(values) // self.divisor.evaluate(values)
 
-    def definition(self) -> tuple[Row, ...]:
+    def definition(self) -> tuple[Constraint, ...]:
         """Return the constraints ``0 <= form - divisor*self <= divisor - 1`` that define the variable."""
         rest = self.form - times(self.divisor, Affine.variable(self))
-        return Row("ge", rest), Row("ge", self.divisor - 1 - rest)
+        return Constraint("ge", rest), Constraint("ge", self.divisor - 1 - rest)
 
     def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:
         """Return ``floor((self + others) / m)`` as one floor: ``floor((floor(f/d) + g)/m) = floor((f +
@@ -111,13 +111,13 @@ def _monomial(factors: Sequence[Variable]) -> Affine:
 
 
 def _product_variable(factors: Sequence[Variable]) -> Variable:
-    """Return the only factor, or the `Product` of several."""
-    return factors[0] if len(factors) == 1 else Product(tuple(sorted(factors)))
+    """Return the only factor, or the `IndexProduct` of several."""
+    return factors[0] if len(factors) == 1 else IndexProduct(tuple(sorted(factors)))
 
 
 def _factors(variable: Variable) -> tuple[Variable, ...]:
     """Return the factors of a product, or the variable itself as the only one."""
-    return variable.factors if isinstance(variable, Product) else (variable,)
+    return variable.factors if isinstance(variable, IndexProduct) else (variable,)
 
 
 def times(*forms: Affine) -> Affine:
@@ -236,7 +236,7 @@ def slope(form: Affine, variable: Variable) -> tuple[Affine, Affine] | None:
         if v == variable:
             factor += c
         elif isinstance(v, Compound) and variable in v.atoms():
-            other = v.without(variable) if isinstance(v, Product) and variable in v.factors else None
+            other = v.without(variable) if isinstance(v, IndexProduct) and variable in v.factors else None
             if other is None or variable in other.atoms():
                 return None
             factor += other * c
@@ -258,7 +258,7 @@ def factors_of_products(forms: Iterable[Affine]) -> list[Variable]:
 
     In products of sizes such as ``N*M`` all of them are positive.
     """
-    factors = (f for form in forms for v, _ in form.terms if isinstance(v, Product) for f in v.factors)
+    factors = (f for form in forms for v, _ in form.terms if isinstance(v, IndexProduct) for f in v.factors)
     return list(dict.fromkeys(f for f in factors if not isinstance(f, Compound)))
 
 
@@ -275,10 +275,10 @@ def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list
     """
     forms = list(forms)
     variables = (v for form in forms for v, _ in form.terms)
-    waiting = [v for v in dict.fromkeys(chain(variables, also)) if isinstance(v, Product)]
+    waiting = [v for v in dict.fromkeys(chain(variables, also)) if isinstance(v, IndexProduct)]
     nonnegative = {form.terms[0][0] for form in forms if _is_lower_bound(form)}
     result: dict[Affine, None] = {}
-    seen: set[Product] = set()
+    seen: set[IndexProduct] = set()
     while waiting:
         product = waiting.pop()
         seen.add(product)
@@ -288,7 +288,7 @@ def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list
                 rows = [times(rest, form) for form in forms if form.coefficient(v)]
                 result.update(dict.fromkeys(rows))
                 # The new rows contain smaller products, which are multiplied out in turn.
-                smaller = (w for row in rows for w, _ in row.terms if isinstance(w, Product))
+                smaller = (w for row in rows for w, _ in row.terms if isinstance(w, IndexProduct))
                 waiting += [w for w in smaller if len(w.factors) < len(product.factors) and w not in seen]
     return [form for form in result if form not in forms]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .affine import Affine, Compound
-from .products import Product, divide_with_rest, negated_partial_quotients, quotient_by, quotients_in, times
+from .products import IndexProduct, divide_with_rest, negated_partial_quotients, quotient_by, quotients_in, times
 
 Remainder = tuple[Affine, Affine, Affine]
 """``(factor, dividend, divisor)`` for ``factor * (dividend mod divisor)``."""
@@ -116,7 +116,7 @@ def _split_factor(form: Affine, variable: Any) -> tuple[Affine, Affine]:
     for v, c in form.terms:
         if v == variable:
             factor += c
-        elif isinstance(v, Product) and variable in v.factors:
+        elif isinstance(v, IndexProduct) and variable in v.factors:
             factor += c * v.without(variable)
         else:
             rest += Affine({v: c})

@@ -7,19 +7,19 @@ from functools import lru_cache
 from math import gcd
 from typing import TypeAlias, TypeVar
 
-from .affine import Affine, Compound, Quotient, Row, Variable
+from .affine import Affine, Compound, Constraint, Quotient, Variable
 from .products import SymbolicQuotient, times
 
-FormOrRow = TypeVar("FormOrRow", Affine, Row)
-Rows: TypeAlias = tuple[Row, ...]
+FormOrRow = TypeVar("FormOrRow", Affine, Constraint)
+Rows: TypeAlias = tuple[Constraint, ...]
 """A conjunction of constraints."""
 
 
-def atoms_in(parts: Iterable[Affine | Row]) -> frozenset[Variable]:
-    """Return all plain variables in forms or rows, those inside compounds included."""
+def atoms_in(parts: Iterable[Affine | Constraint]) -> frozenset[Variable]:
+    """Return all plain variables of forms or constraints, those inside floors and other compounds included."""
     found: set[Variable] = set()
     for part in parts:
-        for v, _ in (part.form if isinstance(part, Row) else part).terms:
+        for v, _ in (part.form if isinstance(part, Constraint) else part).terms:
             if isinstance(v, Compound):
                 found |= v.atoms()
             else:
@@ -27,7 +27,7 @@ def atoms_in(parts: Iterable[Affine | Row]) -> frozenset[Variable]:
     return frozenset(found)
 
 
-def linear(parts: Iterable[Affine | Row]) -> bool:
+def linear(parts: Iterable[Affine | Constraint]) -> bool:
     """Return whether no form or row contains a compound: no floor, maximum, product or tensor entry.
 
     >>> i = Affine.variable("i")
@@ -35,7 +35,7 @@ def linear(parts: Iterable[Affine | Row]) -> bool:
     (True, False)
     """
     # A compound is sorted after all plain variables.
-    forms = (part.form if isinstance(part, Row) else part for part in parts)
+    forms = (part.form if isinstance(part, Constraint) else part for part in parts)
     return not any(form.terms and isinstance(form.terms[-1][0], Compound) for form in forms)
 
 
@@ -44,20 +44,22 @@ def substitute_all(parts: Iterable[FormOrRow], mapping: Mapping[Variable, Affine
     return tuple([part.substitute(mapping) for part in parts])
 
 
-def partition(rows: Iterable[Row], variables: Collection[Variable]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+def partition(
+    rows: Iterable[Constraint], variables: Collection[Variable]
+) -> tuple[tuple[Constraint, ...], tuple[Constraint, ...]]:
     """Return the constraints of ``rows`` that contain none of ``variables``, and the constraints that contain some.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> partition([Row("ge", n - i), Row("ge", n - 1)], "i")
     ((n - 1 >= 0,), (-i + n >= 0,))
     """
-    parts: tuple[list[Row], list[Row]] = [], []
+    parts: tuple[list[Constraint], list[Constraint]] = [], []
     for row in rows:
         parts[not row.form.atoms().isdisjoint(variables)].append(row)
     return tuple(parts[0]), tuple(parts[1])
 
 
-def shape_rows(index: Iterable[Affine], shape: Iterable[Affine]) -> tuple[Row, ...]:
+def shape_rows(index: Iterable[Affine], shape: Iterable[Affine]) -> tuple[Constraint, ...]:
     """Return the constraints that ``index`` is inside ``shape``, two for each axis.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
@@ -65,26 +67,28 @@ def shape_rows(index: Iterable[Affine], shape: Iterable[Affine]) -> tuple[Row, .
     (i + 1 >= 0, -i + n - 2 >= 0)
     """
     ends = zip(index, shape, strict=True)
-    return tuple([row for form, extent in ends for row in (Row("ge", form), Row("ge", extent - 1 - form))])
+    return tuple(
+        [row for form, extent in ends for row in (Constraint("ge", form), Constraint("ge", extent - 1 - form))]
+    )
 
 
-def ranges(variables: Sequence[Variable], extents: Sequence[Affine]) -> tuple[Row, ...]:
+def ranges(variables: Sequence[Variable], extents: Sequence[Affine]) -> tuple[Constraint, ...]:
     """Return the constraints ``0 <= variable <= extent - 1``."""
     return shape_rows(map(Affine.variable, variables), extents)
 
 
-def range_rows(variable: Variable, lows: Iterable[Affine], highs: Iterable[Affine]) -> list[Row]:
+def range_rows(variable: Variable, lows: Iterable[Affine], highs: Iterable[Affine]) -> list[Constraint]:
     """Return the constraints that a variable is between its lower bounds ``lows`` and upper bounds ``highs``."""
     form = Affine.variable(variable)
-    return [Row("ge", form - bound) for bound in lows] + [Row("ge", bound - form) for bound in highs]
+    return [Constraint("ge", form - bound) for bound in lows] + [Constraint("ge", bound - form) for bound in highs]
 
 
-def positive_rows(forms: Iterable[Affine]) -> tuple[Row, ...]:
+def positive_rows(forms: Iterable[Affine]) -> tuple[Constraint, ...]:
     """Return the constraints that all ``forms`` are at least 1."""
-    return tuple([Row("ge", form - 1) for form in forms])
+    return tuple([Constraint("ge", form - 1) for form in forms])
 
 
-def unit_bounds_of(variable: Variable, rows: Iterable[Row]) -> tuple[list[Affine], list[Affine]]:
+def unit_bounds_of(variable: Variable, rows: Iterable[Constraint]) -> tuple[list[Affine], list[Affine]]:
     """Return the lower and the upper bounds of a variable by rows of any kind where its coefficient is 1 or -1.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
@@ -120,7 +124,7 @@ def bounds_with_divisors(variable: Variable, forms: Iterable[Affine]) -> Sides:
 def rows_connected_to(rows: Rows, variables: frozenset[Variable], sizes: frozenset[Variable]) -> Rows:
     """Return the rows that are linked to ``variables`` by chains of common variables other than ``sizes``."""
     known = set(variables - sizes)
-    chosen: set[Row] = set()
+    chosen: set[Constraint] = set()
     grown = True
     while grown:
         grown = False
@@ -134,7 +138,7 @@ def rows_connected_to(rows: Rows, variables: frozenset[Variable], sizes: frozens
     return tuple(row for row in rows if row in chosen)
 
 
-def bounds_a_loop(row: Row, variables: Sequence[Variable]) -> bool:
+def bounds_a_loop(row: Constraint, variables: Sequence[Variable]) -> bool:
     """Return whether ``row`` bounds the innermost of its variables, given outermost first, by a coefficient."""
     for n, v in enumerate(variables):
         if row.kind == "ge" and row.form.coefficient(v) and row.form.atoms().isdisjoint(variables[n + 1 :]):
@@ -149,7 +153,7 @@ def renaming_map(variables: Iterable[Variable], others: Iterable[Variable]) -> d
 
 # Cached: most rows recur in other systems.
 @lru_cache(maxsize=8192)
-def normalise(row: Row) -> Row | bool:
+def normalise(row: Constraint) -> Constraint | bool:
     """Return the row in lowest terms and tightened over the integers; True or False if it is decided.
 
     ``2*i - 1 >= 0`` becomes ``i - 1 >= 0`` (the constant is floored), ``2*i == 3`` is False,
@@ -174,10 +178,10 @@ def normalise(row: Row) -> Row | bool:
         return form.constant >= 0 if kind == "ge" else form.constant == 0
     if kind == "ge":
         if content > 1:
-            return normalise(Row("ge", form.divided(content)))
+            return normalise(Constraint("ge", form.divided(content)))
         for v, c in reversed(form.terms):
             if isinstance(v, (Quotient, SymbolicQuotient)) and abs(c) == 1:
-                return normalise(Row("ge", _without_floor(form, v, c)))
+                return normalise(Constraint("ge", _without_floor(form, v, c)))
         if any(isinstance(v, Compound) and row in v.definition() for v, _ in form.terms):
             return True
         one = _as_congruence("ge", form)
@@ -189,7 +193,7 @@ def normalise(row: Row) -> Row | bool:
         return one
     if form.terms[0][1] < 0:
         content = -content
-    return Row("eq", form.divided(content)) if content != 1 else row
+    return Constraint("eq", form.divided(content)) if content != 1 else row
 
 
 def _without_floor(form: Affine, quotient: Quotient | SymbolicQuotient, sign: int) -> Affine:
@@ -201,7 +205,7 @@ def _without_floor(form: Affine, quotient: Quotient | SymbolicQuotient, sign: in
     return rest + quotient.form if sign > 0 else rest + (divisor - 1) - quotient.form
 
 
-def _as_congruence(kind: str, form: Affine) -> Row | bool | None:
+def _as_congruence(kind: str, form: Affine) -> Constraint | bool | None:
     """Return a condition on a single remainder as a congruence or a bool if it allows one value, all or none; None
     otherwise.
     """
@@ -236,7 +240,7 @@ def remainders(kind: str, form: Affine) -> tuple[Affine, int, range] | None:
     return None
 
 
-def _normalise_congruence(form: Affine, modulus: int) -> Row | bool:
+def _normalise_congruence(form: Affine, modulus: int) -> Constraint | bool:
     """Return ``form mod modulus == 0`` in lowest terms, with least absolute coefficients; True or False if it is
     decided.
     """
@@ -252,12 +256,12 @@ def _normalise_congruence(form: Affine, modulus: int) -> Row | bool:
     if 2 * reduced.terms[0][1] > modulus:
         reduced = -reduced
     half = {v: c % modulus - (modulus if 2 * (c % modulus) > modulus else 0) for v, c in reduced.terms}
-    return Row("mod", Affine(half, reduced.constant % modulus), modulus)
+    return Constraint("mod", Affine(half, reduced.constant % modulus), modulus)
 
 
-def normalise_rows(rows: Iterable[Row]) -> tuple[Row, ...] | None:
+def normalise_rows(rows: Iterable[Constraint]) -> tuple[Constraint, ...] | None:
     """Return all rows normalised, in order and without duplicates; None if one of them is False."""
-    result: dict[Row, None] = {}
+    result: dict[Constraint, None] = {}
     for row in rows:
         reduced = normalise(row)
         if reduced is False:

@@ -14,13 +14,13 @@ from math import gcd
 from typing import Protocol
 
 from . import smith
-from .affine import Affine, Compound, Quotient, Row, Variable, quotient
-from .data import depends_only_indirectly, variables_in_indirect_indices
+from .affine import Affine, Compound, Constraint, Quotient, Variable, quotient
+from .indirect import depends_only_indirectly, variables_in_indirect_indices
 from .lattice import dot, negated, shortened
 from .products import SymbolicQuotient, quotient_by, quotients_in, times
 from .rows import linear, normalise_rows, partition, remainders, substitute_all
 
-Solution = tuple[list[int], dict[Variable, Affine], tuple[Row, ...]]
+Solution = tuple[list[int], dict[Variable, Affine], tuple[Constraint, ...]]
 """The variables that remain, the values of the others, and the remaining rows, see `solve_equations`."""
 
 
@@ -37,7 +37,7 @@ MAX_RESIDUES = 16
 """A condition on a remainder that allows at most this many values becomes one strided loop for each, without a test."""
 
 
-def solve_equations(names: VariableNames, variables: Sequence[int], rows: Iterable[Row]) -> Solution | None:
+def solve_equations(names: VariableNames, variables: Sequence[int], rows: Iterable[Constraint]) -> Solution | None:
     """Solve all equations and congruences over ``variables``; None if they have no solution.
 
     Returns
@@ -61,17 +61,17 @@ def solve_equations(names: VariableNames, variables: Sequence[int], rows: Iterab
 
 
 FloorQuotient = Quotient | SymbolicQuotient
-Step = tuple[dict[Variable, Affine], tuple[Row, ...], list[int]]
+Step = tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]]
 """A substitution, the rows to make it in, and the remaining variables."""
 
 
-def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Row, ...]) -> Step | None:
+def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint, ...]) -> Step | None:
     """Return one substitution, the rows to make it in, and the variables after it; None if nothing is left to solve."""
     inner = partition(rows, kept)[1]
     for row in inner:
         if row.kind == "mod" and not depends_only_indirectly(row.form, kept):  # form == modulus * t
             t = names.fresh(_name_of_new_variable(names, kept, row.form))
-            return {}, _replace_row(rows, row, Row("eq", row.form - Affine({t: row.modulus}))), [*kept, t]
+            return {}, _replace_row(rows, row, Constraint("eq", row.form - Affine({t: row.modulus}))), [*kept, t]
     for form in _forms_equal_to_zero(inner):
         for v in kept:
             if abs(c := form.coefficient(v)) == 1 and v not in form.hidden():
@@ -108,7 +108,7 @@ def _digit_order(floor: FloorQuotient) -> int:
 
 def _split_into_digits(
     names: VariableNames, kept: Sequence[int], form: Affine, floor: FloorQuotient, t: int
-) -> tuple[dict[Variable, Affine], tuple[Row, ...], list[int]] | None:
+) -> tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]] | None:
     """Solve ``t = floor(p/M)`` by ``p = M*t + j`` with ``0 <= j < M``; return substitution, rows and the new variables,
     or None.
 
@@ -125,7 +125,7 @@ def _split_into_digits(
             if isinstance(floor, SymbolicQuotient) or (
                 _number_of_occurrences(form, v) > 1 and t not in form.substitute(mapping).hidden()
             ):
-                definition = (Row("ge", Affine.variable(j)), Row("ge", divisor - 1 - Affine.variable(j)))
+                definition = (Constraint("ge", Affine.variable(j)), Constraint("ge", divisor - 1 - Affine.variable(j)))
                 return mapping, definition, [t, j]
     return None
 
@@ -135,7 +135,7 @@ def _number_of_occurrences(form: Affine, variable: int) -> int:
     return sum(variable in (v.atoms() if isinstance(v, Compound) else (v,)) for v, _ in form.terms)
 
 
-def _in_terms_of_quotient(row: Row, floor: FloorQuotient, t: int) -> tuple[Row, ...]:
+def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tuple[Constraint, ...]:
     """Return a bound of ``p`` as one of ``t = floor(p/M)``: ``p >= M*s`` is ``t >= s``, ``p < M*s`` is ``t < s``;
     others as they are.
 
@@ -146,16 +146,16 @@ def _in_terms_of_quotient(row: Row, floor: FloorQuotient, t: int) -> tuple[Row, 
         rest = row.form - sign * floor.form + shift
         share = quotient_by(rest, divisor)
         if floor.form.atoms().isdisjoint(rest.atoms()) and times(share, divisor) == rest:
-            return (Row("ge", share + Affine({t: sign}) - shift),)
+            return (Constraint("ge", share + Affine({t: sign}) - shift),)
         if rest.is_constant and divisor.is_constant:
             last = divisor.constant - 1 if sign > 0 else -1
-            return row, Row("ge", quotient_by(rest + last, divisor) + Affine({t: sign}))
+            return row, Constraint("ge", quotient_by(rest + last, divisor) + Affine({t: sign}))
     return (row,)
 
 
-def _linear_equations(rows: Sequence[Row], kept: Sequence[int]) -> list[Row]:
+def _linear_equations(rows: Sequence[Constraint], kept: Sequence[int]) -> list[Constraint]:
     """Return the equations that are linear in the remaining variables, none of which selects a tensor entry in them."""
-    result: list[Row] = []
+    result: list[Constraint] = []
     unknowns: frozenset[Variable] = frozenset()
     selecting: frozenset[Variable] = frozenset()
     for row in rows:
@@ -168,7 +168,7 @@ def _linear_equations(rows: Sequence[Row], kept: Sequence[int]) -> list[Row]:
     return result
 
 
-def _forms_equal_to_zero(rows: Sequence[Row]) -> Iterable[Affine]:
+def _forms_equal_to_zero(rows: Sequence[Constraint]) -> Iterable[Affine]:
     """Yield the forms of the equations, and of each inequality whose opposite is also among ``rows``."""
     forms = {row.form for row in rows if row.kind == "ge"}
     for row in rows:
@@ -176,7 +176,7 @@ def _forms_equal_to_zero(rows: Sequence[Row]) -> Iterable[Affine]:
             yield row.form
 
 
-def _replace_row(rows: tuple[Row, ...], old: Row, *new: Row) -> tuple[Row, ...]:
+def _replace_row(rows: tuple[Constraint, ...], old: Constraint, *new: Constraint) -> tuple[Constraint, ...]:
     """Return ``rows`` with ``old`` replaced by ``new`` ones."""
     return tuple(r for row in rows for r in (new if row is old else (row,)))
 
@@ -188,7 +188,7 @@ def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affin
     return next((names.names[v] for v in sorted(form.atoms()) if v in kept), "z")
 
 
-def _divide_by_content(row: Row, kept: Sequence[int]) -> tuple[Row, Row] | None:
+def _divide_by_content(row: Constraint, kept: Sequence[int]) -> tuple[Constraint, Constraint] | None:
     """Split ``g*a + rest == 0`` into ``rest mod g == 0`` and ``a + rest/g == 0``; None if the coefficients are
     coprime.
     """
@@ -198,7 +198,7 @@ def _divide_by_content(row: Row, kept: Sequence[int]) -> tuple[Row, Row] | None:
         return None
     rest = row.form - Affine(inner)
     form = Affine({v: c // divisor for v, c in inner.items()}) + _exact_quotient(rest, divisor)
-    return Row("mod", rest, divisor), Row("eq", form)
+    return Constraint("mod", rest, divisor), Constraint("eq", form)
 
 
 def _exact_quotient(form: Affine, divisor: int) -> Affine:
@@ -208,7 +208,9 @@ def _exact_quotient(form: Affine, divisor: int) -> Affine:
     return quotient(form + -form.constant % divisor, divisor)
 
 
-def _smith_step(names: VariableNames, kept: list[int], rows: tuple[Row, ...], equations: Sequence[Row]) -> Step:
+def _smith_step(
+    names: VariableNames, kept: list[int], rows: tuple[Constraint, ...], equations: Sequence[Constraint]
+) -> Step:
     """Solve all remaining equations at once by the Smith form: ``v = sum_r column_r (U_r b)/alpha_r + K z``."""
     unknowns = [v for v in kept if any(row.form.coefficient(v) for row in equations)]
     matrix = [[row.form.coefficient(v) for v in unknowns] for row in equations]
@@ -227,8 +229,8 @@ def _smith_step(names: VariableNames, kept: list[int], rows: tuple[Row, ...], eq
     new = [names.fresh(names.names[v]) for v, _ in zip(unknowns, kernel, strict=False)]
     for z, vector in zip(new, kernel, strict=True):
         values = [value + Affine({z: c}) for value, c in zip(values, vector, strict=True)]
-    conditions = [Row("mod", combine(row), modulus) for row, modulus in solution.congruences]
-    conditions += [Row("eq", combine(row)) for row in solution.equations]
+    conditions = [Constraint("mod", combine(row), modulus) for row, modulus in solution.congruences]
+    conditions += [Constraint("eq", combine(row)) for row in solution.equations]
     rest = tuple(row for row in rows if row not in equations) + tuple(conditions)
     others = [v for v in kept if v not in unknowns]
     return dict(zip(unknowns, values, strict=True)), rest, [*others, *new]
@@ -253,7 +255,7 @@ def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tup
     return moved, turned
 
 
-def split_by_residue(variables: frozenset[int], rows: tuple[Row, ...]) -> list[tuple[Row, ...]] | None:
+def split_by_residue(variables: frozenset[int], rows: tuple[Constraint, ...]) -> list[tuple[Constraint, ...]] | None:
     """Split the first row that allows several remainders into one congruence for each; return the systems, or None.
 
     Variables that equations will eliminate are left out, since their rows need no split, and rows about tensor entries
@@ -271,5 +273,5 @@ def split_by_residue(variables: frozenset[int], rows: tuple[Row, ...]) -> list[t
             if condition is not None and len(condition[2]) <= MAX_RESIDUES:
                 form, modulus, values = condition
                 others = tuple(other for other in rows if other is not row)
-                return [(*others, Row("mod", form - value, modulus)) for value in values]
+                return [(*others, Constraint("mod", form - value, modulus)) for value in values]
     return None

@@ -9,8 +9,8 @@ from itertools import chain, compress
 from math import gcd
 from typing import TypeAlias
 
-from .affine import Affine, Compound, Quotient, Row, Variable, quotient
-from .products import Product, product_rows
+from .affine import Affine, Compound, Constraint, Quotient, Variable, quotient
+from .products import IndexProduct, product_rows
 from .simplex import Dictionary, Vector
 
 Direction: TypeAlias = tuple[int, ...]
@@ -171,7 +171,7 @@ class System:
         "width",
     )
 
-    def __init__(self, rows: Sequence[Row], also: Sequence[Compound] = ()) -> None:
+    def __init__(self, rows: Sequence[Constraint], also: Sequence[Compound] = ()) -> None:
         forms, equations, self.has_derived = _inequalities_and_equations(rows, also)
         variables = dict.fromkeys(v for form in chain(forms, equations) for v, _ in form.terms)
         solver = EquationSolver(variables, forms, equations)
@@ -314,12 +314,12 @@ class System:
 
 
 @lru_cache(maxsize=1024)
-def system(rows: tuple[Row, ...], also: tuple[Compound, ...] = ()) -> System:
+def system(rows: tuple[Constraint, ...], also: tuple[Compound, ...] = ()) -> System:
     """Return the `System` of ``rows``; cached, since the same rows are queried many times."""
     return System(rows, also)
 
 
-def _rounding_cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Row, ...]]) -> list[Affine]:
+def _rounding_cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Constraint, ...]]) -> list[Affine]:
     """Return the inequalities that become stronger by rounding when a row is added to the definition of a quotient.
 
     ``p <= 2*q + 1`` and ``2*floor(p/2) <= p`` give ``floor(p/2) <= q``: the sum is ``2*(q - floor(p/2)) >= -1``.
@@ -339,9 +339,9 @@ def _rounding_cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Row, .
     return cuts
 
 
-def definitions(compounds: Iterable[Compound]) -> dict[Compound, tuple[Row, ...]]:
+def definitions(compounds: Iterable[Compound]) -> dict[Compound, tuple[Constraint, ...]]:
     """Return the defining rows of ``compounds`` and of all compounds inside them; a product has none."""
-    result: dict[Compound, tuple[Row, ...]] = {}
+    result: dict[Compound, tuple[Constraint, ...]] = {}
     waiting = list(compounds)
     while waiting:
         compound = waiting.pop()
@@ -352,9 +352,9 @@ def definitions(compounds: Iterable[Compound]) -> dict[Compound, tuple[Row, ...]
 
 
 def _inequalities_and_equations(
-    rows: Iterable[Row], also: Sequence[Compound]
+    rows: Iterable[Constraint], also: Sequence[Compound]
 ) -> tuple[list[Affine], list[Affine], bool]:
-    """Return the forms of all inequalities and of all equations, with those of compounds, and whether some are derived.
+    """Return the forms of inequalities and of equations, and whether inequalities were derived from several rows.
 
     Inequalities about products are added for the products in the rows and in ``also``.
     """
@@ -371,8 +371,10 @@ def _inequalities_and_equations(
         defined = definitions((*compounds, *also))
         derived += _rounding_cuts(forms, defined)
         forms += [row.form for more in defined.values() for row in more]
-        stated = {v for form in chain(forms, equations) for v, _ in form.terms if isinstance(v, Product)}.union(also)
-        if any(isinstance(v, Product) for v in stated):
+        stated = {v for form in chain(forms, equations) for v, _ in form.terms if isinstance(v, IndexProduct)}.union(
+            also
+        )
+        if any(isinstance(v, IndexProduct) for v in stated):
             derived += _without_loose_products(
                 product_rows(chain(forms, equations, (-form for form in equations)), also), stated
             )
@@ -391,7 +393,7 @@ def _without_loose_products(derived: Sequence[Affine], stated: Collection[Compou
         signs: dict[Variable, set[bool]] = {}
         for form in remaining:
             for v, c in form.terms:
-                if isinstance(v, Product) and v not in stated:
+                if isinstance(v, IndexProduct) and v not in stated:
                     signs.setdefault(v, set()).add(c > 0)
         only_in_box = {v for v, all_signs in signs.items() if len(all_signs) == 1}
         if not only_in_box:

@@ -7,7 +7,7 @@ from itertools import islice, permutations, product
 
 from sympy_tensordiff.errors import LoopBoundError
 
-from .affine import Affine, Row, Variable, quotient
+from .affine import Affine, Constraint, Variable, quotient
 from .extrema import cases, maximum_of, minimum_of
 from .fourier_motzkin import project
 from .implication import is_implied
@@ -16,7 +16,7 @@ from .products import quotient_by, quotients_in, slope, times
 from .rows import Rows, atoms_in, linear, partition, unit_bounds_of
 from .system import System
 
-UniqueValue = tuple[dict[int, Affine], list[Row]]
+UniqueValue = tuple[dict[int, Affine], list[Constraint]]
 """The only value that a variable can have, and the guards under which it has it."""
 ZERO = Affine()
 
@@ -28,8 +28,8 @@ MAX_PROJECTED_ROWS = 16
 
 
 def nest_in_some_order(
-    rows: Sequence[Row], variables: Sequence[int], facts: Rows
-) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:
+    rows: Sequence[Constraint], variables: Sequence[int], facts: Rows
+) -> tuple[tuple[Bounds, ...], tuple[Constraint, ...]]:
     """Return the loop nest and its guards in the best order, or in another one if that has no bounds.
 
     Orders are tried with bounds by symbolic multiples last. If none has bounds, the first LoopBoundError is raised.
@@ -44,12 +44,12 @@ def nest_in_some_order(
     raise errors[0]
 
 
-def bound_rows(limits: Iterable[Bounds]) -> list[Row]:
+def bound_rows(limits: Iterable[Bounds]) -> list[Constraint]:
     """Return the constraints that each variable is within its bounds."""
     rows = []
     for variable, lows, highs in limits:
-        rows += [Row("ge", Affine({variable: divisor}) - form) for form, divisor in lows]
-        rows += [Row("ge", form - Affine({variable: divisor})) for form, divisor in highs]
+        rows += [Constraint("ge", Affine({variable: divisor}) - form) for form, divisor in lows]
+        rows += [Constraint("ge", form - Affine({variable: divisor})) for form, divisor in highs]
     return rows
 
 
@@ -62,7 +62,7 @@ def tighten_by_congruences(rows: Rows) -> Rows:
                 for sign in (1, -1):
                     rest = row.form - sign * other.form
                     if all(c % other.modulus == 0 for _, c in rest.terms):
-                        row = Row("ge", row.form - rest.constant % other.modulus)
+                        row = Constraint("ge", row.form - rest.constant % other.modulus)
         result.append(row)
     return tuple(result)
 
@@ -88,7 +88,7 @@ def remove_exact_floors(rows: Rows, known: Rows) -> Rows:
     """Return ``rows`` with floors removed from the inequalities where congruences in ``known`` make these exact."""
     if linear(rows):
         return rows
-    return tuple(Row("ge", without_exact_floors(row.form, known)) if row.kind == "ge" else row for row in rows)
+    return tuple(Constraint("ge", without_exact_floors(row.form, known)) if row.kind == "ge" else row for row in rows)
 
 
 def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> UniqueValue | None:
@@ -101,7 +101,7 @@ def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Uniq
     for v in variables:
         value = _value_between(v, variables, rows, facts)
         if value is not None:
-            return {v: value[0]}, [Row("ge", value[1])]
+            return {v: value[0]}, [Constraint("ge", value[1])]
     for v in variables if len(variables) > 1 else ():
         # The ranges of the other variables may narrow this one; all rows stay.
         if any(v in row.form.hidden() or abs(row.form.coefficient(v)) > 1 for row in rows):
@@ -153,13 +153,13 @@ def _projection_on(v: int, variables: Sequence[int], rows: Rows) -> Rows:
     return tuple(projected)
 
 
-def _is_unique(v: int, variables: Sequence[int], rows: Sequence[Row]) -> bool:
+def _is_unique(v: int, variables: Sequence[int], rows: Sequence[Constraint]) -> bool:
     """Return whether any two points that agree outside of ``variables`` provably have the same ``v``.
 
     The pairs of points are the same cached system for all ``v``.
     """
     second = {w: Affine({-1 - w: 1}) for w in variables}
-    return is_implied(Row("ge", second[v] - Affine({v: 1})), (*rows, *(row.substitute(second) for row in rows)))
+    return is_implied(Constraint("ge", second[v] - Affine({v: 1})), (*rows, *(row.substitute(second) for row in rows)))
 
 
 def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) -> UniqueValue | None:
@@ -173,10 +173,10 @@ def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) 
             parts = slope(row.form, v) if row.kind == "eq" else None
             for sign in (1, -1) if parts is not None and not parts[0].is_constant else ():
                 factor, rest = (part * sign for part in parts or ())
-                if is_implied(Row("ge", factor - 1), (*rows, *facts)):
+                if is_implied(Constraint("ge", factor - 1), (*rows, *facts)):
                     value = quotient_by(-_without_remainder_term(rest, factor, (*rows, *facts)), factor)
                     if all(quotient.atoms().isdisjoint(variables) for quotient in quotients_in(value)):
-                        return {v: value}, [Row("eq", times(value, factor) + rest)]
+                        return {v: value}, [Constraint("eq", times(value, factor) + rest)]
     return None
 
 
@@ -184,7 +184,7 @@ def _without_remainder_term(rest: Affine, factor: Affine, known: Rows) -> Affine
     """Return ``rest`` without one variable that is known to be between 0 and ``factor - 1``; as it is without one."""
     for v, c in rest.terms:
         remainder = Affine({v: 1})
-        if c == 1 and all(is_implied(Row("ge", form), known) for form in (remainder, factor - 1 - remainder)):
+        if c == 1 and all(is_implied(Constraint("ge", form), known) for form in (remainder, factor - 1 - remainder)):
             return rest - remainder
     return rest
 
@@ -193,7 +193,7 @@ def _is_less(width: Affine, coefficient: Affine, known: Rows) -> bool:
     """Return whether ``width < coefficient`` provably holds and ``coefficient`` is positive."""
     if coefficient.is_constant:
         return width.is_constant and width.constant < coefficient.constant > 0
-    return all(is_implied(Row("ge", form), known) for form in (coefficient - 1, coefficient - 1 - width))
+    return all(is_implied(Constraint("ge", form), known) for form in (coefficient - 1, coefficient - 1 - width))
 
 
 def are_ranges_nonempty(limits: Sequence[Bounds], facts: Rows) -> bool:
@@ -204,7 +204,7 @@ def are_ranges_nonempty(limits: Sequence[Bounds], facts: Rows) -> bool:
     for limit in limits:
         for low, c in limit.lows:
             for high, d in limit.highs:
-                if not is_implied(Row("ge", c * high - d * low - (c - 1) * (d - 1)), known):
+                if not is_implied(Constraint("ge", c * high - d * low - (c - 1) * (d - 1)), known):
                     return False
         known = (*known, *bound_rows([limit]))
     return True
@@ -232,7 +232,7 @@ def has_point(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
             lows, highs = unit_bounds_of(v, own)
             if lows and highs and len(lows) + len(highs) == len(own):
                 around = partition(rows, open_variables)[0]
-                if all(is_implied(Row("ge", high - low), (*known, *around)) for low in lows for high in highs):
+                if all(is_implied(Constraint("ge", high - low), (*known, *around)) for low in lows for high in highs):
                     open_variables.remove(v)
                     break
         else:
@@ -240,7 +240,7 @@ def has_point(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
     return True
 
 
-def least_slack_point(row: Row, bound: Sequence[int], context: Rows) -> dict[int, Affine]:
+def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> dict[int, Affine]:
     """Return the values of ``bound`` variables, given innermost first, at which the form of ``row`` is least under
     ``context``.
 
@@ -262,7 +262,7 @@ def least_slack_point(row: Row, bound: Sequence[int], context: Rows) -> dict[int
     return values
 
 
-def at_least_slack(row: Row, bound: Sequence[int], context: Rows) -> Row | None:
+def at_least_slack(row: Constraint, bound: Sequence[int], context: Rows) -> Constraint | None:
     """Return ``row`` at the values of the variables ``bound`` for which it is hardest to satisfy under ``context``; the
     result implies ``row`` for all their values. None if such a value is not known.
     """
@@ -271,7 +271,7 @@ def at_least_slack(row: Row, bound: Sequence[int], context: Rows) -> Row | None:
 
 
 def find_point(
-    rows: Sequence[Row], variables: Sequence[Variable], limit: int | None = None
+    rows: Sequence[Constraint], variables: Sequence[Variable], limit: int | None = None
 ) -> dict[Variable, int] | None:
     """Return an integer point of a system whose only variables are ``variables``; None if there is none.
 
@@ -297,7 +297,7 @@ def find_point(
 
 
 def _find_point_of_case(
-    rows: Sequence[Row], variables: Sequence[Variable], limit: int | None
+    rows: Sequence[Constraint], variables: Sequence[Variable], limit: int | None
 ) -> dict[Variable, int] | None:
     """Return an integer point of rows without maxima and minima, see `find_point`; None if there is none."""
     solved = _numeric_system(rows, variables)
@@ -309,7 +309,7 @@ def _find_point_of_case(
     return next(_enumerate_points(solved, variables, limit), None)
 
 
-def count_points(rows: Sequence[Row], variables: Sequence[Variable]) -> int:
+def count_points(rows: Sequence[Constraint], variables: Sequence[Variable]) -> int:
     """Return the number of integer points of a system whose only variables are ``variables``, by enumeration.
 
     >>> z1, z2 = Affine.variable("z1"), Affine.variable("z2")
@@ -321,7 +321,7 @@ def count_points(rows: Sequence[Row], variables: Sequence[Variable]) -> int:
     return sum(1 for solved in systems for _ in _enumerate_points(solved, variables))
 
 
-def _numeric_system(rows: Sequence[Row], variables: Sequence[Variable]) -> System:
+def _numeric_system(rows: Sequence[Constraint], variables: Sequence[Variable]) -> System:
     """Return the `System` of rows; raise ValueError if they contain other variables than the given ones."""
     other = atoms_in(rows) - frozenset(variables)
     if other:
@@ -343,7 +343,9 @@ def _enumerate_points(
         return
     if not solved.images.keys() >= set(variables):
         raise ValueError("the system is unbounded: a variable is in no row")
-    system = [Row("ge", Affine(dict(enumerate(terms)), constant)) for terms, constant in solved.inequalities.items()]
+    system = [
+        Constraint("ge", Affine(dict(enumerate(terms)), constant)) for terms, constant in solved.inequalities.items()
+    ]
     columns = range(solved.width)
     try:
         nest, _ = bounds(system, order(system, columns))

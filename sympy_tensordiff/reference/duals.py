@@ -117,9 +117,7 @@ def apply_chain_rule(
 def _finite_slope(
     slope: Callable[[int, Sequence[Number]], Number], n: int, inner: Sequence[Number], argument: Dual, result: Number
 ) -> Number:
-    """Return the slope in argument ``n``; 0 if it is infinite at a kink: the value is finite and the argument has no
-    first derivatives.
-    """
+    """Return the slope in argument ``n``; 0 if it is infinite, the value finite and the argument's derivatives 0."""
     try:
         factor = slope(n, inner)
     except ZeroDivisionError:

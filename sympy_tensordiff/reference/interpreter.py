@@ -21,7 +21,7 @@ from sympy_tensordiff.reference.scalars import (
     compile_function,
     split_off_functions,
 )
-from sympy_tensordiff.reference.whole import TENSOR_RULES
+from sympy_tensordiff.reference.tensor_rules import TENSOR_RULES
 from sympy_tensordiff.symbolic.lift import lift
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum

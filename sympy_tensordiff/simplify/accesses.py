@@ -22,11 +22,11 @@ from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write
 from sympy_tensordiff.graph.write_forms import Forms
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import data_entries, innermost_first, partition_data
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.fourier_motzkin import project_exactly
 from sympy_tensordiff.integer.implication import is_empty, is_implied, without_implied
+from sympy_tensordiff.integer.indirect import data_entries, innermost_first, partition_data
 from sympy_tensordiff.integer.rows import Rows, atoms_in, bounds_a_loop, shape_rows, substitute_all, unit_bounds_of
 from sympy_tensordiff.integer.values import at_least_slack, least_slack_point
 from sympy_tensordiff.simplify.facts import positive_sizes
@@ -69,11 +69,11 @@ class AccessContext(NamedTuple):
         """Whether the conditions in `choices` depend on indices alone, not on the values of real tensors."""
         return all(part.op not in ("read", "scalar", "call", "ein") for part in reachable(*self.choices))
 
-    def inside(self, variables: Sequence[int], rows: Sequence[Row], kind: str) -> AccessContext:
+    def inside(self, variables: Sequence[int], rows: Sequence[Constraint], kind: str) -> AccessContext:
         """Return the context inside of a loop over `variables`, bounded by `rows`; `kind` is the op of its binder."""
         return self._replace(loops=(*self.loops, Loops(tuple(variables), tuple(rows), kind)))
 
-    def under(self, rows: Sequence[Row]) -> AccessContext:
+    def under(self, rows: Sequence[Constraint]) -> AccessContext:
         """Return the context in which `rows` hold as well."""
         return self._replace(conditions=(*self.conditions, *rows))
 
@@ -108,7 +108,7 @@ class Accesses:
         self.safe: set[Node] = set()
         """Binders in which all reads are inside, whatever is around them."""
 
-    def unproven(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Row]]:
+    def unproven(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Constraint]]:
         """Yield ``(access, axis, row)`` for each bound `row` of a read below `roots` that does not follow from its
         context.
 
@@ -121,7 +121,7 @@ class Accesses:
                 self.safe.add(node)
         yield from self.below(roots)
 
-    def below(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Row]]:
+    def below(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Constraint]]:
         """Yield ``(access, axis, row)`` for each unproven bound below `roots`, visiting each node once per context.
 
         A node that uses no index from around is visited in at most ``MOST_CONDITIONS`` contexts with conditions.
@@ -144,7 +144,7 @@ class Accesses:
                     yield from ((part, axis, row) for axis, row in self.outside(part))
             stack += [part for part in reversed(parts) if not isinstance(part, Access)]
 
-    def outside(self, access: Access) -> Iterator[tuple[int, Row]]:
+    def outside(self, access: Access) -> Iterator[tuple[int, Constraint]]:
         """Yield ``(axis, row)`` for each bound on the indices of `access` that does not follow from its context."""
         known = (*self.facts, *access.around.rows)
         for axis, (form, extent) in enumerate(zip(access.forms, access.tensor.shape, strict=True)):
@@ -170,7 +170,7 @@ class Accesses:
             case op if op in BINDERS:
                 variables, rows, body = self.graph.inside(node, around.variables)
                 within = around.inside(variables, rows, op)
-                tests: list[Row] = []
+                tests: list[Constraint] = []
                 if op in RANGED:
                     if self.graph.integers:
                         yield from self.bounds(variables, rows, around)
@@ -204,10 +204,9 @@ class Accesses:
             around = around.inside([v], bounds, "sum")
 
     def cases(
-        self, node: Node, tests: Sequence[Row], around: AccessContext
+        self, node: Node, tests: Sequence[Constraint], around: AccessContext
     ) -> Iterator[Access | tuple[Node, AccessContext]]:
-        """Yield the cases of `node`, split at the guards at its top, and the accesses in the constraints tested for
-        each.
+        """Yield each case of `node` below its top guards with its context, after the accesses in the tested rows.
 
         Guarded cases are left out unless `conditional` is set. `tests` are constraints that the loops around test.
         """
@@ -222,7 +221,7 @@ class Accesses:
                 yield from self.tested(rows, around)
                 yield case, around.under([row for row in rows if row not in tests])
 
-    def tested(self, rows: Sequence[Row], around: AccessContext) -> Iterator[Access]:
+    def tested(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:
         """Yield the accesses of integer tensors in the constraints `rows`, which are tested together.
 
         An entry counts as read only where the other constraints hold: one that fails decides, whatever the entry is.
@@ -243,7 +242,7 @@ class Accesses:
             yield Access(self.graph.integers[entry.tensor], entry.index, around)
 
 
-MOST = 1000
+MAX_UNPROVEN_READS = 1000
 """The number of unproven reads that `check_reads` looks at."""
 
 
@@ -285,12 +284,12 @@ class _Check:
         self.facts = facts
 
     def run(self, roots: Sequence[Node]) -> None:
-        """Check the unproven unconditional reads below `roots`, at most ``MOST`` of them."""
+        """Check the unproven unconditional reads below `roots`, at most ``MAX_UNPROVEN_READS`` of them."""
         found = Accesses(self.graph, self.facts, conditional=False).unproven(roots)
-        for access, axis, inside in islice(found, MOST):
+        for access, axis, inside in islice(found, MAX_UNPROVEN_READS):
             self.check(access, axis, inside)
 
-    def always(self, rows: Sequence[Row], bound: Sequence[int]) -> bool:
+    def always(self, rows: Sequence[Constraint], bound: Sequence[int]) -> bool:
         """Return whether some values of the variables `bound` fulfil `rows` for every size; False if unknown."""
         for case in dict.fromkeys((tuple(rows), *cases(rows))):
             found = project_exactly(case, bound)
@@ -298,7 +297,7 @@ class _Check:
                 return True
         return False
 
-    def check(self, access: Access, axis: int, inside: Row) -> None:
+    def check(self, access: Access, axis: int, inside: Constraint) -> None:
         """Raise `OutOfShapeError` if `access` violates the bound `inside` of `axis` for every size."""
         around, bound = access.around.rows, access.around.variables[::-1]
         worst = at_least_slack(inside, bound, around)
@@ -309,7 +308,7 @@ class _Check:
 
     # -------------------------------------------------------------- the message
 
-    def message(self, access: Access, axis: int, inside: Row) -> str:
+    def message(self, access: Access, axis: int, inside: Constraint) -> str:
         """Return the error message for `access`: where it leaves the shape, and the range to write instead."""
         tensor, index, place = access
         around, bound = place.rows, place.variables[::-1]
@@ -334,7 +333,7 @@ class _Check:
                 mend = f"{counted}write ({forms.symbol(variable, scope)}, {written})"
         return f"{text}; {mend}"
 
-    def values(self, inside: Row, around: Rows, bound: Sequence[int]) -> dict[int, Affine] | None:
+    def values(self, inside: Constraint, around: Rows, bound: Sequence[int]) -> dict[int, Affine] | None:
         """Return the values of the indices at which the constraint `inside` is closest to being violated, innermost
         first; None if they are not unique or no loop is known to reach them.
 
@@ -348,7 +347,7 @@ class _Check:
         return found if there else None
 
     def suggested_limit(
-        self, inside: Row, place: AccessContext, values: dict[int, Affine]
+        self, inside: Constraint, place: AccessContext, values: dict[int, Affine]
     ) -> tuple[str, Affine] | tuple[str, Affine, Affine] | None:
         """Return a range that keeps the read inside: a hint about counting, then the ends to write; None if unknown."""
         (variable, *others) = values

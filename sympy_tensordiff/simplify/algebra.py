@@ -42,7 +42,7 @@ from itertools import groupby
 from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.cost import CostModel
-from sympy_tensordiff.graph.gathering import Operand
+from sympy_tensordiff.graph.einsum_normal_form import Operand
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.simplify.factoring import factored
@@ -73,7 +73,7 @@ Step = Callable[[Graph, Sequence[Node], Sequence[Node]], list[Node]]
 
 def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """Return the derivatives `roots` as a reader would write them; unchanged without operations on whole tensors."""
-    if not any(root.whole for root in roots):
+    if not any(root.has_tensor_ops for root in roots):
         return list(roots)
     work = _Simplification(graph, roots)
     for _ in range(MOST_ROUNDS):

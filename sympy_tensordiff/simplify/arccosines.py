@@ -19,7 +19,7 @@ from fractions import Fraction
 import sympy
 
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.simplify.logistic import Joining
+from sympy_tensordiff.simplify.logistic import PairJoiner
 
 
 def with_finite_quotients(graph: Graph, roots: Sequence[Node]) -> list[Node]:
@@ -34,7 +34,7 @@ def with_finite_quotients(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     return [done[root] for root in roots]
 
 
-class _Quotients(Joining):
+class _Quotients(PairJoiner):
     """The rewriting rules of `with_finite_quotients`."""
 
     def form(self, node: Node) -> Node:

@@ -20,11 +20,11 @@ from sympy_tensordiff.errors import LoopBoundError, UnsupportedError
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node, Substitution
 from sympy_tensordiff.graph.write_forms import unlike
-from sympy_tensordiff.integer.affine import Affine, Row, Variable
+from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.clamps import decide_clamps_of_rows, gist, has_clamps_over
-from sympy_tensordiff.integer.data import data_terms, eliminate_shared_entries, partition_data
 from sympy_tensordiff.integer.extrema import extrema_text
 from sympy_tensordiff.integer.implication import is_empty, is_implied, without_implied, without_redundant
+from sympy_tensordiff.integer.indirect import data_terms, eliminate_shared_entries, partition_data
 from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, rows_connected_to, substitute_all
 from sympy_tensordiff.integer.values import (
@@ -40,15 +40,15 @@ from sympy_tensordiff.integer.values import (
     unique_value_by_equation,
     without_exact_floors,
 )
-from sympy_tensordiff.simplify.choices import Choices
 from sympy_tensordiff.simplify.deltas import guarded, summation
 from sympy_tensordiff.simplify.guards import (
-    Joining,
+    GuardJoiner,
     pair_opposites,
     pivot,
     rewrite_in_fewest_indices,
     tighten_to_equations,
 )
+from sympy_tensordiff.simplify.node_properties import NodeProperties
 from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
 from sympy_tensordiff.simplify.remainders import CASES_LIMIT, systems_by_remainders
 
@@ -64,7 +64,7 @@ def tighten(
     """
     nodes = tuple(nodes)
     fixed = sizes.union(*(node.free for node in nodes))
-    work = _Tighten(graph, sizes, fixed, written, flat=any(node.whole for node in nodes))
+    work = _Tighten(graph, sizes, fixed, written, flat=any(node.has_tensor_ops for node in nodes))
     return [trampoline(work.visit(node, facts)) for node in nodes]
 
 
@@ -83,15 +83,17 @@ class _Tighten:
         self.sizes = sizes
         self.fixed = fixed
         self.written = written
-        self.choices = Choices(graph)
+        self.choices = NodeProperties(graph)
         # A method of this object would tie it to its parts, and the whole graph with it, until garbage is collected.
         self.may_evaluate = self.choices.may_evaluate
         self.done: dict[tuple[Node, Rows], Node] = {}
         self.sums = ProductsOfSums(graph, sizes, self.may_evaluate, flat=flat)
 
     def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return `node` in final form, given `facts`; a node without guards and ranges as it is."""
-        if node.plain:
+        """Return `node` with tight guards and ranges, without conditions that `facts` imply; unchanged if it has
+        none.
+        """
+        if node.is_guard_free:
             return node
         facts = rows_connected_to(facts, node.free, self.sizes)
         key = (node, facts)
@@ -120,7 +122,7 @@ class _Tighten:
         """Return `node` over arguments in final form; guarded terms of an addition are merged."""
         args = yield from in_turn(self.visit(arg, facts) for arg in node.args)
         if node.op == "add":
-            united = Joining(self.graph, self.sizes).joined(args, facts)
+            united = GuardJoiner(self.graph, self.sizes).joined(args, facts)
             if united is not None:
                 result: Node = yield self.visit(self.graph.add(united), facts)
                 return result
@@ -173,7 +175,7 @@ class _Tighten:
         if is_empty(rows, facts):
             return self.graph.zero
         rows = tighten_to_equations(eliminate_shared_entries(rows), facts, self.sizes)
-        equations: tuple[Row, ...] = ()
+        equations: tuple[Constraint, ...] = ()
         while (found := pivot(rows, self.sizes)) is not None:
             # Equal variables get one name: the rest of the guard and the body are rewritten.
             row, mapping = found
@@ -207,7 +209,7 @@ class _Tighten:
         # What has come out of the body as a guard is looked at together with these rows.
         return (yield self.visit(new, facts)) if new_body.op == "guard" and new is not node else new
 
-    def under(self, row: Row, body: Node, solution: Substitution) -> Node:
+    def under(self, row: Constraint, body: Node, solution: Substitution) -> Node:
         """Return `body` with its equation `row` put in; with data, each part of it in the fewest indices."""
         if not data_terms(row.form):
             return self.graph.substitute(body, solution)
@@ -294,7 +296,7 @@ class _Tighten:
         fewer = summation(self.graph, left, rows, self.graph.substitute(body, mapping))
         return None if fewer is node else fewer
 
-    def close(self, limits: Sequence[Bounds], guards: Sequence[Row], body: Node, facts: Rows) -> Node:
+    def close(self, limits: Sequence[Bounds], guards: Sequence[Constraint], body: Node, facts: Rows) -> Node:
         """Return the sum of `body` over the triangular `limits`, common factors outside, guarded by `guards`."""
         total = self.sums.of(limits, body, facts) if limits else body
         return self.graph.guard(guards, total)
@@ -326,7 +328,9 @@ def _no_pivot(graph: Graph, variables: Sequence[int], rows: Rows) -> str:
     )
 
 
-def nest(graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Rows) -> tuple[tuple[Bounds, ...], Rows]:
+def nest(
+    graph: Graph, rows: Sequence[Constraint], variables: Sequence[int], facts: Rows
+) -> tuple[tuple[Bounds, ...], Rows]:
     """Return triangular bounds of `variables` in a good order, and the constraints in `rows` without these variables.
 
     Raises
@@ -342,7 +346,7 @@ def nest(graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Row
 
 def _named(graph: Graph, part: Any) -> str:
     """Return a variable or a constraint as text for a message; different variables of one name get different names."""
-    if not isinstance(part, Row):
+    if not isinstance(part, Constraint):
         return str(graph.names[part])
     names: dict[Variable, str] = {}
     for v in sorted(part.form.atoms()):
@@ -386,7 +390,7 @@ def without_unused_indices(
         filled = are_ranges_nonempty([limit], known)
         count = length_of_range(limit)
         if op == "prod":
-            if count is None or not (filled or is_implied(Row("ge", count), known)):
+            if count is None or not (filled or is_implied(Constraint("ge", count), known)):
                 continue
             if not (filled or may_evaluate(body, (*known, *bound_rows(behind)))):
                 continue

@@ -49,7 +49,7 @@ MAX_POWER = 4
 """Differences of powers below ``-MAX_POWER`` stay as they are: they would have too many terms."""
 
 
-class Term(NamedTuple):
+class ScaledTerm(NamedTuple):
     """The term ``factor*base`` of a sum; ``base`` is 1 for a number."""
 
     factor: Number
@@ -133,7 +133,7 @@ class _Rewriter:
                     return self.form(graph.add((*rest, joined))) if rest else joined
         return node
 
-    def log_cosh(self, node: Node, terms: Sequence[Term]) -> Node | None:
+    def log_cosh(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
         """Return a sum with the terms of log(cosh(u)) as a choice with its form near 0; None without such terms."""
         graph = self.graph
         log_2 = graph.call(sympy.log, (graph.const(2),))
@@ -159,13 +159,13 @@ class _Rewriter:
                 return graph.mul((exponential, *(other for other in graph.factors(term) if other is not factor)))
         return graph.mul((exponential, term))
 
-    def term(self, node: Node) -> Term:
+    def term(self, node: Node) -> ScaledTerm:
         """Return the factor and the base of the term `node`; a number has the base 1."""
         if node.op == "const" and isinstance(node.data, int | Fraction):
-            return Term(node.data, self.graph.one)
-        return Term(*self.graph.split_coefficient(node))
+            return ScaledTerm(node.data, self.graph.one)
+        return ScaledTerm(*self.graph.split_coefficient(node))
 
-    def joined(self, one: Term, other: Term) -> Node | None:
+    def joined(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
         """Return ``one + other`` in a form that loses no digits; None if no rule applies to the pair."""
         graph, factor = self.graph, one.factor
         if other.base is graph.one and one.base.op == "call" and other.factor == -factor:

@@ -12,22 +12,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import remove_redundant
 from sympy_tensordiff.integer.rows import atoms_in
 
-MOST = 8
+MAX_CONDITION_COMBINATIONS = 8
 """A node below more combinations of conditions has no name: each choice in a chain of choices doubles them."""
 
-LEAST = 2
+MIN_OPERATIONS = 2
 """A part of fewer operations is shorter as it is than a name and its definition."""
 
 _LEAVES = frozenset({"const", "scalar", "index", "tensor"})
 _NAMELESS = _LEAVES | {"compare", "and", "or", "not", "read", "guard"}
 _TRANSPARENT = frozenset({"read", "mul", "ein"})
 
-Rows = frozenset[Row]
+Rows = frozenset[Constraint]
 
 
 class Key(NamedTuple):
@@ -47,7 +47,7 @@ class Axis(NamedTuple):
     extent: Affine
 
 
-class Part(NamedTuple):
+class NamedPart(NamedTuple):
     """A common subexpression with a name, where it occurs first; `order` sorts its axes as they are bound there.
 
     If it is `turned`, the name is that of the transpose of `node`.
@@ -89,14 +89,14 @@ class Parts:
         graph: Graph,
         roots: Sequence[Node],
         free: Iterable[int],
-        facts: Iterable[Row] = (),
+        facts: Iterable[Constraint] = (),
         wanted: Iterable[Node] = (),
     ) -> None:
         self.graph = graph
         self._free = frozenset(free)
         self._facts = tuple(facts)
         self._own: list[int] = []
-        self._opened: dict[Node, tuple[tuple[int, ...], tuple[Row, ...], Node]] = {}
+        self._opened: dict[Node, tuple[tuple[int, ...], tuple[Constraint, ...], Node]] = {}
         self._places: dict[int, tuple[int, int]] = {}
         self._keys: dict[Node, tuple[Key, tuple[Axis, ...]] | None] = {}
         self._nodes = self._in_order(roots)
@@ -108,7 +108,7 @@ class Parts:
         self._leaves: dict[Key, Node] = {}
         self._done: dict[Node, Node] = {}
 
-    def find(self, node: Node) -> Part | None:
+    def find(self, node: Node) -> NamedPart | None:
         """Return the named part that equals `node`, a node below the roots; None if there is none."""
         found = self._key(node)
         return self._by_key.get(found) if found else None
@@ -142,7 +142,7 @@ class Parts:
     def _rows_around(self, roots: Sequence[Node]) -> dict[Node, set[Rows]]:
         """Return for each node the sets of constraints on its bound variables, one for each path to it.
 
-        A node with more than ``MOST`` of them is recorded as crowded, and has none.
+        A node with more than ``MAX_CONDITION_COMBINATIONS`` of them is recorded as crowded, and has none.
         """
         around: dict[Node, set[Rows]] = {node: set() for node in self._nodes}
         for root in roots:
@@ -151,7 +151,7 @@ class Parts:
             own = self._opened[node][1] if node.op in BINDERS else node.data if node.op == "guard" else ()
             for arg in self._args(node):
                 around[arg] |= {self._touching(rows.union(own), arg) for rows in around[node]}
-                if node in self._crowded or len(around[arg]) > MOST:
+                if node in self._crowded or len(around[arg]) > MAX_CONDITION_COMBINATIONS:
                     self._crowded.add(arg)
                     around[arg] = set()
         return around
@@ -168,7 +168,7 @@ class Parts:
         """Return the constraints of `rows` that contain a bound variable of `node`, or are connected to one by other
         constraints.
         """
-        variables, found = node.free - self._free, set[Row]()
+        variables, found = node.free - self._free, set[Constraint]()
         while more := {row for row in rows - found if row.form.atoms() & variables}:
             found |= more
             variables = variables | atoms_in(more) - self._free
@@ -260,7 +260,7 @@ class Parts:
         return [*found, *sorted(bound - found.keys())]
 
     def _used(self, node: Node) -> list[Node]:
-        """Return the arguments of `node` that a reader sees: one of ``z - logsumexp(z)``, a softmax."""
+        """Return the arguments of `node` that count as uses, so that ``z - logsumexp(z)`` uses ``z`` only once."""
         args = self._args(node)
         if _is_root_of_squares(node):  # a norm
             return []
@@ -270,10 +270,10 @@ class Parts:
         return [arg for arg in args if arg not in maxima]
 
     def _same(self, node: Node) -> Key | Node:
-        """Return the key of `node`, or the node itself where it has none: equal for equal parts."""
+        """Return the key of `node`, which equal parts share; the node itself if it has no key."""
         return self._key(node) or node
 
-    def _chosen(self, roots: Sequence[Node], forced: set[Key]) -> list[Part]:
+    def _chosen(self, roots: Sequence[Node], forced: set[Key]) -> list[NamedPart]:
         """Return the subexpressions that are worth a name, and those in `forced`, each after the subexpressions that it
         contains.
         """
@@ -288,15 +288,15 @@ class Parts:
         for arg in (*roots, *(arg for node in users if node.op != "ein" for arg in self._used(node))):
             if len(arg.shape) == 2:
                 transposes[_core(arg)] += 1 if arg.view and arg.data.inputs == (arg.data.output[::-1],) else -1
-        parts: list[Part] = []
+        parts: list[NamedPart] = []
         weights: dict[Key | Node, int] = {}
         for same, node in first.items():
             weights[same] = _operations(node) + sum(weights[p] for p in {self._same(arg) for arg in self._args(node)})
-            worth = uses[same] > 1 and weights[same] >= LEAST and _core(node) is node
+            worth = uses[same] > 1 and weights[same] >= MIN_OPERATIONS and _core(node) is node
             if isinstance(same, Key) and (worth or same in forced):
                 axes = (self._keys[node] or (same, ()))[1]
                 order = sorted(range(len(axes)), key=lambda n: self._places[axes[n].variable])
-                parts.append(Part(same, node, axes, tuple(order), transposes[node] > 0))
+                parts.append(NamedPart(same, node, axes, tuple(order), transposes[node] > 0))
                 weights[same] = 0
         return parts
 
@@ -309,7 +309,7 @@ class Parts:
             self._done[node] = self._read(node) or self._over(node)
         return [self._definition(part) for part in self.parts], [self._done[root] for root in roots]
 
-    def _definition(self, part: Part) -> Node:
+    def _definition(self, part: NamedPart) -> Node:
         """Return the definition of `part`, as a tensor over its axes."""
         node = self._over(part.node)
         if not part.axes:
@@ -333,7 +333,7 @@ class Parts:
         return self.graph.read(leaf, [Affine.variable(axis.variable) - axis.first for axis in axes])
 
     def _over(self, node: Node) -> Node:
-        """Return `node` over arguments in which parts are replaced."""
+        """Rebuild `node` from its arguments, in which common subexpressions are already replaced."""
         args = [self._done[arg] for arg in self._args(node)]
         if node.op not in BINDERS:
             return self.graph.with_args(node, args)

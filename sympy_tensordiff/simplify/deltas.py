@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, replace
-from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.affine import Constraint
 from sympy_tensordiff.integer.clamps import split_first_clamp
-from sympy_tensordiff.integer.data import (
+from sympy_tensordiff.integer.implication import is_implied
+from sympy_tensordiff.integer.indirect import (
     constraints_for_the_body,
     data_terms,
     depends_only_indirectly,
     partition_data,
     variables_in_indirect_indices,
 )
-from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import Rows, linear, normalise, partition
 from sympy_tensordiff.integer.solving import solve_equations, split_by_residue
 
 
-def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body: Node) -> Node:
+def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Constraint], body: Node) -> Node:
     """Return the sum of `body` over all integer points of `rows`, in which no equation over `variables` is left.
 
     Parameters
@@ -77,7 +77,7 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
     return _solved_sum(graph, kept, rows, body)
 
 
-def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node) -> Node:
+def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Constraint, ...], body: Node) -> Node:
     """Return the sum over `kept` once its equations are solved, with tests of data in its body.
 
     Constraints without the variables `kept` are a guard around it, the others its ranges.
@@ -95,7 +95,7 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node
     return graph.scale(factor, graph.guard(outer, graph.sum(kept, inner, body) if kept else body))
 
 
-def _tests(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[Row]:
+def _tests(graph: Graph, rows: Sequence[Constraint], variables: Sequence[int]) -> list[Constraint]:
     """Return the constraints that the body tests, as no loop bound expresses them or their data may be outside."""
     found = constraints_for_the_body(rows, variables)
     plain, data = partition_data(rows)
@@ -107,18 +107,20 @@ def _tests(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[
     return found
 
 
-def _bounded_by(row: Row, variables: Sequence[int]) -> list[tuple[int, int]]:
+def _bounded_by(row: Constraint, variables: Sequence[int]) -> list[tuple[int, int]]:
     """Return ``(variable, sign)`` for each of `variables` that `row` bounds: 1 from below, -1 from above."""
     held = row.form.atoms().intersection(variables) - variables_in_indirect_indices(row.form)
     return [(v, 1 if row.form.coefficient(v) > 0 else -1) for v in sorted(held)]
 
 
-def _is_bounded(variable: int, sign: int, rows: Sequence[Row]) -> bool:
+def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
     """Whether an inequality in `rows` bounds `variable`: from below if `sign` is 1, from above if it is -1."""
     return any(row.kind == "ge" and row.form.coefficient(variable) * sign > 0 for row in rows)
 
 
-def _shapes_of_tested(graph: Graph, rows: Sequence[Row], tests: Sequence[Row], variables: Sequence[int]) -> list[Row]:
+def _shapes_of_tested(
+    graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
+) -> list[Constraint]:
     """Return constraints that bound `variables` which only the `tests` of tensor entries bound: the indices in these
     entries are within the shapes of their tensors.
     """
@@ -138,13 +140,13 @@ def _unsolved_factor(body: Node, variables: frozenset[int]) -> Node | None:
     return next((factor for factor in factors if factor.op == "sum" and ties(factor, variables)), None)
 
 
-def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Row], body: Node) -> bool:
+def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Constraint], body: Node) -> bool:
     """Whether a term of `body` has a guard that a sum over `variables` would take as constraints of its own.
 
     Guards that consist of tests of data do not count: they have to stay in the body.
     """
     tied = frozenset(variables)
-    if body.plain:
+    if body.is_guard_free:
         return False
     if body.op == "guard":
         tests = _tests(graph, (*rows, *body.data), variables)
@@ -179,7 +181,7 @@ def ties(node: Node, variables: frozenset[int]) -> bool:
 
 def terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
     """Return the terms of `body` one by one if one of them is guarded over `variables`; None if none is."""
-    if body.plain:
+    if body.is_guard_free:
         return None
     if body.op == "add" and any(ties(term, variables) for term in body.args):
         plain = [term for term in body.args if not ties(term, variables)]
@@ -203,23 +205,23 @@ def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Nod
     elsewhere = _decided(graph, body, guards, {row: False})
     return [
         graph.guard([row], _decided(graph, body, guards, {row: True})),
-        graph.guard([Row("ge", row.form - 1)], elsewhere),
-        graph.guard([Row("ge", -row.form - 1)], elsewhere),
+        graph.guard([Constraint("ge", row.form - 1)], elsewhere),
+        graph.guard([Constraint("ge", -row.form - 1)], elsewhere),
     ]
 
 
 def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """Split ``f(guard)`` into the cases that an inequality of the guard holds and that it fails; None without one.
+    """Split `body` by whether an inequality of a nested guard holds; None if there is none or there are too many.
 
     So no loop tests it.
     """
-    if body.plain:
+    if body.is_guard_free:
         return None
     guards, rows = _nested_rows(variables, body)
-    opposites: dict[Row, Row] = {}
+    opposites: dict[Constraint, Constraint] = {}
     for row in rows:
         opposite = normalise(row.negation()) if row.kind != "eq" and row not in opposites.values() else None
-        if isinstance(opposite, Row):
+        if isinstance(opposite, Constraint):
             opposites[row] = opposite
     if not 0 < len(opposites) <= SPLIT_LIMIT:
         return None
@@ -245,7 +247,7 @@ def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node],
     return guards, partition(apart, variables)[1]
 
 
-def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Row, bool]) -> Node:
+def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Constraint, bool]) -> Node:
     """Return `body` with the constraints whose truth value is `known` removed from `guards`; a guard with a false
     constraint becomes 0.
     """

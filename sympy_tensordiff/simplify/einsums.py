@@ -62,7 +62,7 @@ def _as_einsum(graph: Graph, node: Node) -> Node:
 
 def _needs_ones(found: Node, written: Collection[Node]) -> bool:
     """Whether an addition in `found` repeats a tensor along a last axis: ``outer(x, ones(m)) - b``."""
-    additions = (part for part in reachable(found) if part.op == "add" and part.whole)
+    additions = (part for part in reachable(found) if part.op == "add" and part.has_tensor_ops)
     return any(_is_repeated(term) and term not in written for part in additions for term in part.args)
 
 
@@ -109,7 +109,7 @@ def _rewritten(graph: Graph, node: Node, done: dict[Node, Node]) -> Recursion[No
 
     Binders are opened from the outside in, before anything inside changes its height.
     """
-    if node in done or not node.whole:
+    if node in done or not node.has_tensor_ops:
         return done.get(node, node)
     if node.op in BINDERS:
         variables, rows, opened = graph.open(node)

@@ -26,7 +26,7 @@ def at_sizes(graph: Graph, nodes: Sequence[Node], sizes: Substitution) -> list[N
     ArgumentError
         If a value of the expression does not exist at these sizes, as the greatest of no entries.
     """
-    for row in graph.granted:
+    for row in graph.assumptions:
         if not row.form.atoms().isdisjoint(sizes) and is_empty((row.substitute(sizes),), ()):
             named = row.form.substitute({v: Affine.variable(graph.names[v]) for v in row.form.atoms()})
             least, value = -named.constant, (row.form - row.form.constant).substitute(sizes)

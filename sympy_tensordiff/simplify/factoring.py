@@ -17,11 +17,19 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.cost import CostModel
-from sympy_tensordiff.graph.gathering import Label, Operand
+from sympy_tensordiff.graph.einsum_normal_form import Label, Operand
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.polynomials import Growth
-from sympy_tensordiff.simplify.products import Product, Uses, build, operand_of_view, product_of, rewritten, weight
+from sympy_tensordiff.simplify.products import (
+    ContractionParts,
+    Uses,
+    build,
+    operand_of_view,
+    product_of,
+    rewritten,
+    weight,
+)
 
 Key: TypeAlias = tuple[str, tuple[str, ...]]
 """The digest of a node, and those of its axes."""
@@ -101,7 +109,7 @@ def _contraction(node: Node, args: Sequence[Key]) -> Key:
 
 
 def _read(key: Key, labels: Sequence[str]) -> str:
-    """Return the digest of an operand whose axes have `labels`."""
+    """Return a hash of an operand with labelled axes, which does not depend on the order of the axes."""
     return _digest(key[0], *sorted(_digest(axis, label) for axis, label in zip(key[1], labels, strict=True)))
 
 
@@ -114,7 +122,7 @@ Role = tuple[str, int]
 """The role of a label: an axis of the result by its position, or a sum of the operand by its number."""
 
 
-class Candidate(NamedTuple):
+class CommonFactor(NamedTuple):
     """An operand that may be factored out of terms: its base, the roles of its labels, and the roles of the labels of
     the remaining operands.
 
@@ -178,7 +186,7 @@ class _Sum:
         self.given = given
         self.args = [arg for arg in node.args if arg.shape == node.shape]
         self.terms = [_term(graph, arg) for arg in self.args]
-        self.places: dict[Candidate, dict[int, int]] = {}
+        self.places: dict[CommonFactor, dict[int, int]] = {}
 
     def factored(self) -> Node:
         """Return the sum with its best common operands in front, each term under at most one; itself without any."""
@@ -225,7 +233,7 @@ class _Sum:
                 for n, m in found.items():
                     self.places[candidate].setdefault(n, m)
 
-    def _product(self, candidate: Candidate, where: dict[int, int]) -> Node | None:
+    def _product(self, candidate: CommonFactor, where: dict[int, int]) -> Node | None:
         """Return the common operand times the sum of the remaining terms; None where that is no better."""
         graph = self.graph
         terms = [self.terms[n] for n in where]
@@ -240,10 +248,10 @@ class _Sum:
         else:
             axes = [("axis", n) for n in range(len(self.node.shape))]
         output = [("axis", n) for n in range(len(self.node.shape))]
-        product = build(graph, Product(1, [(factor, candidate.roles), (rests, axes)], output, {}))
+        product = build(graph, ContractionParts(1, [(factor, candidate.roles), (rests, axes)], output, {}))
         return product if self._is_better(product, where, scalar=not candidate.roles) else None
 
-    def _rest(self, candidate: Candidate, term: Product, place: int, exponent: Number) -> Node:
+    def _rest(self, candidate: CommonFactor, term: ContractionParts, place: int, exponent: Number) -> Node:
         """Return `term` without its operand at `place`, over the axes that the other terms have."""
         node, labels = term.parts[place]
         parts = [part for n, part in enumerate(term.parts) if n != place]
@@ -297,7 +305,7 @@ def _above(top: Node, leaves: set[Node]) -> list[Node]:
 # ---------------------------------------------------------------- terms
 
 
-def _term(graph: Graph, node: Node) -> Product:
+def _term(graph: Graph, node: Node) -> ContractionParts:
     """Return the term `node` as a product in which scalar factors of an operand are operands of their own."""
     product = product_of(graph, node)
     parts: list[Operand] = []
@@ -316,7 +324,7 @@ def _scalars_of(part: Node) -> list[Node]:
     return [arg for arg in part.args if not arg.shape] if part.shape and is_core(part) else []
 
 
-def _candidate(term: Product, place: int) -> Candidate | None:
+def _candidate(term: ContractionParts, place: int) -> CommonFactor | None:
     """Return the operand at `place` of `term` as a candidate; None where its labels do not allow that."""
     node, labels = term.parts[place]
     base = _base(node)
@@ -324,7 +332,7 @@ def _candidate(term: Product, place: int) -> Candidate | None:
     if power is None:
         base = node
     if not labels:
-        return Candidate(base, power, (), frozenset())
+        return CommonFactor(base, power, (), frozenset())
     if len(set(term.output)) < len(term.output):
         return None
     roles = _roles(term, place)
@@ -333,10 +341,10 @@ def _candidate(term: Product, place: int) -> Candidate | None:
     others = frozenset(role for label, role in roles.items() if label in read)
     if set(roles.values()) != {*own, *others}:
         return None
-    return Candidate(base, power, own, others)
+    return CommonFactor(base, power, own, others)
 
 
-def _roles(term: Product, place: int) -> dict[Label, Role]:
+def _roles(term: ContractionParts, place: int) -> dict[Label, Role]:
     """Return the roles of labels in `term`: the position of an axis of the result, or the number of a summed label of
     the operand at `place`.
     """
@@ -346,7 +354,7 @@ def _roles(term: Product, place: int) -> dict[Label, Role]:
     return roles
 
 
-def _own_roles(term: Product, place: int) -> list[Role]:
+def _own_roles(term: ContractionParts, place: int) -> list[Role]:
     """Return the roles of the axes of the operand at `place`."""
     roles = _roles(term, place)
     return [roles[label] for label in term.parts[place][1]]

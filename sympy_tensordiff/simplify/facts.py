@@ -20,15 +20,15 @@ from typing import Any
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, Substitution, ranges, reachable
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.extrema import positive_parts_in, split_clamps
+from sympy_tensordiff.integer.floor_elimination import symbolic_divisors
 from sympy_tensordiff.integer.implication import is_empty, is_implied
+from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 from sympy_tensordiff.integer.products import factors_of_products
 from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, normalise_rows, partition, positive_rows
-from sympy_tensordiff.integer.unfolding import symbolic_divisors
 from sympy_tensordiff.integer.values import at_least_slack, has_point
-from sympy_tensordiff.simplify.choices import inside_shape
+from sympy_tensordiff.simplify.node_properties import inside_shape
 
 
 def extents_of(nodes: Sequence[Node]) -> list[Affine]:
@@ -70,7 +70,7 @@ def positive_sizes(graph: Graph, roots: Sequence[Node]) -> Rows:
     extents = extents_of([*roots, *graph.integers.values()])
     sizes = extents if linear(extents) else [*extents, *map(Affine.variable, factors_of_products(extents))]
     # One that is a number says nothing: it may be 0 in a program for calls with empty arrays.
-    return normalise_rows((*graph.granted, *positive_rows([size for size in sizes if size.terms]))) or ()
+    return normalise_rows((*graph.assumptions, *positive_rows([size for size in sizes if size.terms]))) or ()
 
 
 Seen = set[tuple[Node, Rows]]
@@ -83,7 +83,7 @@ def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None
 
     `known` decides which ranges are not empty. Nodes in `seen` are left out; new ones are added to it.
     """
-    found: list[Row] = []
+    found: list[Constraint] = []
     for node, context, bound in iterate_unconditional(graph, root, known, set() if seen is None else seen):
         for row in inside_shape(graph, node):
             extreme = at_least_slack(row, bound, context)
@@ -135,10 +135,10 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
     # That something is divided by it is no reason for a divisor to be positive.
     facts = tuple(row for row in input_facts(graph, roots) if not symbolic_divisors([row.form])) if divisors else ()
     for divisor in sorted(divisors):
-        positive = Row("ge", divisor - 1)
+        positive = Constraint("ge", divisor - 1)
         if is_implied(positive, facts):
             continue
-        if not is_implied(Row("ge", divisor), facts):
+        if not is_implied(Constraint("ge", divisor), facts):
             shown = divisor.substitute({v: Affine.variable(graph.names[v]) for v in divisor.atoms()})
             is_symbol = len(divisor.terms) == 1 and not divisor.constant
             way_out = "" if is_symbol else f"; give {shown} a name of its own, and write the extents with it"
@@ -148,7 +148,7 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
                 + way_out
             )
         if not all(is_implied(positive, (*facts, *around)) for around in _uses(graph, divisor, roots)):
-            graph.granted.update(dict.fromkeys(normalise_rows([positive]) or ()))
+            graph.assumptions.update(dict.fromkeys(normalise_rows([positive]) or ()))
 
 
 def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
@@ -225,11 +225,11 @@ def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
         name: selection
         for name, selections in found.items()
         for extent, selection in selections.items()
-        if all(is_implied(Row("ge", other - extent), facts) for other in selections)
+        if all(is_implied(Constraint("ge", other - extent), facts) for other in selections)
     }
 
 
-def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tuple[DataEntry, Node, int]]:
+def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tuple[IndirectIndex, Node, int]]:
     """Yield ``(entry, read, axis)`` for each unconditional read in which every entry of a tensor in turn is the index
     of an axis.
     """
@@ -238,7 +238,11 @@ def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tu
         for node, context, _ in iterate_unconditional(graph, root, facts, seen):
             for axis, form in enumerate(node.data) if node.op == "read" else ():
                 entry = form.terms[0][0] if form.terms else None
-                if isinstance(entry, DataEntry) and form == Affine.variable(entry) and _is_each(entry, graph, context):
+                if (
+                    isinstance(entry, IndirectIndex)
+                    and form == Affine.variable(entry)
+                    and _is_each(entry, graph, context)
+                ):
                     yield entry, node, axis
 
 
@@ -255,7 +259,7 @@ def _takes_diagonals(node: Node) -> bool:
     return node.op == "ein" and any(len(set(labels)) < len(labels) for labels in node.data.inputs)
 
 
-def _is_each(entry: DataEntry, graph: Graph, context: Rows) -> bool:
+def _is_each(entry: IndirectIndex, graph: Graph, context: Rows) -> bool:
     """Whether `entry` is every entry of its tensor in turn: its indices are variables that run over whole axes."""
     shape = graph.integers[entry.tensor].shape
     variables = [v for form in entry.index for v, _ in form.terms]

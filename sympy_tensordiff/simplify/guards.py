@@ -18,32 +18,32 @@ from typing import NamedTuple
 
 from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, Substitution, reachable
-from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
-from sympy_tensordiff.integer.data import data_terms, eliminate_entries_by_equations
+from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Variable
 from sympy_tensordiff.integer.implication import is_empty, is_implied, without_redundant
+from sympy_tensordiff.integer.indirect import data_terms, eliminate_entries_by_equations
 from sympy_tensordiff.integer.rows import Rows, atoms_in
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.integer.values import unique_value
 from sympy_tensordiff.simplify.facts import has_positive_divisors
 
 
-def tighten_to_equations(rows: Sequence[Row], facts: Rows, sizes: frozenset[int]) -> Rows:
+def tighten_to_equations(rows: Sequence[Constraint], facts: Rows, sizes: frozenset[int]) -> Rows:
     """Return `rows` without redundant ones, and with an equation for each index that they leave a single value."""
     rows = without_redundant(rows, facts)
     for v in sorted(atoms_in(rows) - sizes):
         single = unique_value([v], rows)
         if single is not None:
-            rows = without_redundant((Row("eq", Affine({v: 1}) - single[0][v]), *single[1], *rows), facts)
+            rows = without_redundant((Constraint("eq", Affine({v: 1}) - single[0][v]), *single[1], *rows), facts)
     return tuple(_as_equation(row, (*facts, *rows), sizes) for row in rows)
 
 
-def _as_equation(row: Row, known: Rows, sizes: frozenset[int]) -> Row:
+def _as_equation(row: Constraint, known: Rows, sizes: frozenset[int]) -> Constraint:
     """Return ``p <= 0`` as ``p == 0`` where `known` implies ``p >= 0``; other constraints as they are."""
-    meets = row.kind == "ge" and not row.form.atoms() <= sizes and is_implied(Row("ge", -row.form), known)
-    return Row("eq", row.form) if meets else row
+    meets = row.kind == "ge" and not row.form.atoms() <= sizes and is_implied(Constraint("ge", -row.form), known)
+    return Constraint("eq", row.form) if meets else row
 
 
-def pivot(rows: Sequence[Row], sizes: frozenset[int]) -> tuple[Row, dict[Variable, Affine]] | None:
+def pivot(rows: Sequence[Constraint], sizes: frozenset[int]) -> tuple[Constraint, dict[Variable, Affine]] | None:
     """Return an equation in `rows` with its solution for one variable; None if none can be solved.
 
     It is solved for data, those that the oldest index selects first, or for the newest index.
@@ -61,7 +61,7 @@ def pivot(rows: Sequence[Row], sizes: frozenset[int]) -> tuple[Row, dict[Variabl
 
 
 def rewrite_in_fewest_indices(
-    graph: Graph, body: Node, row: Row, solution: Substitution, fixed: Container[int]
+    graph: Graph, body: Node, row: Constraint, solution: Substitution, fixed: Container[int]
 ) -> Node:
     """Return `body` with each part rewritten by the equation `row`, which has data, in as few indices as possible.
 
@@ -137,7 +137,7 @@ def _arguments(part: Node) -> Sequence[Node]:
     return () if part.op == "read" or part.op in _CONDITIONAL or part.op in BINDERS else part.args
 
 
-def _without_data(graph: Graph, row: Row, solution: Substitution, part: Node) -> Node:
+def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: Node) -> Node:
     """Return `part` with the data in the equation `row` replaced by its other terms."""
     part = graph.substitute(part, solution) if solution else part
     return graph.map_forms(part, lambda form: eliminate_entries_by_equations(form, (row,)))
@@ -189,17 +189,17 @@ def _as_opposite(graph: Graph, term: Node, guards: set[Rows], facts: Rows) -> No
     for row in term.data if len(guards) > 1 else ():
         rest = tuple(other for other in term.data if other is not row)
         for form in (row.form, -row.form) if row.kind == "eq" else ():
-            above = tuple(sorted((*rest, Row("ge", form - 1))))
-            if above in guards and is_implied(Row("ge", form), (*facts, *rest)):
-                return graph.guard((*rest, Row("ge", -form)), term.args[0])
+            above = tuple(sorted((*rest, Constraint("ge", form - 1))))
+            if above in guards and is_implied(Constraint("ge", form), (*facts, *rest)):
+                return graph.guard((*rest, Constraint("ge", -form)), term.args[0])
     return term
 
 
-LONGEST = 32
+MAX_GUARDED_TERMS = 32
 """Additions with more parts under guards are left as they are: each part is compared with all others."""
 
 
-class Part(NamedTuple):
+class GuardedTerm(NamedTuple):
     """One summand of a guarded term of an addition: its constraints, with those of a guard around it, and its body.
 
     `place` is the position of the term in the addition, `summand` the node in the body of the term.
@@ -211,7 +211,7 @@ class Part(NamedTuple):
     summand: Node
 
 
-class Joining:
+class GuardJoiner:
     """Merges guarded terms of additions; the variables in `sizes` are never bound."""
 
     def __init__(self, graph: Graph, sizes: frozenset[int]) -> None:
@@ -222,7 +222,7 @@ class Joining:
         """Return the terms of an addition with two guards merged into one; None where no two can be."""
         # One term may stand here twice, and then counts twice: parts know the place of their term.
         parts = [part for place, term in enumerate(terms) if term.op == "guard" for part in self.parts(term, place)]
-        for pair in combinations(parts if len(parts) <= LONGEST else (), 2):
+        for pair in combinations(parts if len(parts) <= MAX_GUARDED_TERMS else (), 2):
             body = self.common_body(*pair)
             rows = union(pair[0].rows, pair[1].rows, facts) if body is not None else None
             if body is None or rows is None:
@@ -241,16 +241,16 @@ class Joining:
             return [*left, *new]
         return None
 
-    def parts(self, term: Node, place: int) -> list[Part]:
+    def parts(self, term: Node, place: int) -> list[GuardedTerm]:
         """Return the summands under the guard `term`, which is at position `place`, each with its constraints."""
         number, core = self.graph.split_coefficient(term.args[0])
         parts = []
         for summand in core.args if core.op == "add" else (core,):
             rows, body = (summand.data, summand.args[0]) if summand.op == "guard" else ((), summand)
-            parts.append(Part((*term.data, *rows), self.graph.scale(number, body), place, summand))
+            parts.append(GuardedTerm((*term.data, *rows), self.graph.scale(number, body), place, summand))
         return parts
 
-    def without(self, term: Node, parts: Sequence[Part]) -> Node:
+    def without(self, term: Node, parts: Sequence[GuardedTerm]) -> Node:
         """Return the guard `term` without the summands in `parts`; `term` itself if there are none."""
         if not parts:
             return term
@@ -259,7 +259,7 @@ class Joining:
         left = [summand for summand in (core.args if core.op == "add" else (core,)) if summand not in gone]
         return self.graph.guard(term.data, self.graph.scale(number, self.graph.add(left)))
 
-    def common_body(self, one: Part, two: Part) -> Node | None:
+    def common_body(self, one: GuardedTerm, two: GuardedTerm) -> Node | None:
         """Return a body that both parts may have, each under its constraints; None without one."""
         if one.body is two.body:
             return one.body
@@ -304,8 +304,10 @@ def union(first: Rows, second: Rows, facts: Rows) -> Rows | None:
     return tuple(dict.fromkeys(common))
 
 
-def _halves(rows: Rows) -> list[Row] | None:
+def _halves(rows: Rows) -> list[Constraint] | None:
     """Return `rows` as inequalities, two for an equation; None if there are congruences."""
     if any(row.kind == "mod" for row in rows):
         return None
-    return [Row("ge", form) for row in rows for form in ((row.form, -row.form) if row.kind == "eq" else (row.form,))]
+    return [
+        Constraint("ge", form) for row in rows for form in ((row.form, -row.form) if row.kind == "eq" else (row.form,))
+    ]

@@ -28,9 +28,9 @@ import sympy
 
 from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.simplify.kinds import kind_of
+from sympy_tensordiff.simplify.sign_analysis import sign_facts
 
-_WIDE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sigmoid})
+_WIDE_RANGE_FUNCTIONS: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sigmoid})
 """Functions whose logarithms are moderate where they themselves are not."""
 
 
@@ -94,7 +94,7 @@ class Logarithms:
         return graph.call(sympy.log, (node,))
 
     def of_tangent(self, node: Node) -> Node | None:
-        """Rewrite log(a + a*tanh(u)) as log(2*a) + log(s(2*u)); None for other additions."""
+        """Rewrite log(a + a*tanh(u)) as log(2*a) + log(sigmoid(2*u)); None for other additions."""
         graph = self.graph
         number, *rest = sorted(node.args, key=lambda term: term.op != "const")
         factor, tangent = graph.split_view(rest[0])
@@ -175,7 +175,7 @@ class Logarithms:
 
     def sign(self, node: Node) -> int:
         """Return 2 if `node` is positive, 1 if it is not negative, 0 if nothing is known."""
-        return kind_of(self.graph, node).sign + 1
+        return sign_facts(self.graph, node).sign + 1
 
     def is_wide(self, node: Node) -> bool:
         """Whether `node` may be huge or tiny although what it is computed from is moderate."""
@@ -188,7 +188,7 @@ class Logarithms:
         """Whether `node` is wide, given the answers for its arguments."""
         match node.op:
             case "call":
-                return node.data in _WIDE
+                return node.data in _WIDE_RANGE_FUNCTIONS
             case "pow":
                 exponent = node.args[1]
                 is_high = exponent.op != "const" or (self.numbers and abs(exponent.data) > _MODERATE)

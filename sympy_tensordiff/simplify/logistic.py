@@ -30,7 +30,7 @@ from sympy_tensordiff.simplify.logarithms import Logarithms, exponents_of
 _FUNCTIONS = frozenset({sympy.exp, sympy.log, sympy.cosh, sigmoid})
 """Functions without which nothing is rewritten."""
 
-_FEW = 6
+_MAX_TERMS = 6
 """Longer additions are left as they are."""
 
 
@@ -68,7 +68,7 @@ def _rewritten(graph: Graph, roots: Sequence[Node], form: Callable[[Node], Node]
     return [done[root] for root in roots]
 
 
-class Joining(ABC):
+class PairJoiner(ABC):
     """A rewriting of nodes that joins pairs of factors of a product; of whole tensors those under the same labels."""
 
     def __init__(self, graph: Graph) -> None:
@@ -109,7 +109,7 @@ class Joining(ABC):
         return self.graph.ein(coefficient, operands, output, dict(enumerate(extents)))
 
 
-class _Logistic(Joining):
+class _Logistic(PairJoiner):
     """The rewriting rules of `without_overflow`."""
 
     def __init__(self, graph: Graph, numbers: bool) -> None:
@@ -121,7 +121,7 @@ class _Logistic(Joining):
         """Return `node`, whose arguments are rewritten already, with the rules applied."""
         if node.op == "call" and node.data is sympy.log:
             return self.logarithms.logarithm(node.args[0])
-        if node.whole and not self.numbers:
+        if node.has_tensor_ops and not self.numbers:
             return node
         match node.op:
             case "pow":
@@ -148,7 +148,7 @@ class _Logistic(Joining):
     def complement(self, node: Node) -> Node:
         """Rewrite ``a - a*s(u)`` in an addition of few terms as ``a*s(-u)``; other additions as they are."""
         graph, terms = self.graph, node.args
-        for term in terms if len(terms) <= _FEW else ():
+        for term in terms if len(terms) <= _MAX_TERMS else ():
             coefficient, rest = graph.split_view(term)
             factors = graph.factors(rest)
             for factor in factors:
@@ -178,7 +178,7 @@ class _Logistic(Joining):
         if not times:
             return self.tangent(first, second)
         opposite = graph.neg(base.args[0])
-        if first.op == "add" and len(first.args) <= _FEW:
+        if first.op == "add" and len(first.args) <= _MAX_TERMS:
             parts = [part for term in first.args for part in graph.factors(term)]
             if any(0 < self.multiple(part, opposite) <= times for part in parts):
                 return [graph.add([self.form(graph.mul((term, second))) for term in first.args])]
@@ -220,7 +220,7 @@ class _Readable(_Logistic):
     def one_sigmoid(self, node: Node) -> Node:
         """Rewrite ``a*s(u) + b*s(-u)`` as ``(a - b)*s(u) + b`` if ``a - b`` is one term; others stay."""
         graph = self.graph
-        if node.op != "add" or len(node.args) > _FEW:
+        if node.op != "add" or len(node.args) > _MAX_TERMS:
             return node
         cofactors: dict[Node, dict[Node, Node]] = {}
         for term in node.args:
@@ -261,8 +261,8 @@ class _Readable(_Logistic):
         parts: list[Node] = []
         for term in total.args if total.op == "add" else (total,):
             sums = [factor.args if factor.op == "add" else (factor,) for factor in graph.factors(term)]
-            products = list(islice(product(*sums), _FEW + 1))
-            parts += map(graph.mul, products) if len(products) <= _FEW else [term]
+            products = list(islice(product(*sums), _MAX_TERMS + 1))
+            parts += map(graph.mul, products) if len(products) <= _MAX_TERMS else [term]
         return graph.add(parts)
 
 

@@ -33,7 +33,7 @@ _HALF = Fraction(1, 2)
 
 
 def nearby(graph: Graph, factor: Number, one: Node, other: Node) -> Node | None:
-    """Return ``factor*(one - other)`` by the rules for two values of a function; None where none applies."""
+    """Rewrite ``factor*(one - other)``, two values of a function, to avoid cancellation; None if no rule applies."""
     if one.op == other.op == "mul":
         return _times_logarithm(graph, factor, one, other)
     (function, a), (own, b) = _called(graph, one), _called(graph, other)

@@ -17,13 +17,13 @@ from sympy_tensordiff.simplify.accesses import check_reads
 from sympy_tensordiff.simplify.algebra import simplify
 from sympy_tensordiff.simplify.arccosines import with_finite_quotients
 from sympy_tensordiff.simplify.bounds import tighten
+from sympy_tensordiff.simplify.canonical_signs import with_canonical_signs, without_minus
 from sympy_tensordiff.simplify.einsums import as_einsums, without_sparse_operands
 from sympy_tensordiff.simplify.facts import input_facts, positive_sizes, read_with_ranges, require_positive_divisors
 from sympy_tensordiff.simplify.logistic import for_readers, without_overflow
 from sympy_tensordiff.simplify.quotients import with_short_quotients
 from sympy_tensordiff.simplify.reads import explicit_reads
 from sympy_tensordiff.simplify.recognition import recognise
-from sympy_tensordiff.simplify.signs import with_signs, without_minus
 from sympy_tensordiff.simplify.sums_over_equal_ranges import merged_sums
 from sympy_tensordiff.simplify.tables import inline_single_reads
 
@@ -104,12 +104,12 @@ def simplify_derivatives(
         if explicit == nodes:
             break
         nodes = tighten(graph, explicit, facts, sizes, written)
-    nodes = _run(((with_signs, SIGNS),), graph, nodes)
+    nodes = _run(((with_canonical_signs, SIGNS),), graph, nodes)
     if "add" in graph.kinds:
         merged = merged_sums(graph, nodes, sizes, selected=bool(graph.integers))
         if graph.integers and explicit_reads(graph, merged, facts, function) != merged:
             merged = merged_sums(graph, nodes, sizes)
-        nodes = _run(((with_signs, SIGNS),), graph, merged)
+        nodes = _run(((with_canonical_signs, SIGNS),), graph, merged)
     if is_whole(function[0]):
         # Without the deltas and guards of the sweep, more of it is an einsum.
         found = as_einsums(graph, nodes, written)
@@ -118,5 +118,5 @@ def simplify_derivatives(
 
 
 def is_whole(root: Node) -> bool:
-    """Whether the expression `root` has operations on whole tensors, and is not index notation alone."""
-    return root.whole or bool(root.op == "tensor" and root.shape)
+    """Return whether `root` contains operations on whole tensors, or is itself a tensor of rank > 0."""
+    return root.has_tensor_ops or bool(root.op == "tensor" and root.shape)

@@ -13,14 +13,14 @@ from typing import NamedTuple, TypeAlias
 import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view
+from sympy_tensordiff.graph.einsum_normal_form import Label, Labels, Operand
 from sympy_tensordiff.graph.functions import sigmoid
-from sympy_tensordiff.graph.gathering import Label, Labels, Operand
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine
 
 
-class Product(NamedTuple):
+class ContractionParts(NamedTuple):
     """``coefficient * sum(product of parts)`` over the labels that are not in ``output``, as `Graph.ein` takes it."""
 
     coefficient: Number
@@ -29,16 +29,16 @@ class Product(NamedTuple):
     extents: dict[Label, Affine]
 
 
-def product_of(graph: Graph, node: Node) -> Product:
-    """Return `node` as a product; a view of an einsum has the operands of the einsum, other nodes are one operand."""
+def product_of(graph: Graph, node: Node) -> ContractionParts:
+    """Return `node` as a product of labelled operands; a node that is no product or einsum is the only operand."""
     if node.op == "mul":
         factor, rest = graph.split_coefficient(node)
         if is_core(rest):
             return product_of(graph, rest)._replace(coefficient=factor)
-        return Product(factor, [(arg, ()) for arg in (rest.args if rest.op == "mul" else (rest,))], (), {})
+        return ContractionParts(factor, [(arg, ()) for arg in (rest.args if rest.op == "mul" else (rest,))], (), {})
     if node.op != "ein":
         labels = tuple(range(len(node.shape)))
-        return Product(1, [(node, labels)], labels, dict(enumerate(node.shape)))
+        return ContractionParts(1, [(node, labels)], labels, dict(enumerate(node.shape)))
     coefficient, inputs, output, extents = node.data
     sizes: dict[Label, Affine] = dict(enumerate(extents))
     parts: list[Operand] = list(zip(node.args, inputs, strict=True))
@@ -46,7 +46,7 @@ def product_of(graph: Graph, node: Node) -> Product:
         parts = inner_parts(node.args[0], inputs[0])
     elif is_view(node) and node.args and node.args[0].op == "mul":
         parts = [(arg, ()) for arg in node.args[0].args]
-    return Product(coefficient, parts, output, sizes)
+    return ContractionParts(coefficient, parts, output, sizes)
 
 
 def inner_parts(core: Node, labels: Labels) -> list[Operand]:
@@ -58,7 +58,7 @@ def inner_parts(core: Node, labels: Labels) -> list[Operand]:
     ]
 
 
-def build(graph: Graph, product: Product) -> Node:
+def build(graph: Graph, product: ContractionParts) -> Node:
     """Return `product` as a node: a `mul` if it has scalar operands only, else an einsum."""
     coefficient, parts, output, extents = product
     if not output and not any(labels for _, labels in parts):
@@ -69,7 +69,7 @@ def build(graph: Graph, product: Product) -> Node:
 # ---------------------------------------------------------------- what cancels
 
 
-def cancelled(graph: Graph, product: Product) -> Product | None:
+def cancelled(graph: Graph, product: ContractionParts) -> ContractionParts | None:
     """Return `product` after all rules; None where none applies."""
     found = None
     while True:
@@ -82,7 +82,7 @@ def cancelled(graph: Graph, product: Product) -> Product | None:
             return found
 
 
-def _inverse(graph: Graph, product: Product) -> list[Operand] | None:
+def _inverse(graph: Graph, product: ContractionParts) -> list[Operand] | None:
     """Rewrite sum_b inv(A)[a, b] A[b, c] as delta[a, c]; None without such operands."""
     parts = product.parts
     for n, (node, labels) in enumerate(parts):
@@ -98,7 +98,7 @@ def _inverse(graph: Graph, product: Product) -> list[Operand] | None:
     return None
 
 
-def _softmax(graph: Graph, product: Product) -> list[Operand] | None:
+def _softmax(graph: Graph, product: ContractionParts) -> list[Operand] | None:
     """Rewrite exp(u) / sum(exp(u)) as exp(u - lse(u)); None without such operands."""
     parts = product.parts
     for n, (_, base, power) in _powers(graph, parts):
@@ -180,7 +180,7 @@ def softmax_of(graph: Graph, tensor: Node, axes: tuple[int, ...]) -> Node:
     return graph.call(sympy.exp, (graph.add((tensor, shift)),))
 
 
-def _normalised(graph: Graph, product: Product) -> list[Operand] | None:
+def _normalised(graph: Graph, product: ContractionParts) -> list[Operand] | None:
     """Rewrite sum(exp(u - lse(u))) as 1; None without such an operand."""
     for n, (node, labels) in enumerate(product.parts):
         axes = normalised_axes(graph, node)
@@ -210,18 +210,18 @@ def _shifts(graph: Graph, exponent: Node) -> list[Node]:
     return [term.args[0] if term.args and is_view(term) else term for term in terms]
 
 
-def _sigmoid(graph: Graph, product: Product) -> list[Operand] | None:
+def _sigmoid(graph: Graph, product: ContractionParts) -> list[Operand] | None:
     """Rewrite exp(u) sigmoid(-u) as sigmoid(u); None without such operands."""
     return _opposite(graph, product, sympy.exp, sigmoid, lambda u: graph.call(sigmoid, (u,)))
 
 
-def _exponentials(graph: Graph, product: Product) -> list[Operand] | None:
+def _exponentials(graph: Graph, product: ContractionParts) -> list[Operand] | None:
     """Rewrite exp(u) exp(-u) as 1; None without such operands."""
     return _opposite(graph, product, sympy.exp, sympy.exp, lambda _: graph.one)
 
 
 def _opposite(
-    graph: Graph, product: Product, function: object, other: object, joined: Callable[[Node], Node]
+    graph: Graph, product: ContractionParts, function: object, other: object, joined: Callable[[Node], Node]
 ) -> list[Operand] | None:
     """Rewrite ``function(u) * other(-u)`` as ``joined(u)``, as often as both are there; None without such operands."""
     known: dict[tuple[Node, tuple[Label, ...]], tuple[int, int]] = {}
@@ -248,7 +248,7 @@ def _opposite(
     return None
 
 
-def _signs(graph: Graph, product: Product) -> list[Operand] | None:
+def _signs(graph: Graph, product: ContractionParts) -> list[Operand] | None:
     """Rewrite sign(x) abs(x)**n as x**n for odd n, x sign(x) as abs(x); None without such operands."""
     parts = product.parts
     for n, (node, labels) in enumerate(parts):
@@ -268,7 +268,7 @@ def _signs(graph: Graph, product: Product) -> list[Operand] | None:
     return None
 
 
-def _powers_of_products(graph: Graph, product: Product) -> list[Operand] | None:
+def _powers_of_products(graph: Graph, product: ContractionParts) -> list[Operand] | None:
     """Rewrite X (x y)**n as X x**n y**n if a base is that of another operand, with which it may cancel; else None."""
     parts = product.parts
     bases = {(_base(node), tuple(labels)) for node, labels in parts}
@@ -281,7 +281,7 @@ def _powers_of_products(graph: Graph, product: Product) -> list[Operand] | None:
     return None
 
 
-RULES: tuple[Callable[[Graph, Product], list[Operand] | None], ...] = (
+RULES: tuple[Callable[[Graph, ContractionParts], list[Operand] | None], ...] = (
     _inverse, _softmax, _sigmoid, _exponentials, _normalised, _signs, _powers_of_products,
 )  # fmt: skip
 
@@ -322,7 +322,7 @@ def _ones(graph: Graph, like: Node, labels: Labels) -> list[Operand]:
     return [(graph.filled(1, like.shape), labels)] if like.shape else []
 
 
-def _occurrences(product: Product, label: Label) -> int:
+def _occurrences(product: ContractionParts, label: Label) -> int:
     """Return how often `label` occurs in operands; a label of the output counts as too often to be summed."""
     if label in product.output:
         return len(product.parts) + 3
@@ -360,7 +360,7 @@ def rewritten(
         new = node
         if changed and not changed.keys().isdisjoint(node.args):
             new = graph.with_args(node, [changed.get(arg, arg) for arg in node.args])
-        if new.whole and (not new.free or all(variable >= 0 for variable in new.free)):
+        if new.has_tensor_ops and (not new.free or all(variable >= 0 for variable in new.free)):
             new = rewriting(new)
         if new is not node:
             uses[new] = uses.get(new, 0) + uses.get(node, 0)

@@ -21,20 +21,20 @@ from fractions import Fraction
 
 from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.extrema import positive_part
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.integer.rows import Rows, atoms_in
 from sympy_tensordiff.integer.values import are_ranges_nonempty, bound_rows, length_of_range
-from sympy_tensordiff.simplify.choices import is_chosen
+from sympy_tensordiff.simplify.node_properties import is_chosen
 
 Limits = Sequence[Bounds]
 
 MOST_TERMS = 32
 """Longer additions are left as they are."""
 
-LONGEST = 8
+MAX_TERMS_SUMMED = 8
 """Longer additions are not summed term by term to see what cancels."""
 
 
@@ -53,7 +53,7 @@ def factor_out_common(graph: Graph, body: Node) -> Node:
         if all(e * least > 0 and (e - least).denominator == 1 for e in exponents):
             # n/s - S/s**3 is no longer than (n - S/s**2)/s.
             numbers = any(all(f is base or f.op == "const" for f in powers) for _, powers in terms)
-            if exponents.count(least) > 1 or (not base.plain and not numbers):
+            if exponents.count(least) > 1 or (not base.is_guard_free and not numbers):
                 shared[base] = least
     if not shared:
         return body
@@ -73,7 +73,7 @@ def _flat(graph: Graph, term: Node) -> list[Node]:
     return [graph.scale(number, inner) for inner in core.args] if core.op == "add" else [term]
 
 
-def _powers(graph: Graph, term: Node) -> tuple[tuple[Row, ...], dict[Node, int | Fraction]]:
+def _powers(graph: Graph, term: Node) -> tuple[tuple[Constraint, ...], dict[Node, int | Fraction]]:
     """Return the constraints of the guard around `term`, and the rational exponents of its factors.
 
     A base with an exponent is a factor of all terms or leaves none: if one of them is not guarded, the factor is a
@@ -222,7 +222,7 @@ class ProductsOfSums:
             return count
         if not all(self.may_evaluate(factor, facts) for factor in factors):
             return None
-        return count if is_implied(Row("ge", count), facts) else positive_part(count)
+        return count if is_implied(Constraint("ge", count), facts) else positive_part(count)
 
     def is_better(self, inner: Limits, free: Sequence[Node], bound: Sequence[Node]) -> bool:
         """Whether the `inner` sum without the factors `free` falls apart, or depends on fewer indices."""
@@ -238,7 +238,7 @@ class ProductsOfSums:
         if body.op == "sum":
             more, more_rows, body = self.graph.open(body)
             variables, rows = [*variables, *more], [*rows, *more_rows]
-        elif body.op == "add" and len(body.args) <= LONGEST and (apart := self.vanishing(limits, body, facts)):
+        elif body.op == "add" and len(body.args) <= MAX_TERMS_SUMMED and (apart := self.vanishing(limits, body, facts)):
             return self.graph.scale(coefficient, apart)
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
@@ -287,7 +287,7 @@ def _holds_loops(factor: Node) -> bool:
         """Return the arguments of an addition, product or power that contains loops or guards; empty for any other
         node.
         """
-        return node.args if node.op in ("add", "mul", "pow") and not node.plain else ()
+        return node.args if node.op in ("add", "mul", "pow") and not node.is_guard_free else ()
 
     return any(node.op in RANGED for node in breadth_first(factor, operands))
 

@@ -16,16 +16,16 @@ from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.instances import instance
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
-from sympy_tensordiff.integer.affine import Affine, Row, Variable
-from sympy_tensordiff.integer.data import DataEntry, data_entries, variables_in_indirect_indices
+from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.extrema import cases
+from sympy_tensordiff.integer.floor_elimination import times_divisors
 from sympy_tensordiff.integer.fourier_motzkin import project_exactly
 from sympy_tensordiff.integer.implication import is_empty, is_implied, without_implied
+from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries, variables_in_indirect_indices
 from sympy_tensordiff.integer.rows import Rows, atoms_in, shape_rows
-from sympy_tensordiff.integer.unfolding import times_divisors
 from sympy_tensordiff.simplify.accesses import Accesses
-from sympy_tensordiff.simplify.choices import Choices, context_of, inside_shape
 from sympy_tensordiff.simplify.deltas import summation
+from sympy_tensordiff.simplify.node_properties import NodeProperties, context_of, inside_shape
 
 Variables = tuple[int, ...]
 Conditions = frozenset[Node]
@@ -81,13 +81,11 @@ class WrittenReads:
         self.facts = facts
         self.function = function
         self.found: list[_Written] | None = None
-        self.answers: dict[tuple[Row, Rows, Conditions], bool] = {}
+        self.answers: dict[tuple[Constraint, Rows, Conditions], bool] = {}
         self.tries = 0
 
-    def holds(self, row: Row, facts: Rows, conditions: Conditions = frozenset()) -> bool:
-        """Return whether the constraint `row` says that a read is in bounds that the function makes anyway, under
-        `facts` and `conditions`, so that it may be assumed.
-        """
+    def holds(self, row: Constraint, facts: Rows, conditions: Conditions = frozenset()) -> bool:
+        """Return whether the original function makes a read with the bound `row` here, so that it may be assumed."""
         key = (row, facts, conditions)
         if key not in self.answers:
             if self.found is None:
@@ -96,7 +94,7 @@ class WrittenReads:
             self.answers[key] = any(self._matches(read, row, facts, conditions) for read in self.found)
         return self.answers[key]
 
-    def _matches(self, read: _Written, row: Row, facts: Rows, conditions: Conditions) -> bool:
+    def _matches(self, read: _Written, row: Constraint, facts: Rows, conditions: Conditions) -> bool:
         """Return whether `row` is an instance of `read`, whose rows and conditions hold; False after many tries."""
         graph = self.graph
         alike = len(read.form.terms) == len(row.form.terms) and len(read.conditions) <= len(conditions)
@@ -140,7 +138,7 @@ class WrittenReads:
 
     def _cases(self, form: Affine, bound: Variables, known: Rows, conditions: Conditions) -> Iterator[_Written]:
         """Yield ``form >= 0`` for each case of the clamps, with bound variables it does not need projected out."""
-        system = (Row("ge", form), *known)
+        system = (Constraint("ge", form), *known)
         for inside, *around in dict.fromkeys((system, *cases(system))):
             needed = inside.form.atoms().union(*(test.free for test in conditions))
             rows = project_exactly(around, frozenset(bound).difference(needed))
@@ -158,7 +156,7 @@ class _Explicit:
         self.graph = graph
         self.written = written
         self.facts = frozenset(facts)
-        self.choices = Choices(graph)
+        self.choices = NodeProperties(graph)
         self.conditions: Conditions = frozenset()
         self.done: dict[tuple[Node, Rows, Conditions], Node] = {}
 
@@ -166,7 +164,7 @@ class _Explicit:
         """Return `node` with guards around its unproven reads, given `facts`."""
         if node.op == "comprehension":  # what is around it says nothing of the variables that it does not use
             facts = tuple([row for row in facts if row in self.facts or row.form.atoms() <= node.free])
-        if node.plain and not self.unproven(tuple(self.choices.read_conditions(node)), facts):
+        if node.is_guard_free and not self.unproven(tuple(self.choices.read_conditions(node)), facts):
             return node
         key = (node, facts, self.conditions)
         if key not in self.done:
@@ -210,7 +208,7 @@ class _Explicit:
         """Return the constraints in `rows` that neither `facts` nor the reads of the function prove."""
         return tuple([row for row in without_implied(rows, facts) if not self.proven(row, facts)])
 
-    def proven(self, row: Row, facts: Rows) -> bool:
+    def proven(self, row: Constraint, facts: Rows) -> bool:
         """Return whether `row` follows from `facts` times divisors, or from a read of the function."""
         more = times_divisors(facts) if row.form.compounds() else ()
         return bool(more and is_implied(row, (*facts, *more))) or self.written.holds(row, facts, self.conditions)
@@ -227,7 +225,7 @@ class _Explicit:
 
     def unproven_data(
         self, node: Node, variables: Sequence[int], rows: Rows, facts: Rows
-    ) -> tuple[DataEntry, Rows] | None:
+    ) -> tuple[IndirectIndex, Rows] | None:
         """Return the first tensor entry in an index of `node` that may be read out of bounds, and the constraints that
         hold there; None if there is none.
         """
@@ -247,15 +245,15 @@ class _Explicit:
         """Return the forms of constraints with data, and what the others say where they are tested."""
         return [(row.form, (*facts, *context_of(row, rows, variables))) for row in rows if data_entries([row.form])]
 
-    def is_inside(self, entry: DataEntry, facts: Rows) -> bool:
+    def is_inside(self, entry: IndirectIndex, facts: Rows) -> bool:
         """Return whether `entry` is proven to lie inside of its integer tensor."""
         return not self.unproven(self.shape(entry), facts)
 
-    def shape(self, entry: DataEntry) -> Rows:
+    def shape(self, entry: IndirectIndex) -> Rows:
         """Return the constraints that `entry` lies inside of its tensor; data in its own indices are not considered."""
         return shape_rows(entry.index, self.graph.integers[entry.tensor].shape)
 
-    def cases(self, node: Node, rows: Rows, entry: DataEntry, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
+    def cases(self, node: Node, rows: Rows, entry: IndirectIndex, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
         """Yield the case that `entry` is in bounds with `rows`, then the cases that it is not with the rows that are
         left: pairs of constraints of the case and rows.
 
@@ -274,9 +272,9 @@ class _Explicit:
             if not is_empty((*case, *known)):
                 yield case, left
 
-    def left(self, rows: Rows, entry: DataEntry) -> Rows | None:
+    def left(self, rows: Rows, entry: IndirectIndex) -> Rows | None:
         """Return `rows` without those with `entry`, if these hold for an entry below all numbers; None if one fails."""
-        left: list[Row] = []
+        left: list[Constraint] = []
         for row in rows:
             slope = row.form.coefficient(entry)
             if entry not in data_entries([row.form]):
@@ -286,7 +284,7 @@ class _Explicit:
         return tuple(left)
 
     def split(
-        self, node: Node, variables: Sequence[int], rows: Rows, body: Node, entry: DataEntry, known: Rows
+        self, node: Node, variables: Sequence[int], rows: Rows, body: Node, entry: IndirectIndex, known: Rows
     ) -> list[Node]:
         """Return the cases of `node` for an `entry` that may lie outside of its tensor, as terms of an addition.
 
@@ -303,7 +301,7 @@ class _Explicit:
                 own = tuple(
                     row
                     for v in variables
-                    for row in (Row("ge", Affine.variable(v)), Row("ge", -1 - Affine.variable(v)))
+                    for row in (Constraint("ge", Affine.variable(v)), Constraint("ge", -1 - Affine.variable(v)))
                 )
             if body is node or node.op == "guard":
                 found.append(graph.guard((*case, *own), inner))

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.einsum_normal_form import Labels, Operand, in_order
 from sympy_tensordiff.graph.functions import sigmoid, softplus
-from sympy_tensordiff.graph.gathering import Labels, Operand, in_order
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.products import (
-    Product,
+    ContractionParts,
     Uses,
     build,
     cancelled,
@@ -59,7 +59,7 @@ def recognise(
     rules : mapping, optional
         The rules by kinds of nodes, if not all.
     """
-    if not any(root.whole for root in roots):
+    if not any(root.has_tensor_ops for root in roots):
         return list(roots)
     chosen = RULES if rules is None else rules
     nodes = reachable(*roots) if nodes is None else nodes
@@ -282,7 +282,7 @@ def _without_zero(graph: Graph, term: Node, levels: int) -> Node:
     return term if found is None or not graph.is_zero(found) else found
 
 
-def _summed(graph: Graph, product: Product, shape: tuple[Affine, ...], term: Node, labels: Labels) -> Node:
+def _summed(graph: Graph, product: ContractionParts, shape: tuple[Affine, ...], term: Node, labels: Labels) -> Node:
     """Return `product` with one more operand, `term`; of a scalar its factors, as sizes may cancel."""
     coefficient, term = graph.split_view(term)
     ones = (graph.filled(1, shape), labels)

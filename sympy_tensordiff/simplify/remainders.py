@@ -14,7 +14,7 @@ from math import gcd
 from typing import NamedTuple
 
 from sympy_tensordiff.graph.nodes import Graph, Node, Substitution
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.integer.products import slope, times
 from sympy_tensordiff.integer.rows import Rows, substitute_all
@@ -23,8 +23,8 @@ CASES_LIMIT = 16
 """The maximal number of combinations of remainders; an equation with more is left as it is."""
 
 
-class System(NamedTuple):
-    """The sum that is left for one choice of remainders."""
+class RemainderSum(NamedTuple):
+    """A sum with an equation eliminated, for one choice of remainders of the sizes in the equation."""
 
     variables: list[int]
     rows: Rows
@@ -33,7 +33,7 @@ class System(NamedTuple):
 
 def systems_by_remainders(
     graph: Graph, variables: Sequence[int], rows: Rows, body: Node, facts: Rows
-) -> list[System] | None:
+) -> list[RemainderSum] | None:
     """Return one system, without the equation, for each remainder of the sizes in it; None without such an equation."""
     for row in rows:
         hidden = row.form.hidden().intersection(variables) if row.kind == "eq" else ()
@@ -65,8 +65,8 @@ def _congruences(rest: Affine, variables: Sequence[int], modulus: int) -> list[R
     for remainders in product(range(modulus), repeat=len(unknown)):
         known = dict(zip(unknown, remainders, strict=True))
         form = rest + Affine({v: known.get(factor, factor.constant) for v, factor in factors.items()})
-        conditions = [Row("mod", factor - remainder, modulus) for factor, remainder in known.items()]
-        found.append((*conditions, Row("mod", form, modulus)))
+        conditions = [Constraint("mod", factor - remainder, modulus) for factor, remainder in known.items()]
+        found.append((*conditions, Constraint("mod", form, modulus)))
     return found
 
 
@@ -78,13 +78,13 @@ def _reduced(factor: Affine, modulus: int) -> Affine:
 def _system(
     graph: Graph,
     variables: Sequence[int],
-    rows: Sequence[Row],
+    rows: Sequence[Constraint],
     body: Node,
     equation: Affine,
     v: int,
     given: Rows,
     digits: Collection[int],
-) -> System:
+) -> RemainderSum:
     """Return the sum without `v`, which `equation` determines, for one choice of remainders.
 
     Of the constraints `given` the last is the congruence under which ``v`` is an integer; it is solved for another
@@ -105,30 +105,30 @@ def _system(
     *conditions, congruence = given
     new = _solved(graph, congruence, left, equation.hidden(), digits)
     if new is None:
-        return System(left, (*rows, *given), body)
+        return RemainderSum(left, (*rows, *given), body)
     fresh = dict.fromkeys(w for form in new.values() for w in sorted(form.atoms()) if w not in equation.atoms())
     rows = substitute_all((*rows, *conditions), new)
-    return System([*(w for w in left if w not in new), *fresh], tuple(rows), graph.substitute(body, new))
+    return RemainderSum([*(w for w in left if w not in new), *fresh], tuple(rows), graph.substitute(body, new))
 
 
-def _without(row: Row, v: int, equation: Affine, value: Substitution) -> Row:
+def _without(row: Constraint, v: int, equation: Affine, value: Substitution) -> Constraint:
     """Return `row` without `v`; multiplied by its coefficient, not rounded, where the row is linear in it."""
     parts = slope(row.form, v)
     if parts is None:
         return row.substitute(value)
     c = equation.coefficient(v)
     multiple = times(parts[0], equation - Affine({v: c}))
-    return Row(row.kind, parts[1] * abs(c) - (multiple if c > 0 else -multiple), row.modulus * abs(c))
+    return Constraint(row.kind, parts[1] * abs(c) - (multiple if c > 0 else -multiple), row.modulus * abs(c))
 
 
 def _is_remainder(v: int, modulus: int, known: Rows) -> bool:
     """Whether `known` implies ``0 <= v < modulus``."""
     form = Affine.variable(v)
-    return all(is_empty((Row("ge", outside),), known) for outside in (-form - 1, form - modulus))
+    return all(is_empty((Constraint("ge", outside),), known) for outside in (-form - 1, form - modulus))
 
 
 def _solved(
-    graph: Graph, row: Row, variables: Sequence[int], last: frozenset[int], digits: Collection[int]
+    graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], digits: Collection[int]
 ) -> dict[int, Affine] | None:
     """Return an index as remainder plus multiple of the modulus, by the congruence `row`; None without a unit
     coefficient.
@@ -156,7 +156,7 @@ def _solved(
 
 
 def _solved_twice(
-    graph: Graph, row: Row, variables: Sequence[int], last: frozenset[int], share: int
+    graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], share: int
 ) -> dict[int, Affine] | None:
     """Solve the congruence `row` modulo its divisor `share` for an index in `last`, then for another index; None if a
     step fails.
@@ -171,5 +171,5 @@ def _solved_twice(
         return None
     rest = quotient(row.form.substitute(first), share)
     left = [v for v in (*variables, *sorted(rest.atoms() - row.form.atoms())) if v not in first]
-    then = _solved(graph, Row("mod", rest, row.modulus // share), left, last, ())
+    then = _solved(graph, Constraint("mod", rest, row.modulus // share), left, last, ())
     return None if then is None else {v: form.substitute(then) for v, form in first.items()} | then

@@ -41,7 +41,7 @@ LENGTH = 64
 MAX_NODES = 120
 """Larger entries are left as they are."""
 
-_FEW = 14
+_COEFFICIENTS_TO_TELL = 14
 """The number of coefficients that tell whether terms cancel."""
 
 _ROUNDING = sys.float_info.epsilon / 8
@@ -66,7 +66,7 @@ class Variable(NamedTuple):
     others: Node
 
 
-class Term(NamedTuple):
+class SeriesTerm(NamedTuple):
     """A term ``rest*u**order*f(u)*g(u)*...`` with the ``factors`` f, g, ...."""
 
     rest: Node
@@ -95,7 +95,7 @@ def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, N
     nodes = reachable(*roots)
     outer = set(roots)
     whole = _with_entries_of(graph, nodes, arrays)
-    parts = Parts()
+    parts = ArithmeticParts()
     found: dict[Node, tuple[Node, Node]] = {}
     for node in reversed(nodes):
         if node in outer:
@@ -125,7 +125,7 @@ def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, 
     return done
 
 
-def _apart(parts: Parts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
+def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
     """Return the arguments of `node` that may be replaced one by one.
 
     Exponentials in several factors of a product may grow beyond all numbers while the product does not: kernels
@@ -139,13 +139,13 @@ def _apart(parts: Parts, whole: Mapping[Node, Node], node: Node) -> Sequence[Nod
     return node.args if len(growing) < 2 else [arg for arg in node.args if arg not in growing]
 
 
-def by_series(graph: Graph, parts: Parts, node: Node) -> tuple[Node, Node] | None:
+def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, Node] | None:
     """Return where the sum or product `node` is replaced by its series about 0, and the series.
 
     None if its terms do not cancel.
     """
     for variable in _variables(graph, parts.functions(node)):
-        terms: list[Term] = []
+        terms: list[SeriesTerm] = []
         for part in node.args if node.op == "add" else (node,):
             terms.append(_term(graph, parts, part, variable))
             if terms[-1].rest is not terms[0].rest:
@@ -153,7 +153,7 @@ def by_series(graph: Graph, parts: Parts, node: Node) -> tuple[Node, Node] | Non
         rest = terms[0].rest
         if terms[-1].rest is not rest or all(factor.op == "const" for term in terms for factor in term.factors):
             continue
-        few = _series(terms, variable.powers, _FEW)
+        few = _series(terms, variable.powers, _COEFFICIENTS_TO_TELL)
         has_pole = any(_has_pole(term, variable) for term in terms)
         if few is None or few.order < 0 or not (few.order > few.terms_order or has_pole):
             continue
@@ -169,7 +169,7 @@ def by_series(graph: Graph, parts: Parts, node: Node) -> tuple[Node, Node] | Non
 # ---------------------------------------------------------------------------- variables and terms
 
 
-class Parts(dict[Node, frozenset[Node]]):
+class ArithmeticParts(dict[Node, frozenset[Node]]):
     """The nodes in the arithmetic of a node, worked out once; none if there are `MAX_NODES` or more."""
 
     def __missing__(self, node: Node) -> frozenset[Node]:
@@ -234,7 +234,7 @@ def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
         yield Variable(node, {node: 1, base: 2}, node, graph.one)
 
 
-def _term(graph: Graph, parts: Parts, node: Node, variable: Variable) -> Term:
+def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> SeriesTerm:
     """Return the term `node` with its factors told apart: those in ``u``, and the rest."""
     rest: list[Node] = []
     factors: list[Node] = []
@@ -244,7 +244,7 @@ def _term(graph: Graph, parts: Parts, node: Node, variable: Variable) -> Term:
         """Whether `factor` is a number, or has a series in ``u``."""
         if parts[factor].isdisjoint(variable.powers):
             return factor.op == "const"
-        return series_of(factor, variable.powers, _FEW) is not None
+        return series_of(factor, variable.powers, _COEFFICIENTS_TO_TELL) is not None
 
     for factor in node.args if node.op == "mul" else (node,):
         base, exponent = factor.args if factor.op == "pow" else (factor, graph.one)
@@ -255,7 +255,7 @@ def _term(graph: Graph, parts: Parts, node: Node, variable: Variable) -> Term:
             factors.append(factor)
         else:
             rest.append(factor)
-    return Term(graph.mul(rest), order, tuple(factors))
+    return SeriesTerm(graph.mul(rest), order, tuple(factors))
 
 
 def _is_integer(exponent: Node) -> bool:
@@ -263,23 +263,23 @@ def _is_integer(exponent: Node) -> bool:
     return exponent.op == "const" and isinstance(exponent.data, int)
 
 
-def _series(terms: Sequence[Term], powers: dict[Node, int], length: int) -> Series | None:
+def _series(terms: Sequence[SeriesTerm], powers: dict[Node, int], length: int) -> Series | None:
     """Return the series of a sum of terms with one rest."""
     found = [term.series(powers, length) for term in terms]
     known = [one for one in found if one is not None]
     return None if len(known) < len(found) else total(known)
 
 
-def _has_pole(term: Term, variable: Variable) -> bool:
+def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
     """Whether a factor of `term` is infinite where ``u`` is 0."""
-    found = [series_of(factor, variable.powers, _FEW) for factor in term.factors]
+    found = [series_of(factor, variable.powers, _COEFFICIENTS_TO_TELL) for factor in term.factors]
     return term.order < 0 or any(one is not None and one.order < 0 for one in found)
 
 
 # ---------------------------------------------------------------------------- the choice of the radius
 
 
-def _radius(terms: Sequence[Term], powers: dict[Node, int], series: Series) -> tuple[float, int] | None:
+def _radius(terms: Sequence[SeriesTerm], powers: dict[Node, int], series: Series) -> tuple[float, int] | None:
     """Return the radius with the smallest bound of errors, and the number of coefficients; None without one."""
     best: tuple[float, float, int] | None = None
     sizes = [abs(float(c)) for c in series.coefficients]
@@ -287,7 +287,10 @@ def _radius(terms: Sequence[Term], powers: dict[Node, int], series: Series) -> t
         parts = [size * radius**k for k, size in enumerate(sizes)]
         count = next((k for k in range(len(parts)) if sum(parts[k:]) <= _ROUNDING * parts[0]), len(parts))
         # The coefficients beyond the known ones are at most about as large as the last of these.
-        if sum(parts[-_FEW:]) > _ROUNDING * parts[0] or sum(1 for size in sizes[:count] if size) > MAX_COEFFICIENTS:
+        if (
+            sum(parts[-_COEFFICIENTS_TO_TELL:]) > _ROUNDING * parts[0]
+            or sum(1 for size in sizes[:count] if size) > MAX_COEFFICIENTS
+        ):
             continue
         error = max(_error(terms, powers, series, sign * radius) for sign in (1, -1))
         if best is None or error < best[0]:
@@ -295,7 +298,7 @@ def _radius(terms: Sequence[Term], powers: dict[Node, int], series: Series) -> t
     return None if best is None else best[1:]
 
 
-def _error(terms: Sequence[Term], powers: dict[Node, int], series: Series, u: float) -> float:
+def _error(terms: Sequence[SeriesTerm], powers: dict[Node, int], series: Series, u: float) -> float:
     """Return a bound of the rounding errors of both forms at `u`, in units of the last place."""
     value = abs(sum(float(c) * u ** (k + series.order) for k, c in enumerate(series.coefficients)))
     near = sum(abs(float(c) * u ** (k + series.order)) for k, c in enumerate(series.coefficients))

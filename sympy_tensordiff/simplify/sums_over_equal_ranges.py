@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import renaming_map
+from sympy_tensordiff.simplify.canonical_signs import content_of
 from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS, factor_out_common
-from sympy_tensordiff.simplify.signs import content_of
 
 LEVELS = 4
 """The number of times that the remaining summands of merged sums are merged in turn."""
@@ -34,7 +34,7 @@ class Summed(NamedTuple):
     node: Node
 
 
-class Term(NamedTuple):
+class SummedTerm(NamedTuple):
     """A term of a summand: `number` times `factors`."""
 
     number: Number
@@ -58,8 +58,8 @@ def merged_sums(
     """
     done: dict[Node, Node] = {}
     for part in reachable(*nodes):
-        new = part if part.whole else graph.with_args(part, [done[arg] for arg in part.args])
-        if new.op == "add" and not new.whole and len(new.args) <= MOST_TERMS and not new.plain:
+        new = part if part.has_tensor_ops else graph.with_args(part, [done[arg] for arg in part.args])
+        if new.op == "add" and not new.has_tensor_ops and len(new.args) <= MOST_TERMS and not new.is_guard_free:
             new = _shortened(graph, _merged(graph, new, LEVELS, sizes, selected))
         elif new.op in ("sum", "guard", "comprehension", "mul"):
             new = graph.with_args(new, [_common_outside(graph, arg) for arg in new.args])
@@ -67,7 +67,7 @@ def merged_sums(
         elif new.op == "select":
             new = graph.with_args(new, [new.args[0], *(_common_outside(graph, side) for side in new.args[1:])])
         done[part] = new
-    return [node if node.whole else _common_outside(graph, done[node]) for node in nodes]
+    return [node if node.has_tensor_ops else _common_outside(graph, done[node]) for node in nodes]
 
 
 def _common_outside(graph: Graph, body: Node) -> Node:
@@ -82,7 +82,7 @@ def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node
     The sum may be empty, and tensors too small for an entry at a number then: such an entry stays.
     """
     factors = graph.factors(total.args[0]) if total.op == "sum" else ()
-    outside = [factor for factor in factors if factor.plain and factor.total and factor.free <= sizes]
+    outside = [factor for factor in factors if factor.is_guard_free and factor.total and factor.free <= sizes]
     outside = [factor for factor in outside if not any(part.op == "read" and part.data for part in reachable(factor))]
     if not outside or len(outside) == len(factors):
         return total
@@ -161,7 +161,7 @@ def _summed(graph: Graph, term: Node) -> Summed | None:
     return Summed(number, frozenset(factor for factor in factors if factor is not sums[0]), sums[0])
 
 
-def _lowered(node: Node, count: int) -> tuple[Row, ...]:
+def _lowered(node: Node, count: int) -> tuple[Constraint, ...]:
     """Return the constraints of the sum `node`, over `count` variables with fixed numbers, so that sums over equal
     ranges have equal constraints.
     """
@@ -183,7 +183,9 @@ def _merge_group(
         body = graph.substitute(body, renaming_map(own, variables))
         factor, body = graph.split_coefficient(body)
         terms.append(
-            _with_equations(graph, number * factor, body) if selected else Term(number * factor, graph.factors(body))
+            _with_equations(graph, number * factor, body)
+            if selected
+            else SummedTerm(number * factor, graph.factors(body))
         )
     parts = []
     for term in _factored(graph, terms, levels, sizes, selected):
@@ -191,15 +193,17 @@ def _merge_group(
     return parts
 
 
-def _with_equations(graph: Graph, number: Number, body: Node) -> Term:
+def _with_equations(graph: Graph, number: Number, body: Node) -> SummedTerm:
     """Return a term of a summand in which the guard is a factor, if it consists of equations with data."""
     if body.op != "guard" or not all(row.kind == "eq" and data_entries([row.form]) for row in body.data):
-        return Term(number, graph.factors(body))
+        return SummedTerm(number, graph.factors(body))
     factor, inner = graph.split_coefficient(body.args[0])
-    return Term(number * factor, (graph.guard(body.data, graph.one), *graph.factors(inner)))
+    return SummedTerm(number * factor, (graph.guard(body.data, graph.one), *graph.factors(inner)))
 
 
-def _factored(graph: Graph, terms: Sequence[Term], levels: int, sizes: frozenset[int], selected: bool) -> list[Term]:
+def _factored(
+    graph: Graph, terms: Sequence[SummedTerm], levels: int, sizes: frozenset[int], selected: bool
+) -> list[SummedTerm]:
     """Return `terms` with common factors taken out, first the factor of the most terms."""
     waiting = list(terms)
     while (best := _most_shared(waiting)) is not None:
@@ -219,25 +223,26 @@ def _factored(graph: Graph, terms: Sequence[Term], levels: int, sizes: frozenset
         place = waiting.index(best[0])
         waiting = [term for term in waiting if all(term is not other for other in best)]
         if number:
-            waiting.insert(place, Term(number, graph.factors(graph.mul([*common, inner]))))
+            waiting.insert(place, SummedTerm(number, graph.factors(graph.mul([*common, inner]))))
     return waiting
 
 
-def _most_shared(terms: Sequence[Term]) -> list[Term] | None:
+def _most_shared(terms: Sequence[SummedTerm]) -> list[SummedTerm] | None:
     """Return the terms with the most frequent common factor, on a tie one with a sum; None without any."""
-    found: dict[Node, list[Term]] = {}
+    found: dict[Node, list[SummedTerm]] = {}
     for term in terms:
         for factor in term.factors:
             found.setdefault(factor, []).append(term)
     several = [
         (factor, group)
         for factor, group in found.items()
-        if len(group) > 1 and (any(not part.plain for term in group for part in term.factors) or _are_twins(group))
+        if len(group) > 1
+        and (any(not part.is_guard_free for term in group for part in term.factors) or _are_twins(group))
     ]
-    return max(several, key=lambda item: (len(item[1]), not item[0].plain))[1] if several else None
+    return max(several, key=lambda item: (len(item[1]), not item[0].is_guard_free))[1] if several else None
 
 
-def _are_twins(terms: Sequence[Term]) -> bool:
+def _are_twins(terms: Sequence[SummedTerm]) -> bool:
     """Whether `terms` differ only in the order of the indices at which they read one tensor."""
     own = [[f for f in term.factors if any(f not in other.factors for other in terms)] for term in terms]
     reads = [factors[0] for factors in own if len(factors) == 1 and factors[0].op == "read"]

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from sympy_tensordiff.graph.contractions import is_core
-from sympy_tensordiff.graph.gathering import Label, Labels, Operand, in_order
+from sympy_tensordiff.graph.einsum_normal_form import Label, Labels, Operand, in_order
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.simplify.canonical_signs import with_canonical_signs
 from sympy_tensordiff.simplify.products import counted, inner_parts, product_of, rewritten
-from sympy_tensordiff.simplify.signs import with_signs
 
 MOST_FACTORS = 16
 """A product of more operands, inner products multiplied out, is not looked at."""
@@ -209,7 +209,7 @@ def _has_symmetric_entries(graph: Graph, matrix: Node) -> bool:
         return False
     (first, second), _, body = graph.open(matrix)
     turned = graph.substitute(body, {first: Affine.variable(second), second: Affine.variable(first)})
-    one, other = with_signs(graph, [body, turned])
+    one, other = with_canonical_signs(graph, [body, turned])
     return one is other
 
 

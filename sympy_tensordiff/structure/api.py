@@ -13,7 +13,7 @@ import sympy
 from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.api import generate_code, lambdify
-from sympy_tensordiff.codegen.run.compilation import noticed
+from sympy_tensordiff.codegen.run.compilation import announce_if_slow
 from sympy_tensordiff.derivative.api import hvp, jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.structure.calls import ArgumentReader, CheckedArguments
@@ -179,7 +179,7 @@ class StructuredDerivative:
             if len(self._entries) >= 8:
                 self._entries.pop(next(iter(self._entries)))
             groups = self._groups if dense else [g for g in self._groups if not g.dense]
-            with noticed("finding the entries that are not 0 at these sizes"):
+            with announce_if_slow("finding the entries that are not 0 at these sizes"):
                 pattern = find_pattern(groups, self.shapes(call.environment), call.environment, lower=lower)
             found = self._entries[key] = EntryEvaluator(pattern, groups, self.kernel)
         return found

@@ -10,7 +10,7 @@ import numpy as np
 
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
-from sympy_tensordiff.codegen.run.recent import Recent, remember
+from sympy_tensordiff.codegen.run.repeated_calls import LastCall, remember
 from sympy_tensordiff.codegen.run.signature import size_checker
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
@@ -58,7 +58,7 @@ class ArgumentReader:
         tensors = {node for node in nodes_in(index_expressions) if isinstance(node, TensorSymbol)}
         self._is_index_array = [isinstance(a, TensorSymbol) and a.dtype is int for a in args]
         self._is_key = [is_index and a in tensors for a, is_index in zip(args, self._is_index_array, strict=True)]
-        self._last: tuple[Recent, CheckedArguments] | None = None
+        self._last: tuple[LastCall, CheckedArguments] | None = None
 
     def read(self, arrays: Sequence[Any]) -> CheckedArguments:
         """Return the checked ``arrays`` with their sizes; raise the error of the check if one does not fit."""

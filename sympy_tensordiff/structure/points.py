@@ -23,7 +23,7 @@ from sympy_tensordiff.errors import (
     OutOfShapeError,
     UnsupportedError,
 )
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.nests import Bounds, bounds
 from sympy_tensordiff.structure.terms import IndexRange
 from sympy_tensordiff.symbolic.indices import is_data, parse, relation_row, to_affine
@@ -93,7 +93,7 @@ def _loop_ranges(
     try:
         for index, low, high in binders:
             for end in (index - low, high - index):
-                rows.append(Row("ge", _to_affine_form(end, loop_variables, environment)))
+                rows.append(Constraint("ge", _to_affine_form(end, loop_variables, environment)))
         ranges, rest = bounds(rows, list(loop_variables.values()))
     except (IndexExpressionError, LoopBoundError):
         return [_explicit_range(binder) for binder in binders], conditions
@@ -121,7 +121,9 @@ def _range_from_bounds(level: Bounds, symbols: Mapping[str, Any]) -> Range:
     return range_of
 
 
-def _affine_constraint(condition: Any, loop_variables: Mapping[Any, str], environment: Environment) -> Row | None:
+def _affine_constraint(
+    condition: Any, loop_variables: Mapping[Any, str], environment: Environment
+) -> Constraint | None:
     """Convert an affine inequality or equation to a constraint; None for any other condition."""
     if not isinstance(condition, Relational) or isinstance(condition, sympy.Ne):
         return None

@@ -22,10 +22,12 @@ from sympy.matrices.matrixbase import MatrixBase
 from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
-from sympy_tensordiff.symbolic import depth, hooks, walkers, whole
+from sympy_tensordiff.symbolic import depth, hooks
+from sympy_tensordiff.symbolic import misplaced_tensors as whole
+from sympy_tensordiff.symbolic import sympy_callers as walkers
 from sympy_tensordiff.symbolic.canonical import canonical
 from sympy_tensordiff.symbolic.depth import Measures, measures
-from sympy_tensordiff.symbolic.indices import Renaming, Substitution, as_expr, is_integer_in
+from sympy_tensordiff.symbolic.indices import IndexRenaming, Substitution, as_expr, is_integer_in
 from sympy_tensordiff.symbolic.printing import NoCode
 from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.traversal import parts
@@ -132,7 +134,7 @@ def _number_of_times(value: Any, variables: tuple[Any, ...]) -> int:
     return int(value)
 
 
-class Node(walkers.Shown, NoCode, Expr):
+class TensorNode(walkers.CallerDependent, NoCode, Expr):
     """The base class of all expression nodes of this package: immutable and interned, with the whole state in
     ``args``.
     """
@@ -156,7 +158,7 @@ class Node(walkers.Shown, NoCode, Expr):
         return interned(cls, args)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Node):
+        if isinstance(other, TensorNode):
             return self is other
         equal: bool = Expr.__eq__(self, other)
         return equal
@@ -299,14 +301,14 @@ class Node(walkers.Shown, NoCode, Expr):
             return rule[self], True
         if measures(self).is_deep:
             args = [*map(Replacement(rule), self.args)]  # SymPy's own would walk through every path
-        elif isinstance(rule, Renaming):
+        elif isinstance(rule, IndexRenaming):
             args = [arg._xreplace(rule)[0] for arg in self.args]
         else:
             replaced_natively: tuple[Any, bool] = Expr._xreplace(self, rule)
             return replaced_natively
         if all(new is old for new, old in zip(args, self.args, strict=True)):
             return self, False
-        return (self._unchecked if isinstance(rule, Renaming) else self.func)(*args), True
+        return (self._unchecked if isinstance(rule, IndexRenaming) else self.func)(*args), True
 
     def canonical(self) -> Any:
         """Return the canonical form, one for all expressions that differ only in names of bound indices
@@ -368,7 +370,7 @@ def is_placeholder(new: Basic) -> bool:
     return isinstance(new, Mul) and all(isinstance(a, Dummy) and a.name.startswith("subs_") for a in new.args)
 
 
-class RealScalar(Node):
+class RealScalar(TensorNode):
     """The base class of scalar nodes: real numbers of unknown sign, with SymPy's assumptions set as constants instead
     of deduced per node.
     """
@@ -389,6 +391,6 @@ class RealScalar(Node):
 
 def _next_derivative(expr: Any, variable: Any) -> Any:
     """Return the derivative of ``expr``, native or not, with respect to ``variable``; None if SymPy knows none."""
-    if not isinstance(expr, Node) and is_entry(variable) and expr.has(Derivative, Subs):
+    if not isinstance(expr, TensorNode) and is_entry(variable) and expr.has(Derivative, Subs):
         return hooks.derivative(expr, variable)
     return expr._eval_derivative(variable)

@@ -17,16 +17,17 @@ from typing import Any
 from sympy import ITE, Basic, Dummy, Expr, Idx, Indexed, KroneckerDelta, Piecewise, Symbol, Tuple
 
 from sympy_tensordiff.errors import TensorDiffError
-from sympy_tensordiff.symbolic import depth, hooks, walkers
-from sympy_tensordiff.symbolic.base import Node, argument, arguments
+from sympy_tensordiff.symbolic import depth, hooks
+from sympy_tensordiff.symbolic import sympy_callers as walkers
+from sympy_tensordiff.symbolic.base import TensorNode, argument, arguments
 from sympy_tensordiff.symbolic.canonical import CanonicalNames, canonical
 from sympy_tensordiff.symbolic.depth import measures
-from sympy_tensordiff.symbolic.indices import Renaming, Substitution
+from sympy_tensordiff.symbolic.indices import IndexRenaming, Substitution
 from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, names_in, nodes_in, postorder
 
 
-class Binder(Node):
+class Binder(TensorNode):
     """The base class of indexed sums and comprehensions: ``args`` are the body and one tuple per limit, which starts
     with the bound index.
     """
@@ -117,7 +118,7 @@ class Binder(Node):
         """
         taken = names_in(self.args) | names_in(others)
         clashing = set(clashing)
-        renaming = Renaming((index, fresh_index(index, taken)) for index in self.variables if index in clashing)
+        renaming = IndexRenaming((index, fresh_index(index, taken)) for index in self.variables if index in clashing)
         return self._unchecked(*map(Replacement(renaming), self.args))
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic:

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 from sympy import ITE, And, Eq, Expr, Ge, Gt, KroneckerDelta, Le, Lt, Mul, Not, Or, Piecewise, S
 
 from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
-from sympy_tensordiff.integer.affine import Affine, Quotient, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint, Quotient
 from sympy_tensordiff.integer.extrema import PositivePart
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import linear, range_rows, shape_rows
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.integer.values import find_point, least_slack_point
-from sympy_tensordiff.symbolic.base import Node
+from sympy_tensordiff.symbolic.base import TensorNode
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import data_of, is_data, relation_row, to_affine
 
@@ -36,7 +36,7 @@ class ReadContext(NamedTuple):
 
     variables: dict[Expr, int]
     names: tuple[Expr, ...] = ()
-    rows: tuple[Row, ...] = ()
+    rows: tuple[Constraint, ...] = ()
 
     def affine_form(self, index: Expr) -> Affine | None:
         """Return ``index`` as an affine form over the variables; None if it has a symbol without a numeric range, a
@@ -75,11 +75,11 @@ class ReadContext(NamedTuple):
         variables[index] = number
         return ReadContext(variables, (*self.names, index), (*self.rows, *range_rows(number, lows, highs)))
 
-    def with_conditions(self, rows: Sequence[Row]) -> ReadContext:
+    def with_conditions(self, rows: Sequence[Constraint]) -> ReadContext:
         """Return the scope under the further conditions ``rows``."""
         return self._replace(rows=(*self.rows, *rows)) if rows else self
 
-    def violation(self, inside: Row) -> dict[int, int] | None:
+    def violation(self, inside: Constraint) -> dict[int, int] | None:
         """Return values of the variables at which the row ``inside`` is violated, preferably at ends of the ranges;
         None if it always holds or no such point is found.
         """
@@ -88,7 +88,8 @@ class ReadContext(NamedTuple):
         variables = range(len(self.names))
         rows = (*self.rows, inside.negation())
         ends = [
-            Row("eq", Affine({v: 1}) - end) for v, end in least_slack_point(inside, variables[::-1], self.rows).items()
+            Constraint("eq", Affine({v: 1}) - end)
+            for v, end in least_slack_point(inside, variables[::-1], self.rows).items()
         ]
         return find_point([*rows, *ends], variables) or find_point(rows, variables)
 
@@ -126,7 +127,7 @@ def _check_node(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | 
         _check_read(node, scope)
         parts = [index for index in node.indices if not index.is_Symbol and data_of(index)]
         return [(part, scope) for part in (*parts, *(() if node.tensor.is_symbol else (node.tensor,)))]
-    if isinstance(node, Node) and hasattr(node, "ranges"):
+    if isinstance(node, TensorNode) and hasattr(node, "ranges"):
         if node.free_symbols.isdisjoint(scope.variables):
             return []  # nothing around it matters: it has been checked when it was made
         inner: ReadContext | None = scope
@@ -178,7 +179,7 @@ def _parts_of_connective(node: Any, scope: ReadContext) -> list[tuple[Any, ReadC
     return [(part, scope.with_conditions([row for part in rows for row in part or ()])) for part in reading]
 
 
-def _condition_rows(condition: Any, scope: ReadContext) -> list[Row] | None:
+def _condition_rows(condition: Any, scope: ReadContext) -> list[Constraint] | None:
     """Return the rows that are equivalent to ``condition`` over the variables; None if it is not a conjunction of
     affine relations.
     """
@@ -201,7 +202,7 @@ def _check_read(entry: TensorEntry, scope: ReadContext) -> None:
         if form is None or form.is_constant:
             continue
         # A symbolic extent has no end that is known.
-        for inside in shape_rows([form], [Affine.of(int(extent))]) if extent.is_Integer else [Row("ge", form)]:
+        for inside in shape_rows([form], [Affine.of(int(extent))]) if extent.is_Integer else [Constraint("ge", form)]:
             point = scope.violation(inside)
             if point is not None:
                 raise OutOfShapeError(_out_of_shape_message(entry, axis, form, point, scope))

@@ -21,13 +21,13 @@ from sympy import Add, Basic, Expr, Max, Min, Mul
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic.traversal import Below, native_parts, nodes_in, parts, postorder
 
-DEEPEST = 100
-LARGEST = 10_000
-TALLEST = 140
-LONGEST = 100_000
-STEEPEST = 400
-ENDLESS = 1_000_000
-_MOST = 10**12
+MAX_RECURSIVE_DEPTH = 100
+MAX_RECURSIVE_SIZE = 10_000
+MAX_PRINTED_DEPTH = 140
+MAX_PRINTED_SIZE = 100_000
+MAX_WALKED_DEPTH = 400
+MAX_WALKED_SIZE = 1_000_000
+_MAX_COUNTED_SIZE = 10**12
 
 
 class Measures(NamedTuple):
@@ -45,22 +45,22 @@ class Measures(NamedTuple):
     @property
     def is_deep(self) -> bool:
         """Return whether recursive walks must be avoided."""
-        return self.depth > DEEPEST or self.size > LARGEST
+        return self.depth > MAX_RECURSIVE_DEPTH or self.size > MAX_RECURSIVE_SIZE
 
     @property
     def is_unprintable(self) -> bool:
         """Return whether a text of the expression would overflow the stack or be too long."""
-        return self.depth > TALLEST or self.size > LONGEST
+        return self.depth > MAX_PRINTED_DEPTH or self.size > MAX_PRINTED_SIZE
 
     @property
     def is_unwalkable(self) -> bool:
         """Return whether a recursive walk over all paths would overflow the stack or take too long."""
-        return self.depth > STEEPEST or self.size > ENDLESS
+        return self.depth > MAX_WALKED_DEPTH or self.size > MAX_WALKED_SIZE
 
     @property
     def described(self) -> str:
         """Return depth and size in words, for messages."""
-        size = f"{self.size:,}" if self.size < _MOST else f"more than {_MOST:,}"
+        size = f"{self.size:,}" if self.size < _MAX_COUNTED_SIZE else f"more than {_MAX_COUNTED_SIZE:,}"
         return f"depth {self.depth:,} with {size} nodes as a tree"
 
 
@@ -88,7 +88,7 @@ def measures(expr: Any, known: KnownMeasures | None = None) -> Measures:
             content.append(repr(node._hashable_content()).encode())
         measured = Measures(
             1 + max((part.depth for part in found), default=0),
-            min(1 + sum(part.size for part in found), _MOST),
+            min(1 + sum(part.size for part in found), _MAX_COUNTED_SIZE),
             blake2b(b"\0".join(content), digest_size=16).digest(),
             bool(getattr(node, "symmetric", ())) or any(part.has_symmetric for part in found),
         )
@@ -99,7 +99,7 @@ def measures(expr: Any, known: KnownMeasures | None = None) -> Measures:
 
 
 def _without_measures(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``node``; none if its measures are cached."""
+    """Return the arguments of ``node`` that a walk has to visit: none if its `Measures` are cached."""
     return node.args if getattr(node, "_measures", None) is None else ()
 
 
@@ -186,7 +186,7 @@ def atoms(node: Any, types: tuple[Any, ...]) -> set[Any]:
 
 # ---------------------------------------------------------------------------- scalars of bounded depth
 
-WIDE = 50
+OPERANDS_PER_LEVEL = 50
 """As many operands count as a level more: what stands above a wide node goes through its operands each time."""
 
 
@@ -214,7 +214,7 @@ class BoundedDepth:
             return scalar
         for node in postorder(scalar, self.levels, native_parts):
             below = max((self.levels[part] for part in native_parts(node)), default=-1)
-            self.levels[node] = below + 1 + len(node.args) // WIDE
+            self.levels[node] = below + 1 + len(node.args) // OPERANDS_PER_LEVEL
         if self.levels[scalar] < self.deepest:
             return scalar
         return self.hold(scalar)

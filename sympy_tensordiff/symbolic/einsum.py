@@ -324,9 +324,7 @@ def _mismatch_message(operands: Sequence[Any], first: int, second: int, back: in
 
 
 def _product_with_ones(small: Any, large: Any) -> str:
-    """Return the text of an einsum call that broadcasts ``small`` to the shape of ``large`` along other axes; a generic
-    example if none fits.
-    """
+    """Return an einsum call, as text for an error, that broadcasts ``small`` to the shape of ``large``."""
     own, shape = shape_of(small), shape_of(large)
     labels = "ijklmnopqrstuvwxyz"[: len(shape)]
     shown = str(small) if len(str(small)) <= 40 else "x"

@@ -9,10 +9,10 @@ from sympy import Add, Basic, Dummy, Expr, Indexed, Lambda, Mul, Piecewise, Pow,
 from sympy.core.rules import Transform
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
-from sympy_tensordiff.symbolic.base import Node, argument, arguments, is_placeholder
+from sympy_tensordiff.symbolic.base import TensorNode, argument, arguments, is_placeholder
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.einsum import aligned, broadcast_shape
-from sympy_tensordiff.symbolic.indices import Renaming
+from sympy_tensordiff.symbolic.indices import IndexRenaming
 from sympy_tensordiff.symbolic.operations import Read, Shape, TensorOperation, refuse_scalars, shape_of, varying_in
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.signatures import documented
@@ -256,7 +256,7 @@ class TensorFunction(Entrywise):
             replaced: tuple[Any, bool] = super()._replaced(rule)
             return replaced
         operands = tuple(arg._xreplace(rule)[0] for arg in self.operands)
-        if isinstance(rule, Renaming):
+        if isinstance(rule, IndexRenaming):
             result = self._unchecked(self.template, *operands)
         else:
             result = self._with(operands, lambda body: body.xreplace(rule))
@@ -309,8 +309,8 @@ def apply_to(variables: Sequence[Any], body: Any, operands: Sequence[Any]) -> An
     """
     tensors = {
         node: Dummy(real=True)
-        for node in nodes_in([body], lambda node: () if isinstance(node, (Node, Indexed)) else node.args)
-        if isinstance(node, (Node, Indexed))
+        for node in nodes_in([body], lambda node: () if isinstance(node, (TensorNode, Indexed)) else node.args)
+        if isinstance(node, (TensorNode, Indexed))
     }
     for node in tensors:
         if not node.free_symbols.isdisjoint(variables):

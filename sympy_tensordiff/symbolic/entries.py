@@ -18,10 +18,12 @@ from sympy_tensordiff.errors import (
     UnsupportedError,
 )
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.data import DataEntry
-from sympy_tensordiff.integer.products import Product, SymbolicQuotient, divide_with_rest
-from sympy_tensordiff.symbolic import depth, walkers, whole
-from sympy_tensordiff.symbolic.base import Node, RealScalar, argument, arguments
+from sympy_tensordiff.integer.indirect import IndirectIndex
+from sympy_tensordiff.integer.products import IndexProduct, SymbolicQuotient, divide_with_rest
+from sympy_tensordiff.symbolic import depth
+from sympy_tensordiff.symbolic import misplaced_tensors as whole
+from sympy_tensordiff.symbolic import sympy_callers as walkers
+from sympy_tensordiff.symbolic.base import RealScalar, TensorNode, argument, arguments
 from sympy_tensordiff.symbolic.entry_printing import PrintedEntry
 from sympy_tensordiff.symbolic.indices import Substitution, as_expr, is_data, parse
 from sympy_tensordiff.symbolic.missing_names import INSTEAD as INSTEAD
@@ -30,7 +32,7 @@ from sympy_tensordiff.symbolic.missing_names import OPERATORS_OF_NUMPY, of_tenso
 from sympy_tensordiff.symbolic.printing import short
 
 
-class TensorExpr(Node):
+class TensorExpr(TensorNode):
     """A tensor-valued expression: has a ``shape``; ``T[i, j]`` is its entry, a scalar.
 
     Operators are entry by entry (`operators` has them); SymPy's scalar nodes take those of rank 0 only.
@@ -109,7 +111,7 @@ class TensorExpr(Node):
         """Return whether the rank is 0; raise `UnsupportedError` if SymPy asks in order to use a whole tensor as a
         scalar.
         """
-        whole.refuse_asked(self, sys._getframe(1))
+        whole.refuse_property_access(self, sys._getframe(1))
         return self.rank == 0
 
     def _eval_Mod(self, other: Any) -> Any:  # noqa: N802
@@ -123,7 +125,7 @@ class TensorExpr(Node):
         """Return True for rank 0, else None; raise `UnsupportedError` if SymPy asks in order to use a whole tensor as a
         scalar.
         """
-        whole.refuse_asked(self, sys._getframe(1))
+        whole.refuse_property_access(self, sys._getframe(1))
         return self._eval_is_extended_real()
 
     def _eval_is_extended_real(self) -> bool | None:
@@ -146,7 +148,7 @@ class TensorExpr(Node):
     @property
     def is_finite(self) -> bool:
         """Return True; raise `UnsupportedError` if SymPy asks in order to use a whole tensor as a scalar."""
-        whole.refuse_asked(self, sys._getframe(1))
+        whole.refuse_property_access(self, sys._getframe(1))
         return True
 
     def _eval_is_finite(self) -> bool:
@@ -294,19 +296,19 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
     return tuple(result)
 
 
-def _products_of_remainders(form: Affine) -> set[Product]:
+def _products_of_remainders(form: Affine) -> set[IndexProduct]:
     """Return the products in ``form`` that belong to multiples of ``n*floor(e/n)``, as the remainder of a division by
     ``n`` has them.
     """
     factors: dict[SymbolicQuotient, Affine] = {}
-    products: dict[SymbolicQuotient, set[Product]] = {}
+    products: dict[SymbolicQuotient, set[IndexProduct]] = {}
     for v, c in form.terms:
-        for found in v.factors if isinstance(v, Product) else (v,):
+        for found in v.factors if isinstance(v, IndexProduct) else (v,):
             if isinstance(found, SymbolicQuotient):
-                factor = v.without(found) if isinstance(v, Product) else Affine.of(1)
+                factor = v.without(found) if isinstance(v, IndexProduct) else Affine.of(1)
                 factors[found] = factors.get(found, Affine()) + factor * c
-                products.setdefault(found, set()).update([v] if isinstance(v, Product) else [])
-    result: set[Product] = set()
+                products.setdefault(found, set()).update([v] if isinstance(v, IndexProduct) else [])
+    result: set[IndexProduct] = set()
     for found, factor in factors.items():
         multiple, rest = divide_with_rest(factor, found.divisor)
         if multiple.is_constant and rest == Affine():
@@ -321,14 +323,14 @@ def _check_strides(entry: Any) -> None:
     for index in entry.indices if entry.is_tensor_entry else ():
         form, atoms = parse(index)
         remainders = _products_of_remainders(form)
-        products = [v for v in form.compounds() if isinstance(v, Product) and v not in remainders]
+        products = [v for v in form.compounds() if isinstance(v, IndexProduct) and v not in remainders]
         loose = {factor for product in products for factor in product.factors if isinstance(factor, int)}
         if not products or any(abs(c) == 1 and v not in loose and v not in products for v, c in form.terms):
             continue
         sizes = set().union(*(extent.free_symbols for extent in entry.tensor.shape))
         # No index is solved for data, so a single entry times sizes needs no term with coefficient 1.
-        others = [f for product in products for f in product.factors if not isinstance(f, DataEntry)]
-        several = any(sum(isinstance(f, DataEntry) for f in product.factors) > 1 for product in products)
+        others = [f for product in products for f in product.factors if not isinstance(f, IndirectIndex)]
+        several = any(sum(isinstance(f, IndirectIndex) for f in product.factors) > 1 for product in products)
         if several or not {atoms[slot] for f in others for slot in Affine.variable(f).atoms()} <= sizes:
             raise IndexExpressionError(
                 f"{entry}: {index} multiplies indices or sizes with each other: an index must be an integer "

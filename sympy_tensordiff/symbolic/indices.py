@@ -27,9 +27,9 @@ from sympy.matrices.expressions.special import Identity, OneMatrix, ZeroMatrix
 from sympy.tensor.array.expressions.array_expressions import ArrayElement, ArraySymbol
 
 from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError
-from sympy_tensordiff.integer.affine import Affine, Row, Variable
-from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.extrema import maximum_of, minimum_of
+from sympy_tensordiff.integer.indirect import IndirectIndex
 from sympy_tensordiff.integer.products import divide_with_rest, quotient_by, times
 from sympy_tensordiff.integer.rows import renaming_map
 from sympy_tensordiff.symbolic.calls import explained
@@ -39,7 +39,7 @@ from sympy_tensordiff.symbolic.traversal import native_parts, nodes_in
 Slots = dict[Expr, int]
 
 
-class Renaming(dict[Expr, Expr]):
+class IndexRenaming(dict[Expr, Expr]):
     """A mapping for `xreplace` from indices to fresh indices; the result needs no validation."""
 
 
@@ -80,7 +80,7 @@ def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
     expr : Expr or int
         Integer combination of integer ``Symbol``, ``Dummy`` and ``Idx``, of ``floor`` and
         ``ceiling`` of rational combinations, of ``Mod`` by a positive integer, of ``Max``, ``Min``
-        and ``Abs``, and of entries of tensors of integers, each a `DataEntry` of the tensor's name.
+        and ``Abs``, and of entries of tensors of integers, each a `IndirectIndex` of the tensor's name.
     variable : callable
         Maps a symbol to the variable that stands for it (hashable and orderable).
 
@@ -106,7 +106,7 @@ def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
     return form.substitute(renaming_map(range(len(atoms)), [variable(atom) for atom in atoms]))
 
 
-def relation_row(relation: Any, difference: Affine) -> Row:
+def relation_row(relation: Any, difference: Affine) -> Constraint:
     """Return the row of an equation or inequality of integers, given ``difference``, the form of its left side minus
     the right one.
 
@@ -115,9 +115,9 @@ def relation_row(relation: Any, difference: Affine) -> Row:
     -i + 2 >= 0
     """
     if isinstance(relation, Eq):
-        return Row("eq", difference)
+        return Constraint("eq", difference)
     form = difference if relation.gts is relation.lhs else -difference
-    return Row("ge", form - 1 if isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan) else form)
+    return Constraint("ge", form - 1 if isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan) else form)
 
 
 def is_data(expr: Any) -> bool:
@@ -303,12 +303,12 @@ def _remainder(form: Affine, divisor: Affine, denominator: int, expr: Expr) -> t
     return form - times(quotient_by(form, divisor), divisor), denominator
 
 
-def _data_entry(expr: Any, slots: Slots) -> DataEntry:
-    """Return the entry ``idx[form]`` as a `DataEntry`; its indices were checked when the entry was made."""
+def _data_entry(expr: Any, slots: Slots) -> IndirectIndex:
+    """Return the entry ``idx[form]`` as a `IndirectIndex`; its indices were checked when the entry was made."""
     if not expr.is_tensor_entry:
-        return DataEntry(expr.name, ())
+        return IndirectIndex(expr.name, ())
     forms = [_rational_form(index, slots) for index in expr.indices]
-    return DataEntry(expr.tensor.name, tuple(form.divided(denominator) for form, denominator in forms))
+    return IndirectIndex(expr.tensor.name, tuple(form.divided(denominator) for form, denominator in forms))
 
 
 def _rejection_reason(expr: Any) -> str:

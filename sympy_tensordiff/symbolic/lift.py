@@ -12,7 +12,7 @@ from sympy.concrete.expr_with_limits import ExprWithLimits
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.base import Node
+from sympy_tensordiff.symbolic.base import TensorNode
 from sympy_tensordiff.symbolic.binders import Binder, fresh_index
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.entries import TensorEntry
@@ -20,12 +20,12 @@ from sympy_tensordiff.symbolic.indices import as_expr, may_be_integer, parse
 from sympy_tensordiff.symbolic.lift_arrays import whole_operation
 from sympy_tensordiff.symbolic.lift_matrices import MATRIX_CLASSES, lift_matrix, matrix_operands
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, bound_forms
+from sympy_tensordiff.symbolic.misplaced_tensors import is_whole
 from sympy_tensordiff.symbolic.real_values import OF_COMPLEX, refuse_imaginary, refuse_undeclared
 from sympy_tensordiff.symbolic.scans import Scan
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Scope, names_in, rebound, symbols_in
-from sympy_tensordiff.symbolic.whole import is_whole
 
 
 @explained
@@ -111,7 +111,7 @@ hooks.lifted.register(lift_native)
 def as_operand(value: object, description: str) -> Any:
     """Return ``value`` as an expression of this package, lifted if it is native; errors call it ``description``."""
     expr = as_expr(value, description)
-    return expr if isinstance(expr, Node) else lift(expr)
+    return expr if isinstance(expr, TensorNode) else lift(expr)
 
 
 class _Lift(Rewriting):
@@ -193,7 +193,7 @@ class _Lift(Rewriting):
         return (yield self.rebuilt(expr, inner))
 
     def visit_reduction(self, expr: sympy.Sum | sympy.Product, scope: Scope) -> Recursion[Any]:
-        """Convert a `Sum` or `Product`; a range of negative length is reversed by Karr's convention.
+        """Convert to an `IndexedSum` or `IndexedProduct`; reverse a range of negative length by Karr's convention.
 
         Raises `ArgumentError` for a limit without a complete range and `UnsupportedError` for an imaginary body.
         """
@@ -237,11 +237,11 @@ class _Lift(Rewriting):
         return (yield self.rebuilt(expr, scope))
 
     def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Return ``expr`` with lifted arguments; a scalar SymPy node whose arguments are now whole tensors becomes a
-        tensor operation.
+        """Convert the arguments of ``expr`` to this package's classes; SymPy operations on tensors become tensor
+        nodes.
         """
         args = yield self.all(expr.args, scope)
-        if any(map(is_whole, args)) and not isinstance(expr, Node) and type(expr) is not Tuple:
+        if any(map(is_whole, args)) and not isinstance(expr, TensorNode) and type(expr) is not Tuple:
             return whole_operation(expr, args)
         return (yield super().rebuilt(expr, scope))
 

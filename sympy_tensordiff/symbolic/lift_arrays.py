@@ -19,9 +19,10 @@ from sympy.tensor.array.expressions import array_expressions as arrays
 from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
-from sympy_tensordiff.symbolic.base import Node
+from sympy_tensordiff.symbolic.base import TensorNode
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, apply_to
+from sympy_tensordiff.symbolic.misplaced_tensors import is_whole
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.rearrangements import in_shape
 from sympy_tensordiff.symbolic.subscripts import FROM_I
@@ -29,7 +30,6 @@ from sympy_tensordiff.symbolic.tabulate import read as entry_of
 from sympy_tensordiff.symbolic.tabulate import tabulate
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import nodes_in
-from sympy_tensordiff.symbolic.whole import is_whole
 
 Lift: TypeAlias = Callable[[Any], Any]
 """Lifts a sub-expression: a tensor expression, or a scalar."""
@@ -38,7 +38,7 @@ Rule: TypeAlias = Callable[[Any, Lift], Any]
 """Lifts an expression of one class."""
 
 AXES = "call td.diff, which has the axes of the value first and those of the variable last"
-LONGEST = 16
+MAX_FACTORS = 16
 """Products of more matrices than these are products of products; powers up to this one are multiplied to a vector."""
 EXPLICIT_LIMIT = 64
 """An explicit array of more entries than these is refused."""
@@ -149,7 +149,7 @@ def apply_function(expr: Any, lift: Lift) -> Any:
     """Lift a function of one argument that is applied elementwise."""
     tensor, argument = lift(expr.expr), Dummy(real=True)
     body = lift(expr.function(argument))
-    if all(argument not in node.free_symbols for node in nodes_in([body]) if isinstance(node, Node)):
+    if all(argument not in node.free_symbols for node in nodes_in([body]) if isinstance(node, TensorNode)):
         return apply_to((argument,), body, (tensor,))
     return tabulate(tensor.shape, (tensor, body), lambda *indices: body.xreplace({argument: read(tensor, indices)}))
 
@@ -240,11 +240,11 @@ def renamed(factors: Sequence[Factor], names: Mapping[int, int]) -> list[Factor]
 
 def _factors_of_product(expr: Any, lift: Lift, labels: Iterator[int]) -> Network:
     """Return the factors of a matrix product and the labels of its two axes; a long product is split into products of
-    at most `LONGEST` matrices.
+    at most `MAX_FACTORS` matrices.
     """
     args = [part for arg in expr.args for part in (_factors_of_power(arg) if 1 in expr.shape else [arg])]
-    while len(args) > LONGEST:
-        args = [sympy.MatMul(*args[n : n + LONGEST]) for n in range(0, len(args), LONGEST)]
+    while len(args) > MAX_FACTORS:
+        args = [sympy.MatMul(*args[n : n + MAX_FACTORS]) for n in range(0, len(args), MAX_FACTORS)]
     factors: list[Factor] = []
     axes: list[int] = []
     for arg in args:
@@ -258,7 +258,7 @@ def _factors_of_power(arg: Any) -> list[Any]:
     """Return the factors of an integer matrix power, which are cheaper one by one if the product ends in a vector; else
     ``arg`` alone.
     """
-    if isinstance(arg, sympy.MatPow) and arg.exp.is_Integer and 1 < arg.exp <= LONGEST:
+    if isinstance(arg, sympy.MatPow) and arg.exp.is_Integer and 1 < arg.exp <= MAX_FACTORS:
         return [arg.base] * int(arg.exp)
     return [arg]
 

@@ -7,13 +7,13 @@ from typing import Any
 from sympy import Add, Expr, Idx, Max, Min, S, Symbol, Tuple
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpressionError, ShapeError, UnsupportedError
-from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.extrema import positive_parts_in
+from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import linear
 from sympy_tensordiff.symbolic.indices import as_expr, is_integer_in, may_be_integer, parse
+from sympy_tensordiff.symbolic.misplaced_tensors import index_letters, is_whole, refuse_whole
 from sympy_tensordiff.symbolic.real_values import refuse_imaginary
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, native_parts, nodes_in
-from sympy_tensordiff.symbolic.whole import index_letters, is_whole, refuse_whole
 
 NOT_FINITE = frozenset((S.Infinity, S.NegativeInfinity, S.ComplexInfinity, S.NaN))
 

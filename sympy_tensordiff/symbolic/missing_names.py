@@ -26,7 +26,7 @@ _OF_NUMPY = MappingProxyType(
 )
 """Functions of NumPy that have another name here."""
 
-_LARGE = 30
+_MAX_NODES_REPEATED = 30
 """The nodes of an expression that a hint repeats."""
 
 INSTEAD = MappingProxyType(
@@ -100,7 +100,7 @@ METHODS = MappingProxyType(
 def shown(expr: Any) -> str:
     """Return the text of ``expr`` for a hint: ``A`` for a large expression, ``…`` for an array."""
     if isinstance(expr, Basic):
-        return str(expr) if measures(expr).size <= _LARGE else "A"
+        return str(expr) if measures(expr).size <= _MAX_NODES_REPEATED else "A"
     return "…" if getattr(expr, "ndim", 0) else str(expr)
 
 

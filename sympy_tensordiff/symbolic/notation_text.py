@@ -112,7 +112,7 @@ class Writer:
         return self.printer._print(leaf.node)
 
     def sum(self, notation: Sum) -> Any:
-        """Return the form of a sum."""
+        """Return the printed form of a sum: its terms, joined by plus and minus signs."""
         parts: list[Any] = []
         for minus, term in notation.terms:
             parts += [" - " if minus else " + "] if parts else [self.minus] * minus

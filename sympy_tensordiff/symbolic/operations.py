@@ -15,8 +15,9 @@ from sympy.tensor.array.expressions.array_expressions import _ArrayExpr
 from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError, UnsupportedError
-from sympy_tensordiff.symbolic import depth, walkers
-from sympy_tensordiff.symbolic.base import Node, interned, is_placeholder
+from sympy_tensordiff.symbolic import depth
+from sympy_tensordiff.symbolic import sympy_callers as walkers
+from sympy_tensordiff.symbolic.base import TensorNode, interned, is_placeholder
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, checked_extent
@@ -159,7 +160,7 @@ def _arguments(node: Any) -> tuple[Any, ...]:
 
     Those of tensors' entries are none, nor is an infinite value of a choice, a score that is left out.
     """
-    if isinstance(node, (Node, Indexed)):
+    if isinstance(node, (TensorNode, Indexed)):
         return ()
     if isinstance(node, ExprCondPair) and node.expr in (S.Infinity, S.NegativeInfinity):
         return (node.cond,)

@@ -23,11 +23,11 @@ from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.entrywise_functions import elementwise, exp
 from sympy_tensordiff.symbolic.functions import transpose
 from sympy_tensordiff.symbolic.indices import as_expr, as_int
+from sympy_tensordiff.symbolic.misplaced_tensors import comparison, is_whole, refuse_property_access, refuse_whole
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.printing import short
 from sympy_tensordiff.symbolic.signatures import Expression
 from sympy_tensordiff.symbolic.tabulate import read, tabulate
-from sympy_tensordiff.symbolic.whole import comparison, is_whole, refuse_asked, refuse_whole
 
 
 def add(*terms: Any) -> Any:
@@ -213,7 +213,9 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> Callabl
         if modulus or not (is_whole(self) or is_whole(other)):
             return scalar(self, other, *modulus)
         if name == "__mul__" and is_whole(other):
-            refuse_asked(self, sys._getframe(1))  # SymPy's tensorproduct multiplies what is no array of its own
+            refuse_property_access(
+                self, sys._getframe(1)
+            )  # SymPy's tensorproduct multiplies what is no array of its own
         return function(other, self) if reflected else function(self, other)
 
     return operator

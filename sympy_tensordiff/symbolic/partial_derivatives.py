@@ -108,8 +108,8 @@ class Subs(sympy.Subs):
         return sympy.Add(*terms)
 
     def shown(self) -> Any:
-        """Return the native SymPy node to be printed: only arguments that are differentiated and are not variables stay
-        substituted.
+        """Return a native SymPy `Subs` to print, which substitutes only differentiated arguments that are no
+        variables.
         """
         wrt = {v for n, v in enumerate(self.variables) if v in self.expr.variables and not _is_variable(self.point, n)}
         taken = {symbol.name for symbol in self.point.atoms(sympy.Symbol) | self.free_symbols}
@@ -169,10 +169,10 @@ def distinct(expr: Any, *, template: bool = False) -> Any:
     Nodes are compared by identity, since two that SymPy calls equal may be different. Nodes of this package are not
     entered: they are made of such expressions. In a ``template`` any value may replace a symbol.
     """
-    return _Distinct(template).run(expr)
+    return _DistinctIndices(template).run(expr)
 
 
-class _Distinct(Rewriting):
+class _DistinctIndices(Rewriting):
     """The traversal of `distinct`."""
 
     def __init__(self, template: bool) -> None:

@@ -23,8 +23,8 @@ from sympy.printing.str import StrPrinter
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.depth import LARGEST, measures
-from sympy_tensordiff.symbolic.indices import Renaming
+from sympy_tensordiff.symbolic.depth import MAX_RECURSIVE_SIZE, measures
+from sympy_tensordiff.symbolic.indices import IndexRenaming
 from sympy_tensordiff.symbolic.readable import show_index, with_methods
 from sympy_tensordiff.symbolic.traversal import nodes_in
 
@@ -80,7 +80,7 @@ def in_parts(node: Any) -> str | None:
     if len(nodes_in([node])) > MOST_NODES:
         return None
     lines = hooks.lines(node)
-    if lines is None or len(lines) > MOST_LINES or sum(measures(part).size for _, part in lines) > LARGEST:
+    if lines is None or len(lines) > MOST_LINES or sum(measures(part).size for _, part in lines) > MAX_RECURSIVE_SIZE:
         return None
     if any(measures(part).is_unprintable for _, part in lines):
         return None
@@ -320,7 +320,7 @@ def position_in_formula(asking: FrameType) -> str:
 
 def unlabelled(expr: Any) -> Any:
     """Return ``expr`` with symbols in place of `Idx`, whose ranges SymPy would print everywhere."""
-    return expr.xreplace(Renaming((index, index.label) for index in expr.atoms(Idx)))
+    return expr.xreplace(IndexRenaming((index, index.label) for index in expr.atoms(Idx)))
 
 
 def joined(printer: Any, parts: Any) -> str:

@@ -15,9 +15,9 @@ from sympy import Abs, Add, Integer, Max, Min, Mod, Mul, Pow, Rational, ceiling,
 
 from sympy_tensordiff.errors import IndexExpressionError
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import PositivePart
-from sympy_tensordiff.integer.products import Product
+from sympy_tensordiff.integer.indirect import IndirectIndex
+from sympy_tensordiff.integer.products import IndexProduct
 from sympy_tensordiff.integer.remainders import remainders_of
 from sympy_tensordiff.symbolic.indices import data_of, parse
 
@@ -150,9 +150,9 @@ def _variable(variable: Any, atoms: Mapping[Any, Any]) -> Any:
     """
     if isinstance(variable, int):
         return atoms[variable]
-    if isinstance(variable, DataEntry):
+    if isinstance(variable, IndirectIndex):
         return atoms[variable.tensor][tuple(_expression(form, atoms) for form in variable.index)]
-    if isinstance(variable, Product):
+    if isinstance(variable, IndexProduct):
         return Mul(*(_variable(factor, atoms) for factor in variable.factors))
     if isinstance(variable, PositivePart):
         return Max(0, _expression(variable.form, atoms))

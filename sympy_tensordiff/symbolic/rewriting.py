@@ -20,13 +20,14 @@ from sympy.matrices.expressions.matexpr import MatrixElement
 
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.base import Node
+from sympy_tensordiff.symbolic.base import TensorNode
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.matrix_functions import TensorCofactor, TensorDeterminant, TensorInverse, TensorLogSumExp
 from sympy_tensordiff.symbolic.matrix_notation import einsum_notation
+from sympy_tensordiff.symbolic.misplaced_tensors import is_whole
 from sympy_tensordiff.symbolic.notation import Call, Chain, Constant, Contraction, Diagonal, Leaf, Outer, Product, Row
 from sympy_tensordiff.symbolic.operations import TensorOperation
 from sympy_tensordiff.symbolic.subscripts import LETTERS
@@ -34,7 +35,6 @@ from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tabulate import fresh_indices, read, tabulate
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol, in_full
 from sympy_tensordiff.symbolic.traversal import EMPTY, Recursion, Rewriting, Rules, Scope, rebound
-from sympy_tensordiff.symbolic.whole import is_whole
 
 
 def to_matrices(expr: Any) -> Any:
@@ -78,7 +78,7 @@ class _Matrices(Rewriting):
 
     def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """Rebuild a native scalar operation; raise `UnsupportedError` for a node of this package without a rule."""
-        if isinstance(expr, Node):
+        if isinstance(expr, TensorNode):
             raise refusal(expr, OTHERWISE.get(type(expr).__name__, "only whole matrices and vectors have one"))
         return expr if isinstance(expr, Lambda) else (yield super().rebuilt(expr, scope))
 

@@ -11,8 +11,8 @@ from sympy.core.function import ArgumentIndexError
 
 from sympy_tensordiff.symbolic.einsum import aligned
 from sympy_tensordiff.symbolic.elementwise import TensorFunction, apply_to, placeholders
+from sympy_tensordiff.symbolic.misplaced_tensors import is_whole
 from sympy_tensordiff.symbolic.printing import METHODS
-from sympy_tensordiff.symbolic.whole import is_whole
 
 
 class EntryFunction(Function):

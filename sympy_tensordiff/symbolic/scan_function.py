@@ -107,7 +107,7 @@ def scan(
         parts = states, [*zip(call.rows, call.sequences, strict=True)], call.time, length, reverse
         result: Callable[[str, Any], Any] = partial(_result, parts)
     else:
-        result = _Blocks(call, updates, length, reverse, checkpoint).result
+        result = _StateBlocks(call, updates, length, reverse, checkpoint).result
     kept = [result("last" if last else "stack", update) for update in updates]
     found = tuple(kept) if call.is_tuple else kept[0]
     if outputs is None:
@@ -121,7 +121,7 @@ def _result(parts: Any, kind: str, value: Any) -> Any:
     return Scan(kind, value, *parts)
 
 
-class _Blocks:
+class _StateBlocks:
     """A scan over blocks of ``size`` steps, each of which is a scan: its derivative stores the states between blocks,
     and computes those inside of a block again.
     """

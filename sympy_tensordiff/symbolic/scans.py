@@ -19,7 +19,7 @@ from sympy.core.symbol import Str
 from sympy.logic.boolalg import BooleanAtom
 
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError
-from sympy_tensordiff.symbolic import walkers
+from sympy_tensordiff.symbolic import sympy_callers as walkers
 from sympy_tensordiff.symbolic.base import is_placeholder
 from sympy_tensordiff.symbolic.limits import checked_extent
 from sympy_tensordiff.symbolic.operations import Shape, TensorOperation, shape_of

@@ -12,7 +12,7 @@ from sympy_tensordiff.symbolic.base import RealScalar, argument
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
 from sympy_tensordiff.symbolic.entries import TensorExpr
-from sympy_tensordiff.symbolic.indices import Renaming
+from sympy_tensordiff.symbolic.indices import IndexRenaming
 from sympy_tensordiff.symbolic.limits import bound_forms, check_names, check_scopes, checked_body, checked_range
 from sympy_tensordiff.symbolic.reduction_printing import PrintedExtremum, PrintedProduct, PrintedSum
 from sympy_tensordiff.symbolic.signatures import documented
@@ -195,7 +195,7 @@ def _sum_of(total: Any, term: Any, extents: set[Any]) -> Any:
     # The first names of the sum, so that terms over equal ranges are one sum.
     left = total.func(inside, *limits)
     pairs = zip(limits, total.variables, strict=False)
-    names = Renaming((limit[0], name) for limit, name in pairs if limit[0] != name)
+    names = IndexRenaming((limit[0], name) for limit, name in pairs if limit[0] != name)
     return Mul(*outside, left.xreplace(names))
 
 

@@ -14,9 +14,9 @@ from sympy import Basic, Expr, Mod, S, Symbol, expand, floor, sympify
 
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.indices import parse
+from sympy_tensordiff.symbolic.misplaced_tensors import is_whole
 from sympy_tensordiff.symbolic.sums import IndexedReduction
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
-from sympy_tensordiff.symbolic.whole import is_whole
 
 NAMES = "ijklmnpqrstuvw"
 """What indices are called, in this order."""

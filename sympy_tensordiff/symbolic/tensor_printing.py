@@ -234,7 +234,7 @@ def _beside(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
 
 
 def _operand(node: Any) -> _Operand:
-    """Return an operand of an elementwise node with the ones that repeat it separated."""
+    """Separate an operand of an elementwise node from the tensor of ones that repeats it along other axes."""
     axes = tuple(range(rank(node)))
     if is_a(node, "TensorMul") and sum(map(bool, map(rank, node.args))) == 1:
         tensor = _operand(node.args[-1])

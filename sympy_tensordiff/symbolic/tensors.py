@@ -13,7 +13,7 @@ from sympy import Basic, Expr, S, Tuple
 from sympy.core.symbol import Str
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorDiffError
-from sympy_tensordiff.symbolic import walkers
+from sympy_tensordiff.symbolic import sympy_callers as walkers
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.checks import check_reads

@@ -19,9 +19,9 @@ from sympy_tensordiff.codegen.run.signature import named_arguments
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, Variable
-from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotient, Variable
 from sympy_tensordiff.integer.implication import maximum, minimum
+from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 from sympy_tensordiff.integer.rows import substitute_all
 from sympy_tensordiff.reference import symbols_of, tensors_of
 from sympy_tensordiff.simplify.accesses import Access, AccessContext, Accesses
@@ -233,7 +233,7 @@ class _IndexArrayRanges(Accesses):
         root = self.reader.read(expression)
         named = {v: self.sizes.get(str(symbol)) for symbol, v in self.reader.free.items()}
         self.size_values = {v: Affine.of(value) for v, value in named.items() if value is not None}
-        self.facts = tuple(Row("eq", Affine.variable(v) - value) for v, value in self.size_values.items())
+        self.facts = tuple(Constraint("eq", Affine.variable(v) - value) for v, value in self.size_values.items())
         for access, axis, _ in self.below([root]):
             form, extent = (
                 part.substitute(self.size_values) for part in (access.forms[axis], access.tensor.shape[axis])
@@ -244,13 +244,13 @@ class _IndexArrayRanges(Accesses):
         """Yield the operands of a read, so that all entries of a table are visited."""
         yield from ((arg, around) for arg in read.args)
 
-    def tested(self, rows: Sequence[Row], around: AccessContext) -> Iterator[Access]:
+    def tested(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:
         """Record the range that index arrays are compared with in ``rows``."""
         yield from super().tested(rows, around)
         context = substitute_all((*around.rows, *rows), self.size_values)
         for row in substitute_all(rows, self.size_values):
             for v, c in row.form.terms:
-                if isinstance(v, DataEntry):
+                if isinstance(v, IndirectIndex):
                     rest = (Affine({v: c}) - row.form) * (1 if c > 0 else -1)
                     low, high = minimum(rest, context), maximum(rest, context)
                     if low is not None and high is not None:
@@ -258,7 +258,7 @@ class _IndexArrayRanges(Accesses):
                         first, last = self.compared_range.get(v.tensor, ends)
                         self.compared_range[v.tensor] = min(first, ends[0]), max(last, ends[1])
 
-    def constrain_read(self, form: Affine, extent: Affine, rows: tuple[Row, ...]) -> None:
+    def constrain_read(self, form: Affine, extent: Affine, rows: tuple[Constraint, ...]) -> None:
         """Narrow the ranges of index arrays so that ``0 <= form < extent``."""
         last = maximum(extent - 1, rows)
         self.constrain_between(form, 0, None if last is None else floor(last), rows)
@@ -268,7 +268,7 @@ class _IndexArrayRanges(Accesses):
                     bound = form.substitute({v: Affine({v: 1}) - c * row.form})
                     self.constrain_between(bound, 0, None if last is None else floor(last), rows)
 
-    def constrain_between(self, form: Affine, low: int | None, high: int | None, rows: tuple[Row, ...]) -> None:
+    def constrain_between(self, form: Affine, low: int | None, high: int | None, rows: tuple[Constraint, ...]) -> None:
         """Narrow the ranges of the index arrays in ``form`` so that ``low <= form <= high``; several arrays share the
         slack equally.
         """
@@ -283,7 +283,7 @@ class _IndexArrayRanges(Accesses):
                 _divide_bound(ends[0], c * len(index_terms), ceil),
                 _divide_bound(ends[1], c * len(index_terms), floor),
             )
-            if isinstance(v, DataEntry):
+            if isinstance(v, IndirectIndex):
                 self.narrow(v.tensor, first, last)
             elif isinstance(v, Quotient):
                 up = None if last is None else v.divisor * last + v.divisor - 1

@@ -10,7 +10,7 @@ from programs import REDUCTIONS, array, checked, load, op, owned, result, store
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement, accumulator, add, let
 from sympy_tensordiff.codegen.ir.programs import Kernel, Program
 from sympy_tensordiff.codegen.ir.scalars import Bound, IndexValue, Name, Number, Reduction, Scalar
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
 CENTRE = 200
 """Reads of ``x`` are moved to its middle: no form of the generator gets as far as its ends."""
@@ -52,9 +52,9 @@ class Generator:
             form = quotient(form, self.random.choice([2, 3])) + self.form(variables, deep=False)
         return form
 
-    def row(self, variables: Sequence[str]) -> Row:
+    def row(self, variables: Sequence[str]) -> Constraint:
         kind = self.random.choice(["ge", "ge", "ge", "eq", "mod"])
-        return Row(kind, self.form(variables), self.random.choice([2, 3]) if kind == "mod" else 0)
+        return Constraint(kind, self.form(variables), self.random.choice([2, 3]) if kind == "mod" else 0)
 
     def block(self, variables: list[str], names: list[str], depth: int) -> tuple[tuple[Statement, ...], list[str]]:
         """Some statements, and the scalars that are known behind them."""

@@ -19,7 +19,7 @@ from sympy_tensordiff.codegen.ir.loops import (
     is_scatter,
     reduction_of,
 )
-from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Program, Scatter
+from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Scalar
 from sympy_tensordiff.integer.affine import Affine
 
@@ -54,7 +54,7 @@ class Interpreter:
         shapes = {a.name: a.shape for a in self.program.outputs + self.program.temporaries}
         with np.errstate(all="ignore"):
             for step in self.program.kernels:
-                if isinstance(step, Fused):
+                if isinstance(step, FusedKernels):
                     self.together(step, shapes)
                     continue
                 shape = self.shape(step.box(shapes))
@@ -67,7 +67,7 @@ class Interpreter:
     def shape(self, forms: tuple[Affine, ...]) -> list[int]:
         return [max(0, form.evaluate(self.integers)) for form in forms]
 
-    def together(self, step: Fused, shapes: dict[str, tuple[Affine, ...]]) -> None:
+    def together(self, step: FusedKernels, shapes: dict[str, tuple[Affine, ...]]) -> None:
         """Each kernel for one value of the axis, then for the next; of kept rows all but the current one is lost."""
         points = {}
         for kernel in step.kernels:

@@ -23,10 +23,10 @@ from sympy_tensordiff.codegen.ir.scalars import (
     Reduction,
     Scalar,
 )
-from sympy_tensordiff.codegen.ir.verify import Escape, escape_at, failing
+from sympy_tensordiff.codegen.ir.verify import OutOfBounds, failing, out_of_bounds_point
 from sympy_tensordiff.codegen.ir.walk import loops, rewrite, with_parts
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.data import DataEntry, partition_data
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
+from sympy_tensordiff.integer.indirect import IndirectIndex, partition_data
 
 L, M, N, K = (Affine.variable(name) for name in "LMNK")
 i, j, k, p, q, r = (Affine.variable(name) for name in "ijkpqr")
@@ -51,7 +51,7 @@ def integers(name: str, *shape: Affine | int) -> Argument:
 
 def data(name: str, *index: Affine | int) -> Affine:
     """An entry of an array of integers."""
-    return Affine.variable(DataEntry(name, tuple(Affine.of(form) for form in index)))
+    return Affine.variable(IndirectIndex(name, tuple(Affine.of(form) for form in index)))
 
 
 def result(name: str, *shape: Affine | int) -> Array:
@@ -62,8 +62,8 @@ def loop(variable: str, low: Affine | int, high: Affine | int, *body: Statement)
     return Loop(variable, (Bound(Affine.of(low)),), (Bound(Affine.of(high)),), body)
 
 
-def at_least(left: Affine, right: Affine | int) -> Row:
-    return Row("ge", left - right)
+def at_least(left: Affine, right: Affine | int) -> Constraint:
+    return Constraint("ge", left - right)
 
 
 def total(
@@ -76,7 +76,7 @@ def total(
     return accumulator(name, reduction), inner
 
 
-def only_where(name: str, value: Scalar, *rows: Row) -> tuple[Statement, ...]:
+def only_where(name: str, value: Scalar, *rows: Constraint) -> tuple[Statement, ...]:
     """``name`` = ``value`` where the rows hold, else 0."""
     return accumulator(name), If(rows, (add(name, value),))
 
@@ -107,15 +107,15 @@ def single(arguments: tuple[Argument, ...], output: Array, axes: str, *body: Sta
     return Program(arguments, (output,), (), (owned(Kernel(output.name, tuple(axes), body)),))
 
 
-def left(program: Program) -> list[tuple[str, int, Escape]]:
+def left(program: Program) -> list[tuple[str, int, OutOfBounds]]:
     """The arrays and axes that reads leave for some sizes, and for which."""
     prover = Prover(program)
-    found: list[tuple[str, int, Escape]] = []
+    found: list[tuple[str, int, OutOfBounds]] = []
     for kernel in program.nests:
         inner = {*kernel.axes, *(one.variable for one in loops(kernel.body))}
         for read, axis, row in prover.unproved(kernel):
             for rows in failing(read.context, read.choices, row) if not partition_data([row])[1] else ():
-                escape = escape_at(partition_data(rows)[0], prover.facts, inner)
+                escape = out_of_bounds_point(partition_data(rows)[0], prover.facts, inner)
                 if escape is not None:
                     found.append((read.load.array, axis, escape))
     return found
@@ -326,10 +326,13 @@ def guarded_reductions() -> Program:
     for reduction in REDUCTIONS:
         name = f"{reduction}_all"
         guards = (
-            If((Row("mod", k - 1, 3),), (add(name, x, reduction),)),
+            If((Constraint("mod", k - 1, 3),), (add(name, x, reduction),)),
             If((at_least(k, i + 20),), (add(name, op("mul", x, load("x", i)), reduction),)),
-            If((Row("eq", k + i - N + 1),), (add(name, op("mul", 7, x), reduction),)),
-            If((Row("ge", quotient(k + i, 2) - 20), at_least(2 * i, k)), (add(name, op("add", 1, x), reduction),)),
+            If((Constraint("eq", k + i - N + 1),), (add(name, op("mul", 7, x), reduction),)),
+            If(
+                (Constraint("ge", quotient(k + i, 2) - 20), at_least(2 * i, k)),
+                (add(name, op("add", 1, x), reduction),),
+            ),
         )
         body += [accumulator(name, reduction), loop("k", 0, N - 1, *guards)]
     value = op("add", *(Name(f"{reduction}_all") for reduction in REDUCTIONS))
@@ -396,11 +399,13 @@ def guarded_long_sums() -> Program:
     """N=25"""
     x = load("x", k)
     guards = (
-        If((Row("mod", k - 1, 3),), (add("acc", x),)),
+        If((Constraint("mod", k - 1, 3),), (add("acc", x),)),
         If((at_least(k, i),), (add("acc", op("mul", x, load("x", i))),)),
-        If((Row("eq", k + i - N + 1),), (add("acc", op("mul", 7, x)),)),
-        If((Row("ge", quotient(k + i, 2) - 5), at_least(2 * i, k)), (add("acc", op("mul", 2, x, load("x", i))),)),
-        If((Row("ge", quotient(k, 2) - 4),), (add("acc", x), add("all", x))),
+        If((Constraint("eq", k + i - N + 1),), (add("acc", op("mul", 7, x)),)),
+        If(
+            (Constraint("ge", quotient(k + i, 2) - 5), at_least(2 * i, k)), (add("acc", op("mul", 2, x, load("x", i))),)
+        ),
+        If((Constraint("ge", quotient(k, 2) - 4),), (add("acc", x), add("all", x))),
         let("safe", op("select", op("le", 1, IndexValue(k)), load("x", k - 1), 0)),
         add("acc", Name("safe")),
     )
@@ -434,9 +439,9 @@ def correlation_adjoint() -> Program:
 def strided_adjoint() -> Program:
     """N=4 K=3"""
     place = quotient(p - k, 2)
-    guard = If((Row("mod", p - k, 2), at_least(place, 0), at_least(N - 1, place)),
+    guard = If((Constraint("mod", p - k, 2), at_least(place, 0), at_least(N - 1, place)),
                (add("s", op("mul", load("w", k), load("g", place))),))  # fmt: skip
-    even = If((Row("mod", p, 2),), (add("s", op("mul", 5, load("g", quotient(p, 2) - 0))),))
+    even = If((Constraint("mod", p, 2),), (add("s", op("mul", 5, load("g", quotient(p, 2) - 0))),))
     last = If((at_least(2 * N - 1, p),), (even,))
     body = (accumulator("s"), loop("k", 0, K - 1, guard), last, store(Name("s")))
     return single((array("w", K), array("g", N)), result("dx", 2 * N + K - 2), "p", *body)
@@ -458,7 +463,7 @@ def section_six() -> Program:
     diagonal = op(
         "mul", -1, load("g", p, j), load("f", p, j), op("pow", op("add", load("a", p, k), load("b", j, k)), 2)
     )
-    on = If((Row("eq", p - q),), (loop("k", 0, K - 1, loop("j", 0, M - 1, add("s", diagonal))),))
+    on = If((Constraint("eq", p - q),), (loop("k", 0, K - 1, loop("j", 0, M - 1, add("s", diagonal))),))
     arguments = (array("a", L, K), array("b", M, K), array("c", L, L), array("d", L + K - 1), array("g", L, M))
     kernels = (
         owned(Kernel("f", ("i", "j"), f_body)),
@@ -485,12 +490,12 @@ def masks() -> Program:
             *total("both", op("mul", load("a", k, j), Name("row")), ("k", j, i)),
             If((at_least(i, 2 * j),), (
                 add("deep", op("mul", Name("inner"), Name("column"), Name("both"))),
-                *only_where("third", Name("both"), Row("ge", quotient(i + j, 2) - 2)),
+                *only_where("third", Name("both"), Constraint("ge", quotient(i + j, 2) - 2)),
                 add("deep", Name("third")),
             )),
         )),
-        *only_where("point", value, Row("eq", i - 2), at_least(j, 1)),
-        *only_where("half", load("a", quotient(i, 2), j), Row("eq", i - 2 * j)),
+        *only_where("point", value, Constraint("eq", i - 2), at_least(j, 1)),
+        *only_where("half", load("a", quotient(i, 2), j), Constraint("eq", i - 2 * j)),
         *only_where("none", value, at_least(j, i + N)),
         *only_where("only_row", Name("row"), at_least(i, 2)),
         store(op("add", Name("band"), Name("deep"), Name("point"), Name("half"), Name("none"), Name("only_row"))),
@@ -502,7 +507,7 @@ def masks() -> Program:
 def rank_three() -> Program:
     """N=3 M=4"""
     value = op("mul", load("a", i, k), load("a", j, k), load("v", r))
-    guard = If((Row("eq", i - j + k - 1),), (add("s", value),))
+    guard = If((Constraint("eq", i - j + k - 1),), (add("s", value),))
     body = (accumulator("s"), loop("r", i, M - 1, guard), store(op("add", Name("s"), IndexValue(i + 2 * j - k))))
     return single((array("a", N, M), array("v", M)), result("y", N, N, M), "ijk", *body)
 
@@ -566,8 +571,8 @@ def scattered(
     return Program(arguments, (output,), (), (zeros, owned(Scatter(output.name, tuple(axes), body, extents))))
 
 
-def within(form: Affine, extent: Affine) -> tuple[Row, Row]:
-    return Row("ge", form), Row("ge", extent - 1 - form)
+def within(form: Affine, extent: Affine) -> tuple[Constraint, Constraint]:
+    return Constraint("ge", form), Constraint("ge", extent - 1 - form)
 
 
 @case
@@ -604,7 +609,7 @@ def scalar_data() -> Program:
 def tested_data() -> Program:
     """N=4 K=6 most_idx=9"""
     arguments = (array("v", K), integers("idx", K), Argument("integer", "N", "N"))
-    inner = If((Row("eq", i - data("idx", k)),), (add("s", load("v", k)),))
+    inner = If((Constraint("eq", i - data("idx", k)),), (add("s", load("v", k)),))
     return single(arguments, result("y", N), "i", accumulator("s"), loop("k", 0, K - 1, inner), store(Name("s")))
 
 

@@ -11,13 +11,13 @@ from every import every
 from optimised import optimised
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.schedule.angles import WIDEST
+from sympy_tensordiff.codegen.schedule.angles import MAX_NEAR_ANGLE
 
 n, m = sympy.symbols("n m", integer=True, positive=True)
 i, j, k = td.indices("i j k")
 A, x = td.TensorSymbol("A", (n, m)), td.TensorSymbol("x", n)
 index = td.TensorSymbol("index", n, dtype=int)
-WIDE = [0.0, 2 * WIDEST, -1e30, np.inf, -np.inf, np.nan]
+WIDE = [0.0, 2 * MAX_NEAR_ANGLE, -1e30, np.inf, -np.inf, np.nan]
 
 PRODUCT = A[i, k] * x[i]
 ROWS = td.TensorComprehension(td.IndexedSum(sympy.sin(PRODUCT) * sympy.cos(PRODUCT), (k, 0, m - 1)), (i, n))

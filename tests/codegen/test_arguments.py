@@ -14,7 +14,7 @@ from sympy_tensordiff.codegen.ir.programs import Argument, Check, Program, entry
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number
 from sympy_tensordiff.codegen.run.compile import CompiledFunction
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
-from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.affine import Constraint
 
 pytestmark = pytest.mark.quick
 
@@ -145,7 +145,7 @@ def test_sizes_are_solved_in_any_order():
 
 
 def test_checks_of_the_program():
-    check = Check((Row("ge", -N + 3),), "x[3] is read outside of x")
+    check = Check((Constraint("ge", -N + 3),), "x[3] is read outside of x")
     program = Program((array("x", N),), (result("y"),), (), (entrywise("y", (), [], load("x", 3)),), checks=(check,))
     function = CompiledFunction(program, "numpy")
     assert function(np.arange(4.0)) == 3

@@ -15,7 +15,7 @@ from sympy_tensordiff.codegen.ir.programs import Program, Table
 from sympy_tensordiff.codegen.ir.verify import verify
 from sympy_tensordiff.codegen.lower.materialise import LARGEST_TABLE
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.run import recent
+from sympy_tensordiff.codegen.run import repeated_calls as recent
 from sympy_tensordiff.errors import VerificationError
 
 i, j, k, n = td.indices("i j k n")

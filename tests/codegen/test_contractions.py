@@ -16,7 +16,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Argument,
     Array,
     CofactorTangent,
-    Contraction,
+    ContractionStep,
     Operand,
     Program,
     Solve,
@@ -51,7 +51,7 @@ def totals(program, **sizes):
 
 def products_of(program, **sizes):
     """The multiplications in contractions alone."""
-    contractions = tuple(step for step in program.kernels if isinstance(step, Contraction))
+    contractions = tuple(step for step in program.kernels if isinstance(step, ContractionStep))
     return totals(replace(program, kernels=contractions), **sizes)
 
 
@@ -64,7 +64,7 @@ def test_matrices_are_not_multiplied_with_each_other(length, from_left):
     matrices, vector = chain(length), td.TensorSymbol("v", 10)
     program = build_program([*matrices, vector], nested(matrices, vector, from_left))
     assert totals(program) == 100 * length
-    assert all(isinstance(step, Contraction) for step in program.kernels)
+    assert all(isinstance(step, ContractionStep) for step in program.kernels)
 
 
 def test_a_product_used_forward_and_backward():
@@ -79,7 +79,7 @@ def test_a_product_used_forward_and_backward():
     many = td.TensorSymbol("X", (p, 1000))
     loss = td.sum(td.TensorPow(td.einsum("ij,jk->ik", td.einsum("ij,jk->ik", A, B), many), 2))
     program = build_program([A, B, many], td.gradient(loss, many))
-    assert program.kernels[0] == Contraction("t", (0, 2), Operand("A", (0, 1)), Operand("B", (1, 2)))
+    assert program.kernels[0] == ContractionStep("t", (0, 2), Operand("A", (0, 1)), Operand("B", (1, 2)))
 
 
 def test_diagonals_and_outer_products_need_no_square_matrix():
@@ -197,7 +197,7 @@ def test_a_deep_chain_of_products_is_one_einsum():
 
 N, M = Affine.variable("N"), Affine.variable("M")
 ARRAYS = (Argument("array", "A", "A", (N, M)), Argument("array", "x", "x", (M,)), Argument("array", "S", "S", (N, N)))
-PRODUCT = Contraction("r", (0,), Operand("A", (0, 1)), Operand("x", (1,)))
+PRODUCT = ContractionStep("r", (0,), Operand("A", (0, 1)), Operand("x", (1,)))
 TANGENT = CofactorTangent("r", (0, 1), Operand("S", (0, 1)), Operand("S", (1, 0)))
 
 

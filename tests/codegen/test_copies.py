@@ -8,7 +8,7 @@ from programs import owned, store
 from sympy import Abs, Rational
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Operand, Program, entrywise
+from sympy_tensordiff.codegen.ir.programs import Array, ContractionStep, Kernel, Operand, Program, entrywise
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.schedule.copies import without_aliases
@@ -61,8 +61,8 @@ def filled(array):
 
 
 def test_products_read_the_array_behind_copies_of_copies():
-    product = Contraction("result", (0, 2), Operand("c", (0, 1)), Operand("a", (2, 1)), 3)
+    product = ContractionStep("result", (0, 2), Operand("c", (0, 1)), Operand("a", (2, 1)), 3)
     program = program_of(filled("a"), copy_of("a", "b", -1), copy_of("b", "c"), product)
     found = without_aliases(program)
     assert [array.name for array in found.temporaries] == ["a"]
-    assert found.kernels[1:] == (Contraction("result", (0, 2), Operand("a", (0, 1)), Operand("a", (2, 1)), -3),)
+    assert found.kernels[1:] == (ContractionStep("result", (0, 2), Operand("a", (0, 1)), Operand("a", (2, 1)), -3),)

@@ -11,7 +11,7 @@ from races import watched
 from sympy import exp
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.schedule import stages
+from sympy_tensordiff.codegen.schedule import split_reductions as stages
 from sympy_tensordiff.integer import system
 
 i, j, k, n, m, p, b = td.indices("i j k n m p b")

@@ -35,7 +35,7 @@ from sympy_tensordiff.codegen.ir.scalars import Number
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.run.compile import CompiledFunction
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, VerificationError
-from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.affine import Constraint
 
 BACKENDS = ("numpy", "numba")
 EMBEDDING = CASES["embedding"][0]
@@ -274,7 +274,7 @@ def test_reads_by_data_are_tested():
     """Nothing proves them inside."""
     program = single((array("x", N), integers("idx", K)), result("y", N), "i", store(load("x", data("idx", i))))
     with pytest.raises(VerificationError, match=r"axis 0 of the read x\[idx\[i\]\] in Set is not provably inside"):
-        verify(replace(program, checks=(Check((Row("ge", N - K - 1),), "too short"),)))
+        verify(replace(program, checks=(Check((Constraint("ge", N - K - 1),), "too short"),)))
     verify(with_masks(program))
 
 

@@ -13,7 +13,7 @@ from numba.extending import lower_builtin, overload, type_callable
 
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS, elementary_functions
 from sympy_tensordiff.codegen.ir.scalars import VECTORISED
-from sympy_tensordiff.codegen.schedule.angles import WIDEST
+from sympy_tensordiff.codegen.schedule.angles import MAX_NEAR_ANGLE
 
 PRECISIONS = {np.float64: "double", np.float32: "float"}
 DTYPES = list(PRECISIONS)
@@ -41,8 +41,8 @@ EDGES = {
     "erf": [*(n / 8 for n in range(-32, 56)), -1.0, 5.92, 6.0, 3.92, 4.0],
     "sigmoid": [-745.0, 709.0, -103.0, 36.7, 17.3, -2.7267873, -4.1572938, -6.2376990],
     "softplus": [-745.0, 709.0, -103.0, 36.7, 17.3],
-    "sin_near": [*(n * math.pi / 4 for n in (*range(-9, 10), 58, 116, 355, 710, 127322)), 56731.005, WIDEST],
-    "cos_near": [*(n * math.pi / 4 for n in (*range(-9, 10), 58, 116, 355, 710, 127323)), 97752.351, -WIDEST],
+    "sin_near": [*(n * math.pi / 4 for n in (*range(-9, 10), 58, 116, 355, 710, 127322)), 56731.005, MAX_NEAR_ANGLE],
+    "cos_near": [*(n * math.pi / 4 for n in (*range(-9, 10), 58, 116, 355, 710, 127323)), 97752.351, -MAX_NEAR_ANGLE],
 }
 """Where a formula ends or a result begins to overflow or to vanish."""
 
@@ -80,7 +80,7 @@ def arguments(name, dtype):
     x = x[abs(x) <= np.finfo(dtype).max].astype(dtype)
     x = np.concatenate([x, np.nextafter(x, dtype(np.inf)), np.nextafter(x, dtype(-np.inf))])
     x = x[np.isfinite(x) & (x > {"log": 0, "log1p": -1}.get(name, -np.inf))]
-    return x[abs(x) <= WIDEST] if name.endswith("_near") else x
+    return x[abs(x) <= MAX_NEAR_ANGLE] if name.endswith("_near") else x
 
 
 def units_off(found, exact):
@@ -121,7 +121,7 @@ def test_special_arguments(name, dtype):
     limits = np.finfo(dtype)
     sizes = [0, np.inf, limits.max, limits.tiny, limits.smallest_subnormal, 3 * limits.smallest_subnormal, 1, 800, 1e30]
     if name.endswith("_near"):
-        sizes = [size for size in sizes if size <= WIDEST or size == np.inf]
+        sizes = [size for size in sizes if size <= MAX_NEAR_ANGLE or size == np.inf]
     x = np.array([*sizes, *(-size for size in sizes), np.nan], dtype)
     found = values(name, x)
     with np.errstate(all="ignore"):

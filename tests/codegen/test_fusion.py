@@ -16,14 +16,14 @@ from sympy_tensordiff.codegen import program as programs_of_tasks
 from sympy_tensordiff.codegen.emit.numba_cpu import print_program
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Loop, Set
-from sympy_tensordiff.codegen.ir.programs import Array, Fused, Scatter, entrywise
+from sympy_tensordiff.codegen.ir.programs import Array, FusedKernels, Scatter, entrywise
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.compile import CompiledFunction, print_source
-from sympy_tensordiff.codegen.schedule.fusion import FEW, fuse
+from sympy_tensordiff.codegen.schedule.fusion import MAX_SUMS_IN_LOOP, fuse
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.indirect import IndirectIndex
 
 i, j, k, n, m = td.indices("i j k n m")
 x, g, dy = td.TensorSymbol("x", (n, m)), td.TensorSymbol("g", m), td.TensorSymbol("dy", (n, m))
@@ -129,7 +129,7 @@ BROKEN = {
     ),
     "nest uses t0 before it is set": broken(replace(STEP, kernels=(*REST, FIRST))),
     "a nest uses t1 before it is set": with_first(
-        body=(Set(FIRST.entry, load("x", Affine.variable(DataEntry(REST[0].array, (I,))), 0)),)
+        body=(Set(FIRST.entry, load("x", Affine.variable(IndirectIndex(REST[0].array, (I,))), 0)),)
     ),
     "result has no loop over all values of i0": broken(replace(STEP, kernels=(FIRST, *REST[:-1], late(REST[-1])))),
     "have a name in common": broken(
@@ -161,16 +161,16 @@ def test_one_row_of_what_a_function_returns_serves_several_sums():
         build_program(args, (f, *td.gradient(f, args[:2])), rows=True)
         for args, f in (((x, c, y), loss), ((x, y), pairs))
     )
-    steps = [step for step in fuse(fitted, Prover(fitted)).kernels if isinstance(step, Fused)]
+    steps = [step for step in fuse(fitted, Prover(fitted)).kernels if isinstance(step, FusedKernels)]
     assert [len(array.shape) for step in steps for array in step.rows if array.shape] == [1]
-    together = [step for step in fuse(paired, Prover(paired)).kernels if isinstance(step, Fused)]
+    together = [step for step in fuse(paired, Prover(paired)).kernels if isinstance(step, FusedKernels)]
     rows = {array.name for step in together for array in step.rows}
     assert all(array.name in rows for array in paired.temporaries if len(array.shape) > 1)
     text = print_source(fitted, "numba")
     assert text[text.index("def fill_") :].count("= exp(") == 1
 
 
-@pytest.mark.parametrize(("columns", "is_one"), [(FEW, True), (FEW + 1, False), (m, False)])
+@pytest.mark.parametrize(("columns", "is_one"), [(MAX_SUMS_IN_LOOP, True), (MAX_SUMS_IN_LOOP + 1, False), (m, False)])
 def test_few_sums_over_rows_that_another_kernel_reads_come_in_its_loop(columns, is_one):
     """The gradient of a regression reads its data once."""
     i, k = td.indices("i k")
@@ -179,7 +179,7 @@ def test_few_sums_over_rows_that_another_kernel_reads_come_in_its_loop(columns, 
     loss = td.IndexedSum(sympy.log(1 + error[i] ** 2), (i, 0, n - 1))
     program = build_program((x, w, y), td.gradient(loss, w), library=False)
     steps = fuse(program, Prover(program)).kernels
-    assert any(isinstance(step, Fused) and program.outputs[0].name in step.totals for step in steps) == is_one
+    assert any(isinstance(step, FusedKernels) and program.outputs[0].name in step.totals for step in steps) == is_one
     random = np.random.default_rng(0)
     length = columns if isinstance(columns, int) else 4
     values = random.normal(size=(70, length)), random.normal(size=length), random.normal(size=70)
@@ -199,7 +199,7 @@ def test_what_one_row_needs_comes_with_it():
     pairs = td.TensorComprehension(sympy.sin(means[i] + means[j]), (i, n), (j, n))
     expr = td.TensorComprehension(td.IndexedSum(weights[i, k] * pairs[i, k] * x[k, j], (k, 0, n - 1)), (i, n), (j, m))
     program, together = fused(expr, (x,))
-    rows = {array.name for step in together.kernels if isinstance(step, Fused) for array in step.rows}
+    rows = {array.name for step in together.kernels if isinstance(step, FusedKernels) for array in step.rows}
     assert len([array for array in program.temporaries if len(array.shape) == 2 and array.name not in rows]) == 0
     check_against(program, together, values_of((x,)))
 
@@ -215,7 +215,7 @@ def test_what_needs_more_than_one_row_is_not_pulled_in(name):
     pairs = td.TensorComprehension(sympy.sin(means[i] + other), (i, n), (j, n))
     expr = td.TensorComprehension(td.IndexedSum(weights[i, k] * pairs[i, k] * x[k, j], (k, 0, n - 1)), (i, n), (j, m))
     program, together = fused(expr, (x,))
-    assert any(isinstance(step, Fused) for step in together.kernels)
+    assert any(isinstance(step, FusedKernels) for step in together.kernels)
     check_against(program, together, values_of((x,)))
 
 
@@ -240,7 +240,7 @@ def test_what_a_scatter_adds_to_is_complete():
         for factor in (bins[i], sympy.exp(bins[i])):
             value = td.TensorComprehension(sympy.exp(x[i, j]) / total[i] * factor, (i, n), (j, m))
             program, together = fused(value, (where, x))
-            assert any(isinstance(step, Fused) for step in together.kernels)
+            assert any(isinstance(step, FusedKernels) for step in together.kernels)
             check_against(program, together, [np.array([0, 2, 0, 3]), np.arange(12.0).reshape(4, 3) / 9])
 
 

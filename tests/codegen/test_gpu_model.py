@@ -10,7 +10,7 @@ import sympy
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Barrier
-from sympy_tensordiff.codegen.ir.rename import claimed
+from sympy_tensordiff.codegen.ir.rename import reserve_name
 from sympy_tensordiff.codegen.ir.walk import all_names, statements
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.schedule.block_laws import check_blocks
@@ -99,7 +99,7 @@ def nest_of(arguments, results):
     device, _ = launches(arguments, results, on_device_in_blocks, n=99, m=99, p=99)
     prover, taken = Prover(device.program), all_names(device.program)
     kernel = device.program.kernels[0]
-    nest = block_nest(kernel, device.deals, prover.shapes, lambda wish: claimed(wish, taken))
+    nest = block_nest(kernel, device.deals, prover.shapes, lambda wish: reserve_name(wish, taken))
     return nest, kernel, prover
 
 

@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from sympy_tensordiff.codegen.emit.forms import Names
+from sympy_tensordiff.codegen.emit.forms import FormNames
 from sympy_tensordiff.codegen.emit.numba_cpu import NumbaPrinter
 from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import If, Set, accumulator
 from sympy_tensordiff.codegen.ir.nests import span
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name
 from sympy_tensordiff.codegen.schedule.interior import interior
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.products import quotient_by, times
 
 i, j, n = (Affine.variable(v) for v in "ijn")
@@ -39,13 +39,15 @@ def test_a_loop_in_parts_runs_once_for_each_value(seed):
     rng = random.Random(seed)
     body = []
     for number in range(rng.randint(1, 3)):
-        rows = [Row("ge", rng.choice([1, -1]) * i + rng.choice([0, 1]) * n + rng.randint(-4, 4))]
-        rows += [Row("ge", j - rng.randint(0, 2))] * rng.randint(0, 1) + [Row("mod", i, 2)] * (rng.random() < 0.2)
+        rows = [Constraint("ge", rng.choice([1, -1]) * i + rng.choice([0, 1]) * n + rng.randint(-4, 4))]
+        rows += [Constraint("ge", j - rng.randint(0, 2))] * rng.randint(0, 1) + [Constraint("mod", i, 2)] * (
+            rng.random() < 0.2
+        )
         body.append(If(tuple(rows), (Set(Name("s"), IndexValue((3 + number) * i + 1), "sum"),)))
     for _ in range(rng.randint(1, 2)):
         body.append(Set(Name("s"), IndexValue(i * 7 + remainder(i + rng.randint(-3, 3), n)), "sum"))
     loop = span("i", Affine(), n, body)
-    names = Names(["i", "j", "n", "s", *(f"x{k}" for k in range(9))], ["real", "np", "math", "at", "plus"])
+    names = FormNames(["i", "j", "n", "s", *(f"x{k}" for k in range(9))], ["real", "np", "math", "at", "plus"])
     fresh = iter(f"x{k}" for k in range(9))
     parts = interior(loop, lambda name: next(fresh), {}, lambda test: True)
     assert parts is not None
@@ -60,7 +62,7 @@ def test_a_loop_in_parts_runs_once_for_each_value(seed):
     [
         (Set(Name("s"), IndexValue(i), "sum"),),
         (Set(Name("s"), IndexValue(quotient(i, 2)), "sum"),),
-        (If((Row("ge", i - 1),), (Set(Name("s"), IndexValue(i), "sum"),)),),
+        (If((Constraint("ge", i - 1),), (Set(Name("s"), IndexValue(i), "sum"),)),),
     ],
 )
 def test_other_loops_stay(body):

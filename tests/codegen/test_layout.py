@@ -15,7 +15,7 @@ from oracle import check_against
 from programs import CASES, L, M, N, array, i, j, k, load, op, owned, result, store, total
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.programs import Contraction, Kernel, Operand, Program, entrywise
+from sympy_tensordiff.codegen.ir.programs import ContractionStep, Kernel, Operand, Program, entrywise
 from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.steps import calls_in_loops
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
@@ -181,7 +181,7 @@ def test_filters_of_five_taps_are_read_by_residue_classes():
 
 def product_read(*indices):
     """A product of matrices c[i, j], and the sums over k <= i of what is read of it at ``indices``."""
-    product = Contraction("c", (0, 1), Operand("a", (0, 2)), Operand("b", (1, 2)))
+    product = ContractionStep("c", (0, 1), Operand("a", (0, 2)), Operand("b", (1, 2)))
     loads = [load("c", *index) for index in indices]
     value = loads[0] if len(loads) == 1 else op("mul", *loads)
     sums = entrywise("r", ("i",), [*total("s", value, ("k", 0, i))], Name("s"))
@@ -196,7 +196,7 @@ READS = {"columns": [(k, i)], "rows": [(i, k)], "both": [(i, k), (k, i)], "more 
 def test_products_of_matrices_lie_as_loops_read_them(name):
     program = product_read(*READS[name])
     turned = in_reading_order(program)
-    found = next(step.output for step in turned.kernels if isinstance(step, Contraction))
+    found = next(step.output for step in turned.kernels if isinstance(step, ContractionStep))
     assert found == ((1, 0) if "columns" in name else (0, 1))
     assert ("c: transposed, since loops read along its columns" in turned.notes) == ("columns" in name)
     random = np.random.default_rng(0)
@@ -205,6 +205,9 @@ def test_products_of_matrices_lie_as_loops_read_them(name):
 
 def test_products_of_matrices_that_products_read_stay():
     program = product_read((k, i))
-    square = Contraction("d", (0, 1), Operand("c", (0, 2)), Operand("c", (2, 1)))
+    square = ContractionStep("d", (0, 1), Operand("c", (0, 2)), Operand("c", (2, 1)))
     program = replace(program, kernels=(*program.kernels, square), outputs=(*program.outputs, result("d", N, N)))
-    assert next(step.output for step in in_reading_order(program).kernels if isinstance(step, Contraction)) == (0, 1)
+    assert next(step.output for step in in_reading_order(program).kernels if isinstance(step, ContractionStep)) == (
+        0,
+        1,
+    )

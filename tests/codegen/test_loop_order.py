@@ -13,7 +13,7 @@ from sympy_tensordiff.codegen.ir.loops import Loop
 from sympy_tensordiff.codegen.ir.walk import loops, statements
 from sympy_tensordiff.codegen.lower.loop_order import nested_rows
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 
 n, m = sympy.symbols("n m", integer=True, positive=True)
 i, j, k = td.indices("i j k")
@@ -110,11 +110,11 @@ def test_values_of_reductions(name, backend, temporaries):
 
 def test_rows_of_a_triangle_have_the_same_points():
     """The bounds of the interchanged loops, over all of a small square."""
-    rows = nested_rows((2, 1), (Row("ge", J), Row("ge", I - J - 1), Row("ge", 4 - I)), ())
+    rows = nested_rows((2, 1), (Constraint("ge", J), Constraint("ge", I - J - 1), Constraint("ge", 4 - I)), ())
     points = [(x, y) for x in range(-2, 8) for y in range(-2, 8) if 0 <= x < y <= 4]
     holds = [(x, y) for x in range(-2, 8) for y in range(-2, 8) if all(at(row, x, y) for row in rows)]
     assert points == holds
-    assert nested_rows((2, 1), (Row("ge", J), Row("ge", I - J)), ()) is None
+    assert nested_rows((2, 1), (Constraint("ge", J), Constraint("ge", I - J)), ()) is None
 
 
 def at(row, x, y):

@@ -12,7 +12,7 @@ from fuzz.count import count
 
 import sympy_tensordiff as td
 from benchmarks.rows import ROWS
-from sympy_tensordiff.codegen.ir.programs import Contraction, Kernel
+from sympy_tensordiff.codegen.ir.programs import ContractionStep, Kernel
 from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.walk import scalars
 from sympy_tensordiff.codegen.program import build_program
@@ -79,7 +79,7 @@ def tensors(expr):
 
 
 def products(program):
-    return [step for step in program.kernels if isinstance(step, Contraction)]
+    return [step for step in program.kernels if isinstance(step, ContractionStep)]
 
 
 def counted(program, sizes):
@@ -87,7 +87,7 @@ def counted(program, sizes):
     found = count(program, {str(size): value for size, value in sizes.items()}).kernels
     pairs = list(zip(program.kernels, found, strict=True))
     kernels = [c for step, c in pairs if isinstance(step, Kernel)]
-    return sum(c.iterations for step, c in pairs if isinstance(step, Contraction)), kernels
+    return sum(c.iterations for step, c in pairs if isinstance(step, ContractionStep)), kernels
 
 
 @every("name", [*PRODUCTS])
@@ -250,7 +250,7 @@ def test_products_within_sums_are_shared():
     loss = total((X[i, j, k] - model) ** 2, (i, 0, n - 1), (j, 0, m - 1), (k, 0, l - 1))
     exprs = (loss, *td.gradient(loss, (U, V, W)))
     program = build_program((X, U, V, W), exprs)
-    assert sum(isinstance(step, Contraction) for step in program.kernels) == 3
+    assert sum(isinstance(step, ContractionStep) for step in program.kernels) == 3
     assert sum(len(array.shape) == 3 for array in program.temporaries) == 5
     sizes = (4, 3, 5, 2)
     random = np.random.default_rng(0)
@@ -284,7 +284,7 @@ def test_entries_of_a_product_have_no_array_of_their_own():
     loss = td.IndexedSum((weighted - wanted[i, l]) ** 2, (i, 0, rows - 1), (l, 0, width - 1))
     arguments = (queries, keys, values, wanted)
     program = build_program(arguments, td.gradient(loss, [queries, keys]), rows=True)
-    products = {step.array for step in program.kernels if isinstance(step, Contraction)}
+    products = {step.array for step in program.kernels if isinstance(step, ContractionStep)}
     assert len(products) == 2
     for kernel in program.nests:
         parts = [part for part in scalars(kernel.body) if not isinstance(part, Name)]

@@ -28,6 +28,6 @@ def test_notice(stream, value, wait, expected):
         patch.setattr(compilation, "PATIENCE", 0.05)
         patch.setattr(sys, "stderr", stream())
         patch.setenv(compilation.NOTICE, value)
-        with compilation.noticed("compiling 3 kernels"):
+        with compilation.announce_if_slow("compiling 3 kernels"):
             time.sleep(wait)
         assert sys.stderr.getvalue() == expected

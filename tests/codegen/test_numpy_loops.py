@@ -18,7 +18,7 @@ from sympy_tensordiff.codegen.emit import array_sums
 from sympy_tensordiff.codegen.ir.loops import If, Loop, accumulator, add
 from sympy_tensordiff.codegen.ir.scalars import Bound, Name, Number
 from sympy_tensordiff.codegen.run.compile import CompiledFunction
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
 I, J, K, P = (Affine.variable(name) for name in "ijkp")
 
@@ -278,7 +278,7 @@ def test_a_band_of_few_values_stays_a_loop():
 
 def test_guards_are_computed_for_all_entries_where_all_may_be_read():
     inner = (*total("t", op("mul", load("a", I, K), load("b", J, K)), ("k", 0, 29)), add("s", op("log", Name("t"))))
-    guarded = (accumulator("s"), If((Row("ge", I - J),), inner), store(Name("s")))
+    guarded = (accumulator("s"), If((Constraint("ge", I - J),), inner), store(Name("s")))
     program = single((array("a", N, 30), array("b", N, 30)), result("y", N, N), "ij", *guarded)
     random = np.random.default_rng(3)
     a, b = random.standard_normal((5, 30)), random.standard_normal((5, 30))
@@ -287,7 +287,7 @@ def test_guards_are_computed_for_all_entries_where_all_may_be_read():
     assert taken == 0
     assert (found[np.triu_indices(5, 1)] == 0).all()  # the logarithms of negative sums do not show
     # What would be read outside is not: the nearest entry is, and counts nowhere.
-    shifted = (accumulator("s"), If((Row("ge", I - J),), (add("s", load("c", I - J)),)), store(Name("s")))
+    shifted = (accumulator("s"), If((Constraint("ge", I - J),), (add("s", load("c", I - J)),)), store(Name("s")))
     program = single((array("c", N),), result("y", N, N), "ij", *shifted)
     check(program, "numpy", [random.standard_normal(5)])
     assert "np.where(mask, c[np.maximum(i - j, 0)], real(0))" in CompiledFunction(program, "numpy").source

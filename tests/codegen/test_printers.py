@@ -13,15 +13,15 @@ from every import every
 from programs import CASES, N, i, load, op, result, single, store
 
 from sympy_tensordiff.codegen.emit.base import ScalarPrinter
-from sympy_tensordiff.codegen.emit.forms import FormPrinter, Names
+from sympy_tensordiff.codegen.emit.forms import FormNames, FormPrinter
 from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Number, Operation
 from sympy_tensordiff.codegen.run.compile import BACKENDS, CompiledFunction, print_source
 from sympy_tensordiff.errors import UnsupportedError, VerificationError
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
 LETTERS = "ijkpqNM"
-FORMS = FormPrinter(Names(LETTERS, ()))
+FORMS = FormPrinter(FormNames(LETTERS, ()))
 
 PYTHON = tuple(backend for backend in BACKENDS if backend != "llvm")
 """The backends whose texts are modules of Python."""
@@ -49,7 +49,7 @@ def test_texts_of_forms_and_conditions_mean_them():
         values = {v: rng.randint(-9, 9) for v in LETTERS}
         assert eval(FORMS.form(form), {}, values) == form.evaluate(values)
         assert eval(f"3 - 2*{FORMS.form(form, 9)}", {}, values) == 3 - 2 * form.evaluate(values)
-        for row in (Row("ge", form), Row("eq", form), Row("mod", form, rng.randint(2, 4))):
+        for row in (Constraint("ge", form), Constraint("eq", form), Constraint("mod", form, rng.randint(2, 4))):
             assert eval(FORMS.condition(row), {}, values) == row.holds(values), (row, FORMS.condition(row))
 
 
@@ -66,7 +66,7 @@ class Plain(ScalarPrinter):
         return f"float({self.form(form)})"
 
 
-PLAIN = Plain(Names([*"xyz", *LETTERS], ()))
+PLAIN = Plain(FormNames([*"xyz", *LETTERS], ()))
 X, Y, Z = (Name(name) for name in "xyz")
 SCALARS = {
     "x + y - z": op("add", X, Y, op("neg", Z)),

@@ -13,7 +13,7 @@ from as_python import as_python
 from every import every
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.emit.forms import Names
+from sympy_tensordiff.codegen.emit.forms import FormNames
 from sympy_tensordiff.codegen.emit.numba_cpu import NumbaPrinter
 from sympy_tensordiff.codegen.ir.bounds import check_bounds
 from sympy_tensordiff.codegen.ir.facts import Prover
@@ -26,7 +26,7 @@ from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, IndexValue, Load, N
 from sympy_tensordiff.codegen.schedule import cpu, fusion
 from sympy_tensordiff.codegen.schedule.primitives import cut, jam, rfactor, split, split_sums
 from sympy_tensordiff.errors import VerificationError
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
 i, n = Affine.variable("i"), Affine.variable("n")
 REDUCTIONS = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
@@ -76,7 +76,7 @@ def test_a_schedule_computes_what_the_loop_does(seed):
     first = max(-(-bound.form.evaluate({"n": size}) // bound.divisor) for bound in loop.lows)
     last = min(bound.form.evaluate({"n": size}) // bound.divisor for bound in loop.highs)
     terms = [x[k] * x[size - k] for k in range(first, last + 1)]
-    names = Names(["i", "n", "s", "x"], ["real", "np", "math", "at", "plus"])
+    names = FormNames(["i", "n", "s", "x"], ["real", "np", "math", "at", "plus"])
     begin = accumulator("s", reduction)
     found = run([begin, *scheduled(loop, rng, names.fresh)], names, x=x, n=size)
     expected = (
@@ -96,7 +96,7 @@ def test_jammed_sums_of_rows_are_the_same_bit_for_bit(seed):
     row = span("j", Affine(), Affine.of(columns), [Set(total, value, "sum")])
     loop = replace(random_loop(rng, "sum"), body=(row,))
     begin = Set(Name("s"), Number(0))
-    names = Names(["i", "j", "n", "s", "x", "total"], ["at"])
+    names = FormNames(["i", "j", "n", "s", "x", "total"], ["at"])
     results = []
     for body in ([loop], jam(loop, rng.randint(1, 9), names.fresh)):
         found = np.zeros(columns)
@@ -185,7 +185,7 @@ def uncut(blocks):
         (span("i", Affine(), n, [FILL]), None),
         (span("i", Affine(), extent("y", 0), [FILL]), None),
         (split(span("i", Affine(), n, [FILL]), 512, "first"), None),
-        (span("i", Affine(), n, [If((Row("ge", i - 1),), (Set(Load("y", (i - 1,)), Load("x", (i,))),))]), None),
+        (span("i", Affine(), n, [If((Constraint("ge", i - 1),), (Set(Load("y", (i - 1,)), Load("x", (i,))),))]), None),
         (span("i", FIRST, STOP, [FILL]), None),
         (span("i", Affine(), n + 1, [FILL]), r"axis 0 of x needs -i + n - 1 >= 0"),
         (span("i", Affine(), n, [Set(Load("y", (i - 1,)), Load("x", (i,)))]), r"axis 0 of y needs i - 1 >= 0"),
@@ -302,13 +302,13 @@ def test_cut_loops_run_once_for_each_value(seed):
     """Conditions that hold nowhere, everywhere, and in a range that the loop leaves on either side."""
     rng = random.Random(seed)
     rows = [
-        Row("ge", rng.choice([1, -1]) * i + rng.choice([-1, 0, 1]) * n + rng.randint(-9, 9))
+        Constraint("ge", rng.choice([1, -1]) * i + rng.choice([-1, 0, 1]) * n + rng.randint(-9, 9))
         for _ in range(rng.randint(1, 3))
     ]
-    rows += [Row("ge", n - rng.randint(0, 20))] * rng.randint(0, 1)
+    rows += [Constraint("ge", n - rng.randint(0, 20))] * rng.randint(0, 1)
     body = [If(tuple(rows), (Set(Name("s"), IndexValue(3 * i + 1), "sum"),)), Set(Name("s"), IndexValue(i), "sum")]
     loop = span("i", Affine.of(rng.randint(-3, 3)), Affine.of(rng.randint(0, 12)), body)
-    names = Names(["i", "n", "s"], ["real", "np", "math", "at", "plus"])
+    names = FormNames(["i", "n", "s"], ["real", "np", "math", "at", "plus"])
     results = [run([accumulator("s"), *part], names, x=None, n=seed % 15) for part in ([loop], cut(loop, 0))]
     assert results[0] == results[1]
 
@@ -316,14 +316,14 @@ def test_cut_loops_run_once_for_each_value(seed):
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        ([Row("ge", n - i)], True),
-        ([Row("ge", n - i), Row("ge", i - 3)], True),
-        ([Row("ge", n - 5), Row("ge", i - n)], True),
-        ([Row("ge", i - 3)], False),
-        ([Row("eq", n - i)], False),
-        ([Row("ge", n - i), Row("mod", n - i, 2)], False),
-        ([Row("ge", n - 2 * i)], False),
-        ([Row("ge", n - i + quotient(i, 2))], False),
+        ([Constraint("ge", n - i)], True),
+        ([Constraint("ge", n - i), Constraint("ge", i - 3)], True),
+        ([Constraint("ge", n - 5), Constraint("ge", i - n)], True),
+        ([Constraint("ge", i - 3)], False),
+        ([Constraint("eq", n - i)], False),
+        ([Constraint("ge", n - i), Constraint("mod", n - i, 2)], False),
+        ([Constraint("ge", n - 2 * i)], False),
+        ([Constraint("ge", n - i + quotient(i, 2))], False),
     ],
 )
 def test_conditions_that_hold_in_a_range(rows, expected):

@@ -9,9 +9,9 @@ import pytest
 from fuzz.count import count
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.lower.storage import Entry
+from sympy_tensordiff.codegen.lower.temporaries import Entry
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.schedule.packed import exchangeable_axes
+from sympy_tensordiff.codegen.schedule.symmetric_pairs import exchangeable_axes
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
 

@@ -57,7 +57,7 @@ def test_no_folder_of_numba_can_be_written(factor, monkeypatch, code):
 
 def test_errors_of_files_that_are_not_of_the_cache_are_raised(factor, monkeypatch):
     function = scaled(factor)
-    monkeypatch.setattr(function, "_run_quietly", fail(errno.EIO))
+    monkeypatch.setattr(function, "_run_translating_errors", fail(errno.EIO))
     with pytest.raises(OSError, match="no"):
         function(np.ones(2))
 
@@ -99,7 +99,7 @@ def test_what_is_compiled_outlives_ctrl_c(factor):
     function(np.ones(2))
     loaded = function._load(np.dtype(float))
     with pytest.raises(KeyboardInterrupt):
-        interrupted(lambda x: function(x.astype(int)), "_run_quietly")
+        interrupted(lambda x: function(x.astype(int)), "_run_translating_errors")
     assert function._load(np.dtype(float)) is loaded
 
 

@@ -14,7 +14,7 @@ from sympy_tensordiff.codegen.ir.programs import Check, Kernel, Program, Size
 from sympy_tensordiff.codegen.ir.scalars import Bound, IndexValue, Name, Number, Operation
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.errors import VerificationError
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
 X = load("x", i)
 
@@ -71,7 +71,7 @@ BROKEN = {
     ),
     "array y: g in g is not an integer defined before": one_kernel(store(Number(0)), shape=(Affine.variable("g"),)),
     "a check: g in g is not an integer defined before": replace(
-        one_kernel(store(X)), checks=(Check((Row("ge", Affine.variable("g")),), ""),)
+        one_kernel(store(X)), checks=(Check((Constraint("ge", Affine.variable("g")),), ""),)
     ),
 }
 
@@ -114,7 +114,7 @@ def test_reads_outside(name):
         verify(replace(program, checks=(Check(escape.violation, "too small", escape.points),)))
         # A check refuses a call only where its own points are.
         k = Affine.variable("k")
-        other = Check(escape.violation, "no such call", (Row("ge", 2 * k - 1), Row("ge", 1 - 2 * k)))
+        other = Check(escape.violation, "no such call", (Constraint("ge", 2 * k - 1), Constraint("ge", 1 - 2 * k)))
         with pytest.raises(VerificationError, match="no check covers it"):
             verify(replace(program, checks=(other,)))
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.programs import Contraction, Fused, Kernel, Program, Step, Trapezoid
+from sympy_tensordiff.codegen.ir.programs import ContractionStep, FusedKernels, Kernel, Program, Step, Trapezoid
 from sympy_tensordiff.codegen.ir.scalars import Ends, Identity, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.steps import calls_in_loops
 
@@ -39,7 +39,7 @@ class Execution:
         shapes = shapes_of(program, self.integers)
         self.arrays = {name: np.zeros(shape) for name, shape in shapes.items()}
         for step in program.kernels:
-            if isinstance(step, Fused):  # run one after the other, with all rows
+            if isinstance(step, FusedKernels):  # run one after the other, with all rows
                 for array in step.rows:
                     rows = [form.evaluate(self.integers) for form in (step.extent, *array.shape)]
                     self.arrays[array.name] = np.zeros(rows)
@@ -49,7 +49,7 @@ class Execution:
             self.step(step)
 
     def step(self, step: Step) -> None:
-        for kernel in step.kernels if isinstance(step, Fused) else (step,):
+        for kernel in step.kernels if isinstance(step, FusedKernels) else (step,):
             assert isinstance(kernel, Kernel), kernel
             for entry in itertools.product(*map(range, self.arrays[kernel.array].shape)):
                 self.integers.update(zip(kernel.axes, entry, strict=True))
@@ -109,4 +109,4 @@ class Execution:
 
 def is_loops_only(program: Program) -> bool:
     """Whether a program calls nothing but products of matrices."""
-    return all(isinstance(step, Kernel | Fused | Contraction | Trapezoid) for step in program.kernels)
+    return all(isinstance(step, Kernel | FusedKernels | ContractionStep | Trapezoid) for step in program.kernels)

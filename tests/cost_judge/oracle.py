@@ -19,11 +19,11 @@ from sympy_tensordiff.codegen.ir.programs import (
     BLOCK,
     Apply,
     CofactorTangent,
-    Contraction,
+    ContractionStep,
     Correlation,
-    Fused,
+    FusedKernels,
     Kernel,
-    Product,
+    ProductStep,
     Program,
     Solve,
     Step,
@@ -72,7 +72,7 @@ def figures(program: Program, sizes: Mapping[str, int]) -> Figures:
     values = values_of(program, sizes)
     shapes = shapes_of(program, values)
     counted = [_step(step, shapes, values) for step in program.kernels]
-    rows = {array.name: array for step in program.kernels if isinstance(step, Fused) for array in step.rows}
+    rows = {array.name: array for step in program.kernels if isinstance(step, FusedKernels) for array in step.rows}
     entries = {name: prod(shape) for name, shape in shapes.items()}
     entries |= {name: prod(form.evaluate(values) for form in array.shape) for name, array in rows.items()}
     kept = [entries[array.name] for array in program.temporaries]
@@ -110,7 +110,7 @@ Cost = tuple[int, int]
 def _step(step: Step, shapes: Mapping[str, list[int]], values: dict[str, Any]) -> Cost:
     if isinstance(step, Table):  # once for all calls
         return 0, 0
-    if isinstance(step, Fused):
+    if isinstance(step, FusedKernels):
         parts = [_kernel(kernel, shapes, values) for kernel in step.kernels]
         return sum(a for a, _ in parts), sum(b for _, b in parts)
     if isinstance(step, Kernel):
@@ -127,7 +127,7 @@ def call_operations(step: Step, shapes: Mapping[str, list[int]], values: Mapping
         return 2 * prod(extent.evaluate(values) for _, extent in step.labels)
     if isinstance(step, Apply):
         return _apply(step, shapes[step.operand])
-    assert isinstance(step, Product)
+    assert isinstance(step, ProductStep)
     if isinstance(step, CofactorTangent):
         return 6 * shapes[step.left.array][0] ** 3  # an inverse and two products with it, far from singular matrices
     lengths: dict[int, int] = {}
@@ -137,7 +137,7 @@ def call_operations(step: Step, shapes: Mapping[str, list[int]], values: Mapping
     if isinstance(step, Trapezoid):
         return _trapezoid(step, lengths, values)
     total = 2 * prod(lengths.values())
-    if isinstance(step, Contraction):
+    if isinstance(step, ContractionStep):
         scaled = prod(lengths[label] for label in step.output) if step.factor != 1 else 0
         return scaled + (total if set(step.output) < lengths.keys() else total // 2)
     assert isinstance(step, Solve)

@@ -5,7 +5,7 @@ from every import every
 from tensor_graphs import cofactor, contraction, evaluate
 
 import sympy_tensordiff as td
-from sympy_tensordiff.graph.gathering import Contraction
+from sympy_tensordiff.graph.einsum_normal_form import Contraction
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine
 

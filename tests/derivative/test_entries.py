@@ -7,7 +7,7 @@ from tensor_graphs import evaluate, random_graph
 
 from sympy_tensordiff.graph.einsums import Recognition, entry, written_out
 from sympy_tensordiff.graph.nodes import ranges, reachable
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 def as_tensor(graph, axes, shape, value):
@@ -33,12 +33,12 @@ def test_what_is_no_einsum_has_no_whole_form():
     three = Affine.of(3)
     x, p, k = graph.tensor("x", (three,)), graph.fresh("p"), graph.fresh("k")
     at_p, at_k = Affine.variable(p), Affine.variable(k)
-    below = graph.sum([k], [Row("ge", at_k), Row("ge", at_p - at_k)], graph.read(x, (at_k,)))
+    below = graph.sum([k], [Constraint("ge", at_k), Constraint("ge", at_p - at_k)], graph.read(x, (at_k,)))
     entries = {
         "shifted": graph.read(x, (at_p + 1,)),
         "an index as a number": graph.mul((graph.index(at_p), graph.read(x, (at_p,)))),
         "another range": below,
-        "a part of a range": graph.guard([Row("ge", at_p - 1)], graph.read(x, (at_p,))),
+        "a part of a range": graph.guard([Constraint("ge", at_p - 1)], graph.read(x, (at_p,))),
     }
     assert not {what for what, value in entries.items() if as_tensor(graph, [p], (three,), value) is not None}
     whole = graph.sum([k], ranges((k,), (three,)), graph.read(x, (at_k,)))

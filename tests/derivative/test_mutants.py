@@ -21,7 +21,8 @@ from sympy_tensordiff.integer import affine, fourier_motzkin, implication, nests
 from sympy_tensordiff.integer import rows as conditions
 from sympy_tensordiff.reference import differentiate, evaluate, points
 from sympy_tensordiff.reference import hessian as second_derivative
-from sympy_tensordiff.simplify import bounds, choices, pipeline
+from sympy_tensordiff.simplify import bounds, pipeline
+from sympy_tensordiff.simplify import node_properties as choices
 from sympy_tensordiff.symbolic import binders
 
 i, j, k, l, p, q = indices("i j k l p q")
@@ -347,7 +348,7 @@ def renaming_off_when_written(patches):
         symbols = [sympy.Symbol(name, integer=True) for name in names]
         return (*scope, *zip(variables, symbols, strict=True))
 
-    patches.attribute(write.Writer, "bind", mutate)
+    patches.attribute(write.ExpressionWriter, "bind", mutate)
 
 
 def renaming_off_in_substitutions(patches):
@@ -388,7 +389,7 @@ def ceil_in_place_of_floor(patches):
         content = row.form.content() if row.kind == "ge" else 0
         if content > 1:
             up = -row.form.constant % content
-            row = affine.Row("ge", row.form + up)
+            row = affine.Constraint("ge", row.form + up)
         return original(row)
 
     patches.function(conditions, "normalise", mutate)

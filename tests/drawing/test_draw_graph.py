@@ -22,7 +22,7 @@ from sympy_tensordiff.drawing import svg, writers
 from sympy_tensordiff.drawing.labels import node_label
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.testing.values import random_values, to_double
 
 ROOT = Path(__file__).parents[2]
@@ -185,7 +185,7 @@ def test_bounds_that_are_none_of_one_variable() -> None:
     s, t = (graph.fresh(name) for name in "st")
     forms = Affine.variable(s), Affine.variable(t)
     rows = [2 * forms[0] - forms[1], forms[1], 5 - forms[1], 9 - forms[0], 7 - 2 * forms[1]]
-    node = graph.sum((s, t), [Row("ge", row) for row in rows], graph.index(forms[0]))
+    node = graph.sum((s, t), [Constraint("ge", row) for row in rows], graph.index(forms[0]))
     own = graph.bound(node)
     text = node_label(node, own, dict(zip(own, "st", strict=True)))
     assert text == "Σ s, t = 0 … min(5, 2*s) where 2*t ≤ 7 and s ≤ 9"

@@ -10,7 +10,7 @@ from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement
 from sympy_tensordiff.codegen.ir.programs import (
     Apply,
     CofactorTangent,
-    Contraction,
+    ContractionStep,
     Kernel,
     Program,
     Scatter,
@@ -78,7 +78,7 @@ def _multiplications(step: Step, shapes: Mapping[str, Sequence[int]]) -> int:
     """About how many multiplications a library call makes, for arrays of these shapes."""
     if isinstance(step, CofactorTangent):
         return int(5 * shapes[step.left.array][0] ** 3)
-    if isinstance(step, Contraction | Solve):
+    if isinstance(step, ContractionStep | Solve):
         lengths: dict[int, int] = {}
         for op in step.operands[::-1]:  # the axes of factors are longer than those of their matrix
             for label, length in zip(op.labels, shapes[op.array], strict=True):

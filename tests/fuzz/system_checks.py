@@ -12,7 +12,7 @@ import numpy as np
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer import fourier_motzkin, smith
-from sympy_tensordiff.integer.affine import Affine, Row, Variable
+from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.implication import FALSE, is_empty, is_implied, maximum, minimum, remove_redundant
 from sympy_tensordiff.integer.nests import Bounds, bounds, order
 from sympy_tensordiff.integer.solving import solve_equations
@@ -102,7 +102,7 @@ def check_emptiness(system: IndexSystem, found: Sequence[Points]) -> None:
     empty = is_empty(system.rows, system.facts)
     for values, inside in zip(system.draws, found, strict=True):
         expect(not (empty and len(inside)), "emptiness", system, values)
-        fixed = (*system.rows, *(Row("eq", Affine({v: 1}, -c)) for v, c in values.items()))
+        fixed = (*system.rows, *(Constraint("eq", Affine({v: 1}, -c)) for v, c in values.items()))
         names = (*system.loops, *system.parameters)
         point = find_point(fixed, names)
         expect(count_points(fixed, names) == len(inside), "the number of points", system, values)
@@ -129,7 +129,11 @@ def check_implications(generator: random.Random, system: IndexSystem, found: Seq
     form = random_form(generator, names, 2)
     least, most = minimum(form, known), maximum(form, known)
     modulus = generator.randint(2, 4)
-    candidates = [Row("ge", form), Row("mod", form, modulus), Row("eq", random_form(generator, names, 1, 1))]
+    candidates = [
+        Constraint("ge", form),
+        Constraint("mod", form, modulus),
+        Constraint("eq", random_form(generator, names, 1, 1)),
+    ]
     proven = [row for row in candidates if is_implied(row, known)]
     for values, inside in zip(system.draws, found, strict=True):
         if not len(inside):
@@ -162,18 +166,18 @@ def check_projection(generator: random.Random, system: IndexSystem, found: Seque
                 expect(_completes(rows, drop[0], at), "the completion of a projected point", system, drop, at)
 
 
-def _eliminable(row: Row) -> bool:
+def _eliminable(row: Constraint) -> bool:
     return row.kind != "mod" and not row.form.quotients()
 
 
-def _completes(rows: Sequence[Row], variable: Variable, at: Mapping[Variable, int]) -> bool:
+def _completes(rows: Sequence[Constraint], variable: Variable, at: Mapping[Variable, int]) -> bool:
     """Whether a rational value of the variable completes a point."""
     lows, highs = [], []
     for row in rows:
         c = row.form.coefficient(variable)
         rest = (row.form - Affine({variable: c})).evaluate(at)
         if not c:
-            if not Row(row.kind, Affine(None, rest), row.modulus).holds({}):
+            if not Constraint(row.kind, Affine(None, rest), row.modulus).holds({}):
                 return False
             continue
         bound = Fraction(-rest, c)
@@ -191,7 +195,7 @@ class LoopNest(NamedTuple):
     """
 
     nest: tuple[Bounds, ...]
-    rest: tuple[Row, ...]
+    rest: tuple[Constraint, ...]
     loops: tuple[Affine, ...]
     names: dict[Variable, int]
 

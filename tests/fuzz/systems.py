@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sympy_tensordiff.integer.affine import Affine, Row, Variable, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, Variable, quotient
 
 Points = NDArray[np.int64]
 
@@ -43,8 +43,8 @@ class IndexSystem:
 
     loops: tuple[Variable, ...]
     parameters: tuple[Variable, ...]
-    rows: tuple[Row, ...]
-    facts: tuple[Row, ...]
+    rows: tuple[Constraint, ...]
+    facts: tuple[Constraint, ...]
     box: dict[Variable, range]
     draws: list[dict[Variable, int]]
 
@@ -81,15 +81,15 @@ def random_system(seed: int) -> IndexSystem:
             draws.append(other)
     inside = {**(place or dict.fromkeys(parameters, 0)), **{v: generator.randint(-1, 3) for v in loops}}
     box: dict[Variable, range] = {}
-    rows: list[Row] = []
+    rows: list[Constraint] = []
     for v in loops:
         low, high = inside[v] - generator.randint(0, 3), inside[v] + generator.randint(0, 3)
         if generator.random() < 0.05:
             high = low - generator.randint(1, 2)  # an empty range
         box[v] = range(low, high + 1)
         factor = generator.choice((1, 1, 1, 2, 3))
-        rows.append(Row("ge", factor * Affine({v: 1}, -low) + generator.randrange(factor)))
-        rows.append(Row("ge", factor * Affine({v: -1}, high) + generator.randrange(factor)))
+        rows.append(Constraint("ge", factor * Affine({v: 1}, -low) + generator.randrange(factor)))
+        rows.append(Constraint("ge", factor * Affine({v: -1}, high) + generator.randrange(factor)))
     names = (*loops, *parameters)
     for _ in range(generator.randint(0, 4)):
         rows.append(_random_row(generator, names, loops, inside))
@@ -99,7 +99,7 @@ def random_system(seed: int) -> IndexSystem:
 
 def _random_row(
     generator: random.Random, names: Sequence[Variable], loops: Sequence[Variable], inside: Mapping[Variable, int]
-) -> Row:
+) -> Constraint:
     """An inequality, an equation or a congruence, with a quotient now and then; most hold at ``inside``."""
     form = random_form(generator, names)
     if generator.random() < 0.15:
@@ -108,27 +108,29 @@ def _random_row(
     draw = generator.random()
     value = form.evaluate(inside)
     if draw < 0.3:
-        return Row("eq", form - (value if generator.random() < 0.9 else 0))
+        return Constraint("eq", form - (value if generator.random() < 0.9 else 0))
     if draw < 0.45:
-        return Row("mod", form - (value if generator.random() < 0.8 else 0), generator.randint(2, 6))
-    return Row("ge", form - value + generator.choice((0, 0, 1, 2, 5, 9)) if generator.random() < 0.9 else form)
+        return Constraint("mod", form - (value if generator.random() < 0.8 else 0), generator.randint(2, 6))
+    return Constraint("ge", form - value + generator.choice((0, 0, 1, 2, 5, 9)) if generator.random() < 0.9 else form)
 
 
-def _facts(generator: random.Random, parameters: Sequence[Variable]) -> tuple[Row, ...]:
+def _facts(generator: random.Random, parameters: Sequence[Variable]) -> tuple[Constraint, ...]:
     """What is known of the parameters."""
-    facts = [Row("ge", Affine({v: 1}, generator.choice((1, 0, -1)))) for v in parameters]
+    facts = [Constraint("ge", Affine({v: 1}, generator.choice((1, 0, -1)))) for v in parameters]
     if len(parameters) > 1 and generator.random() < 0.3:
         first, second = generator.sample(parameters, 2)
-        facts.append(Row("ge", Affine({first: 1, second: -1}, generator.randint(0, 2))))
+        facts.append(Constraint("ge", Affine({first: 1, second: -1}, generator.randint(0, 2))))
     if parameters and generator.random() < 0.3:
-        facts.append(Row("mod", random_form(generator, parameters), generator.randint(2, 4)))
+        facts.append(Constraint("mod", random_form(generator, parameters), generator.randint(2, 4)))
     if parameters and generator.random() < 0.2:
-        facts.append(Row("ge", random_form(generator, parameters, 1) + quotient(random_form(generator, parameters), 2)))
+        facts.append(
+            Constraint("ge", random_form(generator, parameters, 1) + quotient(random_form(generator, parameters), 2))
+        )
     return tuple(facts)
 
 
 def _fulfilling(
-    generator: random.Random, rows: Sequence[Row], parameters: Sequence[Variable]
+    generator: random.Random, rows: Sequence[Constraint], parameters: Sequence[Variable]
 ) -> dict[Variable, int] | None:
     """Values of the parameters at which the rows hold, None where none are found."""
     for _ in range(40):
@@ -138,7 +140,7 @@ def _fulfilling(
     return None
 
 
-def points(rows: Sequence[Row], box: Mapping[Variable, range], values: Mapping[Variable, int]) -> Points:
+def points(rows: Sequence[Constraint], box: Mapping[Variable, range], values: Mapping[Variable, int]) -> Points:
     """All points of a box that fulfil the rows at ``values`` of the other variables.
 
     One point a line, its coordinates in the order of the box, in lexicographic order.

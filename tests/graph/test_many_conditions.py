@@ -18,7 +18,7 @@ from sympy_tensordiff.graph.decision_trees import (
 )
 from sympy_tensordiff.graph.nodes import Graph, reachable
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 
 i, j, n, m = td.indices("i j n m")
 x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)
@@ -115,7 +115,8 @@ def test_decisions_are_limited():
     # Relations that nothing ties: each doubles the cases, and those of the value 0 count no less decisions.
     symbols = sympy.symbols("a0:20", integer=True)
     literals = [
-        Literal(a > 0, (Row("ge", Affine.variable(a) - 1),), ((Row("ge", -Affine.variable(a)),),)) for a in symbols
+        Literal(a > 0, (Constraint("ge", Affine.variable(a) - 1),), ((Constraint("ge", -Affine.variable(a)),),))
+        for a in symbols
     ]
     with pytest.raises(TooManyCasesError):
         decisions([(sympy.S.One, logic(Xor(*(a > 0 for a in symbols)))), (sympy.S.Zero, True)], literals)

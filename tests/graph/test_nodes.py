@@ -8,7 +8,7 @@ import sympy
 from sympy_tensordiff.errors import ShapeError
 from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import Graph, ranges, reachable
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 
 V = Affine.variable
 N = Affine.of
@@ -20,14 +20,14 @@ def vector(graph, name="x", size=9):
 
 def total(graph, body_at, name="k", low=0, high=3):
     k = graph.fresh(name)
-    return graph.sum([k], [Row("ge", V(k) - low), Row("ge", high - V(k))], body_at(V(k)))
+    return graph.sum([k], [Constraint("ge", V(k) - low), Constraint("ge", high - V(k))], body_at(V(k)))
 
 
 def test_substitution_that_changes_heights_closes_anew():
     graph = Graph()
     x = vector(graph)
     i = graph.fresh("i")
-    guarded = graph.guard([Row("ge", V(i))], total(graph, lambda m: graph.read(x, [m])))
+    guarded = graph.guard([Constraint("ge", V(i))], total(graph, lambda m: graph.read(x, [m])))
     outer = total(graph, lambda k: graph.add([graph.read(x, [k]), guarded]))
     without = graph.substitute(outer, {i: N(-1)})
     assert without is total(graph, lambda k: graph.read(x, [k]))

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.extrema import (
     cases,
     extrema_in,
@@ -22,7 +22,7 @@ from sympy_tensordiff.integer.values import count_points, find_point
 NAMES = "ijn"
 i, j, n = (Affine.variable(name) for name in NAMES)
 POINTS = [dict(zip(NAMES, values, strict=True)) for values in itertools.product(range(-3, 4), repeat=3)]
-BOX = [row for v in (i, j, n) for row in (Row("ge", v + 3), Row("ge", 3 - v))]
+BOX = [row for v in (i, j, n) for row in (Constraint("ge", v + 3), Constraint("ge", 3 - v))]
 FUNCTIONS = {"max": max, "min": min, "abs": lambda one, other: abs(one)}
 
 
@@ -66,8 +66,8 @@ def test_forms_have_the_values_of_what_they_stand_for():
 def test_systems_agree_with_enumeration(start):
     for seed in range(start, start + 20):
         generator = random.Random(seed)
-        rows = [Row(generator.choice(("ge", "ge", "eq")), random_form(generator, 1)) for _ in range(3)]
-        asked = Row(generator.choice(("ge", "eq")), random_form(generator, 1))
+        rows = [Constraint(generator.choice(("ge", "ge", "eq")), random_form(generator, 1)) for _ in range(3)]
+        asked = Constraint(generator.choice(("ge", "eq")), random_form(generator, 1))
         inside = [point for point in POINTS if all(row.holds(point) for row in rows)]
         if is_empty(rows, BOX):
             assert not inside
@@ -83,7 +83,7 @@ def test_systems_agree_with_enumeration(start):
 def test_cases_have_the_points_of_the_rows_once():
     for seed in range(30):
         generator = random.Random(seed)
-        rows = [Row("ge", random_form(generator)) for _ in range(2)]
+        rows = [Constraint("ge", random_form(generator)) for _ in range(2)]
         systems = list(cases(rows, limit=None))
         assert not any(positive_parts_in(row.form for row in system) for system in systems)
         for point in generator.sample(POINTS, 60):

@@ -9,10 +9,10 @@ import pytest
 
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer import fourier_motzkin, implication, nests
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.nests import bounds, order
-from sympy_tensordiff.integer.products import Product, times
+from sympy_tensordiff.integer.products import IndexProduct, times
 from sympy_tensordiff.integer.solving import solve_equations
 from sympy_tensordiff.integer.system import system
 
@@ -27,13 +27,13 @@ def pullback_system(seed):
     axes = [graph.fresh("p") for _ in range(random.randint(1, 3))]
     rows = []
     for n, v in enumerate(loops):
-        rows.append(Row("ge", Affine.variable(v)))
+        rows.append(Constraint("ge", Affine.variable(v)))
         around = random.choice(loops[:n]) if n and random.random() < 0.3 else None
         length = Affine.of(random.randint(2, 9)) if around is None else Affine({around: 1}, random.randint(0, 3))
-        rows.append(Row("ge", length - Affine.variable(v)))
+        rows.append(Constraint("ge", length - Affine.variable(v)))
     for p in axes:
         terms = {v: random.randint(-6, 6) for v in loops if random.random() < 0.7}
-        rows.append(Row("eq", Affine(terms, random.randint(-5, 5)) - Affine.variable(p)))
+        rows.append(Constraint("eq", Affine(terms, random.randint(-5, 5)) - Affine.variable(p)))
     return graph, loops, rows
 
 
@@ -71,10 +71,10 @@ def test_rows_on_the_way_and_terms_of_the_bounds(thorough):
 def test_rows_of_products_say_something_of_the_products_that_are_stated(monkeypatch):
     """Each is a product of stated rows, and not of such products again; what holds a loose product is left out."""
     size, other, i, j, k = (Affine.variable(v) for v in ("M", "N", "i", "j", "k"))
-    box = [Row("ge", form) for v, n in ((i, size), (j, other), (k, size)) for form in (v, n - 1 - v)]
-    positive = [Row("ge", size - 1), Row("ge", other - 1)]
+    box = [Constraint("ge", form) for v, n in ((i, size), (j, other), (k, size)) for form in (v, n - 1 - v)]
+    positive = [Constraint("ge", size - 1), Constraint("ge", other - 1)]
     flat = times(times(size, other), i) + times(size, j) + k
-    rows = (*positive, *box, Row("ge", times(times(size, size), other) - 1 - flat))
+    rows = (*positive, *box, Constraint("ge", times(times(size, size), other) - 1 - flat))
     question = times(times(size, other), size - 1 - i) + times(size, other - 1 - j) + times(times(size, i), i)
     asked = []
 
@@ -83,18 +83,18 @@ def test_rows_of_products_say_something_of_the_products_that_are_stated(monkeypa
         return asked[-1]
 
     monkeypatch.setattr(implication, "system", watched)
-    assert is_implied(Row("ge", question), rows)
+    assert is_implied(Constraint("ge", question), rows)
     assert max(len(known.images) for known in asked) <= 20
-    assert max(len(v.factors) for known in asked for v in known.images if isinstance(v, Product)) <= 3
+    assert max(len(v.factors) for known in asked for v in known.images if isinstance(v, IndexProduct)) <= 3
 
 
 def box_with_cuts(random):
     """Six indices in a box, cut by four rows with small coefficients, and what follows from pairs of these."""
     names = "abcdef"
-    rows = [Row("ge", form) for v in map(Affine.variable, names) for form in (v, 5 - v)]
+    rows = [Constraint("ge", form) for v in map(Affine.variable, names) for form in (v, 5 - v)]
     cuts = [Affine({v: random.randint(-3, 3) for v in names}, random.randint(4, 12)) for _ in range(4)]
     pairs = [(first + second + 1) for n, first in enumerate(cuts) for second in cuts[:n]]
-    return [*rows, *(Row("ge", form) for form in (*cuts, *pairs))]
+    return [*rows, *(Constraint("ge", form) for form in (*cuts, *pairs))]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -120,7 +120,7 @@ def test_projection_of_no_more_than_so_many_rows(seed, monkeypatch):
 
 def between_planes(random):
     """Four indices between twenty planes around the origin, most of which are faces."""
-    return [Row("ge", Affine({v: random.randint(-3, 3) for v in "abcd"}, 12)) for _ in range(20)]
+    return [Constraint("ge", Affine({v: random.randint(-3, 3) for v in "abcd"}, 12)) for _ in range(20)]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -9,27 +9,27 @@ from every import every
 from fuzz.system_checks import nest_of
 from fuzz.systems import points, random_form, random_system
 
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
+from sympy_tensordiff.integer.floor_elimination import eliminate_floors
 from sympy_tensordiff.integer.implication import FALSE, is_implied, remove_redundant
 from sympy_tensordiff.integer.nests import Bounds, bounds
 from sympy_tensordiff.integer.products import times
 from sympy_tensordiff.integer.rows import normalise_rows
-from sympy_tensordiff.integer.unfolding import eliminate_floors
 from sympy_tensordiff.integer.values import count_points, find_point
 
 H, J, K, N, P, X, Y, Z = (Affine.variable(v) for v in ("h", "j", "k", "n", "p", "x", "y", "z"))
 
 
 def ge(form):
-    return Row("ge", form)
+    return Constraint("ge", form)
 
 
 def eq(form):
-    return Row("eq", form)
+    return Constraint("eq", form)
 
 
 def mod(form, modulus):
-    return Row("mod", form, modulus)
+    return Constraint("mod", form, modulus)
 
 
 def between(low, form, high):
@@ -189,7 +189,7 @@ def test_quotients_of_loops_are_written_out(seed):
     random, box = Random(seed), {v: range(-5, 6) for v in "ij"}
     names = tuple(box)
     form = random_form(random, names, 1) + random.choice((1, -1)) * quotient(random_form(random, names), 3)
-    row = Row(("ge", "eq")[seed % 2], form)
+    row = Constraint(("ge", "eq")[seed % 2], form)
     written = eliminate_floors(row, frozenset(names))
     if written is not None:
         assert not any(part.form.quotients() for part in written)

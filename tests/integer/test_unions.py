@@ -3,7 +3,7 @@
 import random
 from itertools import product
 
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.fourier_motzkin import constraints_on_union
 
 BOX = range(-3, 4)
@@ -14,7 +14,7 @@ def systems(seed):
 
     def row():
         form = Affine({v: chance.randint(-2, 2) for v in "ikn"}, chance.randint(-3, 3))
-        return Row(chance.choice(["ge", "ge", "ge", "eq"]), form)
+        return Constraint(chance.choice(["ge", "ge", "ge", "eq"]), form)
 
     return [[row() for _ in range(chance.randint(1, 4))] for _ in range(chance.randint(1, 3))]
 
@@ -36,11 +36,11 @@ def test_what_is_joined_holds_in_every_system():
 
 def test_a_variable_that_all_systems_bound_is_bounded():
     i, k, n = (Affine.variable(v) for v in "ikn")
-    one = [Row("ge", k), Row("ge", i - k), Row("ge", n + i - k)]
-    other = [Row("eq", k - n), Row("ge", i - 2 * k)]
+    one = [Constraint("ge", k), Constraint("ge", i - k), Constraint("ge", n + i - k)]
+    other = [Constraint("eq", k - n), Constraint("ge", i - 2 * k)]
     low, high = constraints_on_union([one, other], ["k"])
     for values in product(BOX, repeat=3):
         point = dict(zip("ikn", values, strict=True))
         assert low.holds(point) == (point["k"] >= min(0, point["n"]))
         assert high.holds(point) == (point["k"] <= max(point["i"], point["n"]))
-    assert constraints_on_union([one, [Row("ge", k)]], ["k"]) == (Row("ge", k),)
+    assert constraints_on_union([one, [Constraint("ge", k)]], ["k"]) == (Constraint("ge", k),)

@@ -3,12 +3,12 @@
 import random
 from itertools import product
 
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.clamps import decide_clamps_of_rows
 from sympy_tensordiff.integer.extrema import maximum_of
 
 i, j = Affine.variable("i"), Affine.variable("j")
-BOX = tuple(Row("ge", form) for form in (i, 3 - i, j, 3 - j))
+BOX = tuple(Constraint("ge", form) for form in (i, 3 - i, j, 3 - j))
 
 
 def random_form(generator, depth):
@@ -32,7 +32,7 @@ def random_row(generator, shared):
     if generator.random() < 0.4:
         inner = random_form(generator, 0) - generator.choice((1, -1)) * shared
         form += generator.choice((-4, -1, 1, 4)) * quotient(inner, generator.choice((2, 4)))
-    return Row("ge", form) if generator.random() < 0.8 else Row("mod", form, generator.choice((2, 3, 4)))
+    return Constraint("ge", form) if generator.random() < 0.8 else Constraint("mod", form, generator.choice((2, 3, 4)))
 
 
 def check(rows, facts):
@@ -59,8 +59,11 @@ def test_they_hold_at_the_same_points(thorough):
 def test_a_maximum_that_a_row_holds_twice_does_not_decide_itself():
     """With ``i - 2*j + 2`` in both places the row would hold at fewer points, ``(-6, 0)`` not among them."""
     part = maximum_of([i - 2 * j + 2, Affine()])
-    row = Row("ge", 2 * j - 4 * quotient(j + part + 1, 2) + 2 * quotient(i - 2 * j + 2, 4) + part)
+    row = Constraint("ge", 2 * j - 4 * quotient(j + part + 1, 2) + 2 * quotient(i - 2 * j + 2, 4) + part)
     check((row,), ())
     # What a row holds once, and adds, it decides.
-    once = Row("ge", part - j - 9)
-    assert decide_clamps_of_rows((once, Row("ge", j)), ()) == (Row("ge", i - 3 * j - 7), Row("ge", j))
+    once = Constraint("ge", part - j - 9)
+    assert decide_clamps_of_rows((once, Constraint("ge", j)), ()) == (
+        Constraint("ge", i - 3 * j - 7),
+        Constraint("ge", j),
+    )

@@ -13,10 +13,10 @@ from sympy_tensordiff import (
     lambdify,
 )
 from sympy_tensordiff.graph.nodes import Graph
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.reference.derivatives import derivative
-from sympy_tensordiff.simplify.guards import Joining
+from sympy_tensordiff.simplify.guards import GuardJoiner
 from sympy_tensordiff.testing.values import call_arguments, random_values, to_double
 
 i, j, k, N, W = indices("i j k N W")
@@ -79,10 +79,10 @@ def test_a_term_that_stands_twice_counts_twice():
     p = graph.fresh("p")
     body = graph.scalar(Symbol("a"))
     form = Affine.variable(p)
-    rows = [Row("eq", form), Row("eq", form), Row("ge", form - 1), Row("ge", form - 1)]
+    rows = [Constraint("eq", form), Constraint("eq", form), Constraint("ge", form - 1), Constraint("ge", form - 1)]
     terms = [graph.guard([row], body) for row in rows]
-    joining = Joining(graph, frozenset())
-    facts = (Row("ge", form), Row("ge", 5 - form))
+    joining = GuardJoiner(graph, frozenset())
+    facts = (Constraint("ge", form), Constraint("ge", 5 - form))
     while (new := joining.joined(terms, facts)) is not None:
         terms = new
     for value in range(6):

@@ -5,15 +5,15 @@ import pytest
 
 import sympy_tensordiff as td
 from sympy_tensordiff.derivative.elementwise import Differentiation
+from sympy_tensordiff.simplify.canonical_signs import with_canonical_signs, without_minus
 from sympy_tensordiff.simplify.pipeline import DERIVATIVES, INPUT, SIGNS
-from sympy_tensordiff.simplify.signs import with_signs, without_minus
 from sympy_tensordiff.simplify.sums_over_equal_ranges import merged_sums
 from sympy_tensordiff.testing.values import shape_of
 
 PASSES = [
     *INPUT,
     *DERIVATIVES,
-    (with_signs, SIGNS),
+    (with_canonical_signs, SIGNS),
     (merged_sums, frozenset({"add"})),
     (without_minus, frozenset({"number", "ein"})),
 ]

@@ -3,13 +3,13 @@
 import pytest
 
 from sympy_tensordiff.integer import values
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 
 P, A, B, C = (Affine({v: 1}) for v in range(4))
 
 
 def between(low, form, high):
-    return (Row("ge", form - low), Row("ge", high - form))
+    return (Constraint("ge", form - low), Constraint("ge", high - form))
 
 
 @pytest.mark.parametrize("rest", range(8))

@@ -6,7 +6,7 @@ import random
 from every import every
 
 from sympy_tensordiff.graph.nodes import Graph, reachable
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.values import count_points
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.deltas import summation
@@ -47,15 +47,15 @@ def random_problem(seed):
     rows = []
     for v in variables:
         low = rng.randint(-2, 1)
-        rows += [Row("ge", V(v) - low), Row("ge", low + rng.randint(0, 4) - V(v))]
+        rows += [Constraint("ge", V(v) - low), Constraint("ge", low + rng.randint(0, 4) - V(v))]
     c = [rng.randint(-4, 4) for _ in variables]
     form = sum((a * V(v) for a, v in zip(c, variables, strict=True)), Affine.of(rng.randint(-3, 3)))
-    rows.append(Row("eq", form - rng.choice([1, 1, 2]) * V(outer)))
+    rows.append(Constraint("eq", form - rng.choice([1, 1, 2]) * V(outer)))
     if rng.random() < 0.4:
-        rows.append(Row("mod", V(variables[0]) + rng.randint(0, 2) * V(variables[1]), rng.randint(2, 3)))
+        rows.append(Constraint("mod", V(variables[0]) + rng.randint(0, 2) * V(variables[1]), rng.randint(2, 3)))
     body = graph.mul([graph.index(V(v) + rng.randint(1, 3)) for v in variables])
     if rng.random() < 0.4:
-        body = graph.add([body, graph.guard([Row("ge", V(variables[1]) - 1)], graph.index(V(variables[0]) + 5))])
+        body = graph.add([body, graph.guard([Constraint("ge", V(variables[1]) - 1)], graph.index(V(variables[0]) + 5))])
     return graph, variables, outer, rows, body
 
 
@@ -63,7 +63,7 @@ def random_problem(seed):
 def test_value_is_kept_and_no_equation_holds_a_bound_variable(seed):
     graph, variables, outer, rows, body = random_problem(seed)
     raw = graph.sum(variables, rows, body)
-    facts = (Row("ge", V(outer) + 12), Row("ge", 12 - V(outer)))
+    facts = (Constraint("ge", V(outer) + 12), Constraint("ge", 12 - V(outer)))
     result = tighten(graph, [summation(graph, variables, rows, body)], facts, frozenset())[0]
     for node in reachable(result):
         if node.op == "sum":
@@ -87,13 +87,13 @@ def test_loops_run_over_the_points_only():
     graph = Graph()
     i, j, p = (graph.fresh(name) for name in "ijp")
     rows = [
-        Row("ge", V(i)),
-        Row("ge", 5 - V(i)),
-        Row("ge", V(j)),
-        Row("ge", 7 - V(j)),
-        Row("eq", V(i) + 2 * V(j) - V(p)),
+        Constraint("ge", V(i)),
+        Constraint("ge", 5 - V(i)),
+        Constraint("ge", V(j)),
+        Constraint("ge", 7 - V(j)),
+        Constraint("eq", V(i) + 2 * V(j) - V(p)),
     ]
-    facts = (Row("ge", V(p)), Row("ge", 19 - V(p)))
+    facts = (Constraint("ge", V(p)), Constraint("ge", 19 - V(p)))
     result = tighten(graph, [summation(graph, [i, j], rows, graph.index(V(i) + 100))], facts, frozenset())[0]
     assert result.op == "sum"
     for at in range(20):

@@ -8,7 +8,7 @@ import sympy
 from every import every
 
 from sympy_tensordiff.graph.nodes import Graph, reachable
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.simplify.tables import TABLE_SIZE, tabulated
 
 V = Affine.variable
@@ -63,14 +63,14 @@ class Random:
 
     def row(self):
         kind = self.random.choice(("ge", "eq", "eq", "mod"))
-        return Row(kind, self.form(), self.random.randint(2, 3) if kind == "mod" else 0)
+        return Constraint(kind, self.form(), self.random.randint(2, 3) if kind == "mod" else 0)
 
     def term(self):
         rows, factors = [self.row() for _ in range(self.random.randint(0, 2))], []
         for _ in range(self.random.randint(1, 2)):
             form = self.random.choice((V(self.axes[0]), V(self.axes[1]), self.form(), self.form()))
             if form.terms not in [V(axis).terms for axis in self.axes] or form.constant:
-                rows += [Row("ge", form), Row("ge", LENGTH - 1 - form)]
+                rows += [Constraint("ge", form), Constraint("ge", LENGTH - 1 - form)]
             factors.append(self.graph.read(self.tensor, [form]))
         body = self.graph.mul(factors)
         return self.graph.guard(rows, self.graph.call(sympy.exp, (body,)) if self.random.random() < 0.5 else body)
@@ -98,11 +98,11 @@ def test_a_delta_takes_its_axis_from_the_table():
     i, j, p = (graph.fresh(name) for name in "ijp")
     x = graph.tensor("x", (Affine.of(9), Affine.of(9)))
     function = graph.call(sympy.exp, (graph.read(x, [V(i), V(j)]),))
-    entry = graph.add([graph.guard([Row("eq", V(j) - V(p))], function), function])
+    entry = graph.add([graph.guard([Constraint("eq", V(j) - V(p))], function), function])
     written = tabulated(graph, [i, j], [Affine.of(9)] * 2, entry, frozenset())
     assert sorted(len(table.data) for table in tables(written)) == [1, 2]
     (guard,) = (part for part in reachable(written) if part.op == "guard" and j in part.free)
-    assert guard.data == (Row("eq", V(j) - V(p)),) or guard.data == (Row("eq", V(p) - V(j)),)
+    assert guard.data == (Constraint("eq", V(j) - V(p)),) or guard.data == (Constraint("eq", V(p) - V(j)),)
     assert all(j not in table.free for table in tables(written))
 
 
@@ -112,7 +112,7 @@ def test_ranges_stand_at_the_reads_of_a_table_that_depends_on_what_is_around_it(
     i, p = graph.fresh("i"), graph.fresh("p")
     x = graph.tensor("x", (Affine.of(9),))
     function = graph.call(sympy.exp, (graph.read(x, [V(i)]),))
-    entry = graph.guard([Row("ge", V(i) - V(p))], function)
+    entry = graph.guard([Constraint("ge", V(i) - V(p))], function)
     written = tabulated(graph, [i], [Affine.of(9)], entry, frozenset() if around else frozenset([p]))
     assert written.op == ("guard" if around else "read")
 
@@ -123,6 +123,6 @@ def test_what_stands_at_the_reads_is_small():
     x = graph.tensor("x", (Affine.of(9),))
     for count in (2, 30):
         factors = [graph.call(sympy.exp, (graph.read(x, [V(p) * n]),)) for n in range(TABLE_SIZE)]
-        terms = [graph.guard([Row("eq", V(i) - V(p) - n)], graph.mul(factors[: n + 1])) for n in range(count)]
+        terms = [graph.guard([Constraint("eq", V(i) - V(p) - n)], graph.mul(factors[: n + 1])) for n in range(count)]
         written = tabulated(graph, [i], [Affine.of(9)], graph.add(terms), frozenset())
         assert bool(tables(written)) == (count == 30)

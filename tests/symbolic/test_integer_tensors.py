@@ -20,7 +20,7 @@ from sympy_tensordiff.errors import (
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.indirect import IndirectIndex
 from sympy_tensordiff.reference import differentiate, evaluate
 
 i, j, k, n, p = td.indices("i j k n p")
@@ -99,7 +99,7 @@ def test_refused(name):
 
 
 def test_labels_of_pictures_name_data():
-    entry = Affine.variable(DataEntry("idx", (Affine.variable(1) + 1,)))
+    entry = Affine.variable(IndirectIndex("idx", (Affine.variable(1) + 1,)))
     assert labels.form_text(2 * entry - Affine.variable(0), {0: "p", 1: "i"}) == "2*idx[i + 1] - p"
 
 

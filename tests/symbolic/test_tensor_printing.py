@@ -6,7 +6,7 @@ from sympy import latex, pretty, sin, srepr
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.symbolic.depth import TALLEST, measures
+from sympy_tensordiff.symbolic.depth import MAX_PRINTED_DEPTH, measures
 
 n = td.indices("n")
 A, x = td.TensorSymbol("A", (n, n)), td.TensorSymbol("x", n)
@@ -26,7 +26,7 @@ STEPS = {
 
 def last_printable(step):
     expr = x
-    while measures(step(expr)).depth <= TALLEST:
+    while measures(step(expr)).depth <= MAX_PRINTED_DEPTH:
         expr = step(expr)
     return expr
 

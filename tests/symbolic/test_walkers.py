@@ -8,8 +8,9 @@ from sympy.core.kind import NumberKind
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.symbolic import IndexedSum, TensorComprehension, TensorSymbol, indices, walkers
-from sympy_tensordiff.symbolic.walkers import code_of, names_of
+from sympy_tensordiff.symbolic import IndexedSum, TensorComprehension, TensorSymbol, indices
+from sympy_tensordiff.symbolic import sympy_callers as walkers
+from sympy_tensordiff.symbolic.sympy_callers import code_of, names_of
 
 i, j, k, n, m, p = indices("i j k n m p")
 A = TensorSymbol("A", (n, m))

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.affine import Affine, Constraint, Quotient, quotient
 from sympy_tensordiff.integer.extrema import PositivePart, positive_part, split_clamps
 from sympy_tensordiff.integer.implication import is_implied
+from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import Rows
 
 
@@ -125,23 +125,23 @@ class SpanEnds(NamedTuple):
 
 
 @dataclass
-class Conditions:
+class LaneConditions:
     """Conditions sorted by their treatment: a Python ``if``, narrower spans, a mask."""
 
-    scalar: list[Row] = field(default_factory=list)
+    scalar: list[Constraint] = field(default_factory=list)
     spans: dict[str, SpanEnds] = field(default_factory=dict)
-    mask: list[Row] = field(default_factory=list)
-    dense: list[Row] = field(default_factory=list)
+    mask: list[Constraint] = field(default_factory=list)
+    dense: list[Constraint] = field(default_factory=list)
     """The conditions that hold in all lanes once the first two are applied."""
 
 
-def sort_conditions(lanes: Lanes, rows: Rows, masks_data: bool = False) -> Conditions:
+def sort_conditions(lanes: Lanes, rows: Rows, masks_data: bool = False) -> LaneConditions:
     """Return ``rows`` sorted by their treatment; maxima and minima of the lanes' indices are split into several
     rows. With ``masks_data``, conditions on data are masks.
     """
-    sorted_ = Conditions()
+    sorted_ = LaneConditions()
     for row in rows:
-        image = Row(row.kind, lanes.image(row.form), row.modulus)
+        image = Constraint(row.kind, lanes.image(row.form), row.modulus)
         parts = split_clamps(image, frozenset(lanes.axes_in(row.form)))
         masks = len(sorted_.mask)
         for part in parts:
@@ -159,7 +159,7 @@ def sort_conditions(lanes: Lanes, rows: Rows, masks_data: bool = False) -> Condi
     return sorted_
 
 
-def _note_span_end(found: Conditions, row: Row, axis: str) -> bool:
+def _note_span_end(found: LaneConditions, row: Constraint, axis: str) -> bool:
     """Add the bound that ``row`` imposes on its only index to ``found``; return False if it is not a bound of a
     span.
     """
@@ -172,7 +172,7 @@ def _note_span_end(found: Conditions, row: Row, axis: str) -> bool:
     if row.kind == "eq":
         value = quotient(rest if coefficient < 0 else -rest, size)
         if size > 1:
-            found.scalar.append(Row("mod", rest, size))
+            found.scalar.append(Constraint("mod", rest, size))
         wanted.lows.append(value)
         wanted.stops.append(value + 1)
     elif coefficient > 0:

@@ -18,9 +18,9 @@ from sympy_tensordiff.codegen.emit.driver import (
     passed_names,
     size_lines,
 )
-from sympy_tensordiff.codegen.emit.forms import INDENT, Block, Names
+from sympy_tensordiff.codegen.emit.forms import INDENT, FormNames, TextBlock
 from sympy_tensordiff.codegen.emit.library import LibraryCall
-from sympy_tensordiff.codegen.ir.programs import Apply, Contraction, Product, Program, Solve
+from sympy_tensordiff.codegen.ir.programs import Apply, ContractionStep, ProductStep, Program, Solve
 
 
 class PureLibraryCall(LibraryCall):
@@ -36,16 +36,16 @@ class PureLibraryCall(LibraryCall):
     }
     solves = "np.linalg.solve({0}, {1})", "solve_factorized({0}, {1}, {2})"
 
-    def __init__(self, step: Product | Apply, program: Program, names: Names) -> None:
+    def __init__(self, step: ProductStep | Apply, program: Program, names: FormNames) -> None:
         super().__init__(step, program, names)
         if isinstance(step, Solve) and step.factored:  # factors may be a tuple, which has no shape
             row, column = step.left.labels[-2:]
             own = {label: f"{names(step.right.array)}.shape[{axis}]" for axis, label in enumerate(step.right.labels)}
             self.lengths = {row: own.get(column, ""), column: own.get(row, "")} | own
 
-    def value(self, step: Product | Apply) -> tuple[str, str]:
+    def value(self, step: ProductStep | Apply) -> tuple[str, str]:
         """Return the description and the text of the result of a step, without its factor."""
-        if not isinstance(step, Contraction):
+        if not isinstance(step, ContractionStep):
             return super().value(step)
         labels = dict.fromkeys(label for operand in step.operands for label in operand.labels)
         letters = dict(zip(labels, "ijklmnopqrstuvwxyzabcdefghABCDEFGHIJKLMNOPQRSTUVWXYZ", strict=False))
@@ -56,12 +56,12 @@ class PureLibraryCall(LibraryCall):
 
 
 def pure_library_text(
-    step: Product | Apply, program: Program, names: Names, dialect: Dialect
+    step: ProductStep | Apply, program: Program, names: FormNames, dialect: Dialect
 ) -> tuple[str, str, list[str]]:
     """Return the function of a library step that returns its result, its decorator, "", and its parameters."""
     what, value = PureLibraryCall(step, program, names).value(step)
     value = value.replace(".transpose(", f".{dialect.transpose}(")
-    if isinstance(step, Contraction):
+    if isinstance(step, ContractionStep):
         value = value.removesuffix(")") + dialect.optimize + ")"
     if step.factor != 1:
         value = f"{signed_text(step.factor)}*{value}"
@@ -70,10 +70,10 @@ def pure_library_text(
     return dialect.text("\n".join(lines)), "", passed
 
 
-def pure_driver(program: Program, names: Names, functions: Functions, dialect: Dialect) -> str:
+def pure_driver(program: Program, names: FormNames, functions: Functions, dialect: Dialect) -> str:
     """Return the function ``run`` that returns the results of a program, a tuple."""
-    block = Block()
-    body = Block()
+    block = TextBlock()
+    body = TextBlock()
     for line in size_lines(program, names):
         body.line(line)
     for step in program.kernels:
@@ -87,7 +87,7 @@ def pure_driver(program: Program, names: Names, functions: Functions, dialect: D
 
 
 def pure_module_text(
-    program: Program, dialect: Dialect, names: Names, pieces: Sequence[str], constants: str = ""
+    program: Program, dialect: Dialect, names: FormNames, pieces: Sequence[str], constants: str = ""
 ) -> str:
     """Return a module that consists of ``pieces``, with the imports that they need."""
     words = set(WORD.findall("\n".join(pieces)))

@@ -23,13 +23,13 @@ from sympy_tensordiff.codegen.emit.array_sums import (
     calls_user_function,
     reduce_copies,
 )
-from sympy_tensordiff.codegen.emit.forms import PRODUCT, Block
+from sympy_tensordiff.codegen.emit.forms import PRODUCT, TextBlock
 from sympy_tensordiff.codegen.ir.facts import condition_of, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Loop, Set
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import bounds, subexpressions
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import shape_rows
 
 _ASSUMED_LENGTH = 64
@@ -53,13 +53,13 @@ def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
     addition = additions.single_addition(nest[-1].body, frame)
     if addition is None or addition.reduction != "sum" or is_tied:
         return False
-    lines, spans = Block(), list[Span]()
+    lines, spans = TextBlock(), list[Span]()
     inner = frame._replace(block=lines)
     for own in nest:
         span, inner = additions.narrowing.span(inner, own)
         spans.append(span)
     found = _SumOfProducts(
-        inner._replace(lanes=lanes.with_outer(*spans), block=Block()), addition, additions
+        inner._replace(lanes=lanes.with_outer(*spans), block=TextBlock()), addition, additions
     ).arranged()
     if found is None or (additions.values.dialect.is_fused and not found.pays_in_fused_sums):
         return False
@@ -142,7 +142,7 @@ class _SumOfProducts:
         self.is_negative, self.factors = factors_of(add.value)
 
     def arranged(self) -> Arrangement | None:
-        """Return the arrangement of least work; None if it needs one computed array for all factors together."""
+        """Return the grouping of the factors into one or two operands with the least work; None if none is useful."""
         with self.values.inside(self.frame):
             varying = [factor for factor in self.factors if self.values.varies(factor)]
             if not varying or len(varying) > _MAX_FACTORS:
@@ -318,7 +318,7 @@ def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions
     if add is None or add.reduction != "sum" or calls_user_function(add.value):
         return None
     lanes, values = frame.lanes, additions.values
-    span, inner = additions.narrowing.span(frame._replace(block=Block()), wide)
+    span, inner = additions.narrowing.span(frame._replace(block=TextBlock()), wide)
     inner = inner._replace(lanes=lanes.with_outer(span), context=frame.context + loop_rows(wide))
     rows = lanes.varying_rows(loop_rows(loop))
     if additions.reads_outside(add.value, inner) or data_entries(row.form for row in rows):
@@ -351,7 +351,7 @@ def print_window(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> 
     add, lanes, values = additions.single_addition(loop.body, frame), frame.lanes, additions.values
     if add is None or add.reduction != "sum" or calls_user_function(add.value) or len(lanes.dims) != 1:
         return False
-    lines, (kept,) = Block(), lanes.dims
+    lines, (kept,) = TextBlock(), lanes.dims
     span, inner = additions.narrowing.span(frame._replace(block=lines), wide)
     inner = inner._replace(lanes=lanes.with_outer(span), context=frame.context + loop_rows(wide))
     loads = [load for load in additions.reads_outside(add.value, inner) if len(load.index) == 1]
@@ -371,7 +371,9 @@ def print_window(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> 
     first = form.substitute({span.axis: span.low, kept.axis: kept.low if rises[1] == 1 else kept.stop - 1})
     first += span.length - 1 if rises[0] == 1 else 0
     stop, whole = first + kept.length, shape[0] + span.length - 1
-    wanted = [Row("ge", form) for form in (first, whole - stop, shape[0] - 1, _MAX_WINDOW_RATIO * kept.length - whole)]
+    wanted = [
+        Constraint("ge", form) for form in (first, whole - stop, shape[0] - 1, _MAX_WINDOW_RATIO * kept.length - whole)
+    ]
     is_inside = (*inner.context, *shape_rows(loads[0].index, shape))
     known = all(values.prover.proves(row, is_inside) for row in lanes.varying_rows(loop_rows(loop)))
     if not known or not all(values.prover.proves(row, inner.context) for row in wanted):

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span
 from sympy_tensordiff.codegen.emit.base import ScalarPrinter
 from sympy_tensordiff.codegen.emit.dialects import Dialect
-from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, SUM, Block, Names, tuple_text
+from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, SUM, FormNames, TextBlock, tuple_text
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.ir.facts import Prover, as_integer_or_condition
 from sympy_tensordiff.codegen.ir.scalars import (
@@ -29,9 +29,9 @@ from sympy_tensordiff.codegen.ir.scalars import (
     Scalar,
 )
 from sympy_tensordiff.codegen.ir.walk import subexpressions
-from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row
-from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotient
 from sympy_tensordiff.integer.extrema import Extremum
+from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 from sympy_tensordiff.integer.rows import Rows
 
 _INFINITE = INFINITY, Operation("neg", (INFINITY,))
@@ -45,7 +45,7 @@ class Frame(NamedTuple):
     """
 
     lanes: Lanes
-    block: Block
+    block: TextBlock
     known: Rows
     context: Rows
     mask: Scalar | None = None
@@ -73,7 +73,7 @@ class VectorPrinter(ScalarPrinter):
         "and": (" & ", COMPARE), "or": (" | ", COMPARE),  # these bind more tightly than comparisons
     }  # fmt: skip
 
-    def __init__(self, names: Names, prover: Prover, bare: frozenset[str], dialect: Dialect) -> None:
+    def __init__(self, names: FormNames, prover: Prover, bare: frozenset[str], dialect: Dialect) -> None:
         super().__init__(names)
         self.dialect = dialect
         self.functions = dialect.functions
@@ -81,11 +81,11 @@ class VectorPrinter(ScalarPrinter):
         self.shapes = dict(prover.shapes)
         self.bare = bare
         self.lanes = Lanes(())
-        self.frame = Frame(self.lanes, Block(), (), ())
+        self.frame = Frame(self.lanes, TextBlock(), (), ())
         self.context: Rows = ()
         self.masks: tuple[Scalar, ...] = ()
         self.stored: dict[str, StoredValue] = {}
-        self._slots: dict[tuple[Span, int], tuple[Block, dict[str, str]]] = {}
+        self._slots: dict[tuple[Span, int], tuple[TextBlock, dict[str, str]]] = {}
         self._used: set[str] = set()
 
     # ------------------------------------------------------------------------ lanes
@@ -133,13 +133,13 @@ class VectorPrinter(ScalarPrinter):
 
     # ------------------------------------------------------------------------ integers
 
-    def data(self, entry: DataEntry) -> str:
+    def data(self, entry: IndirectIndex) -> str:
         """Return an entry of an integer array over the lanes as text."""
         if not entry.index:
             return self.names(entry.tensor)
         return self.read_text(entry.tensor, entry.index)
 
-    def integer(self, entry: DataEntry) -> str:
+    def integer(self, entry: IndirectIndex) -> str:
         """Return an entry of an integer array with its mask as text."""
         if not isinstance(entry, MaskedEntry) or not self.lanes.dims_of(*entry.forms()):
             return super().integer(entry)
@@ -191,7 +191,7 @@ class VectorPrinter(ScalarPrinter):
         if self._outside(array, index):
             if self.dialect.is_pure and (text := self._part_text(array, index)):
                 return text
-            if all(self.prover.proves(Row("ge", extent - 1)) for extent in self.shapes[array]):
+            if all(self.prover.proves(Constraint("ge", extent - 1)) for extent in self.shapes[array]):
                 return f"{self.names(array)}[{', '.join(self.index_arrays(array, index))}]"
             return f"nearest({', '.join([self.names(array), *map(self.form, index)])})"
         return self.view_text(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
@@ -224,7 +224,7 @@ class VectorPrinter(ScalarPrinter):
             texts[axis] = f"{function}({texts[axis]}, {end})"
         return texts
 
-    def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Row]]:
+    def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Constraint]]:
         """Return the axes and conditions by which a read under a mask may be out of bounds; [] without a mask."""
         load = Load(array, tuple(index))
         return self.prover.axes_inside(load, self.context) if self.masks else []
@@ -296,7 +296,7 @@ class VectorPrinter(ScalarPrinter):
                 dims += own if n == chosen[0] else []
         return self.in_lane_order(f"{name}[{', '.join(texts)}]", dims, [":"] * len(dims))
 
-    def target_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], block: Block) -> str:
+    def target_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], block: TextBlock) -> str:
         """Return array entries as text that may be assigned to; a transposed view is named in ``block`` first."""
         part = self.view_text(name, index, extents, ", write=True")
         is_turned = ".T" in part or ".transpose(" in part

@@ -10,7 +10,7 @@ from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span, SpanEnds, sor
 from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter, slope_along
 from sympy_tensordiff.codegen.emit.base import initial_value_text
 from sympy_tensordiff.codegen.emit.dialects import Dialect
-from sympy_tensordiff.codegen.emit.forms import ATOM, SUM, UNARY, Block, FormPrinter, tuple_text
+from sympy_tensordiff.codegen.emit.forms import ATOM, SUM, UNARY, FormPrinter, TextBlock, tuple_text
 from sympy_tensordiff.codegen.ir.facts import Prover, condition_of, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement, is_addition, reduction_of
 from sympy_tensordiff.codegen.ir.scalars import (
@@ -27,8 +27,8 @@ from sympy_tensordiff.codegen.ir.scalars import (
 )
 from sympy_tensordiff.codegen.ir.walk import subexpressions
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
+from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import Rows
 
 BLOCK = 1 << 16
@@ -158,7 +158,7 @@ class Narrowing:
             most, step = step, fresh("block")
             frame.block.line(f"{step} = max(1, {most}//{f'({width})' if '*' in width else width})")
         low, stop = Affine.variable(first), Affine.variable(last)
-        known = (Row("ge", low - span.low), Row("ge", span.stop - stop), Row("ge", stop - low - 1))
+        known = (Constraint("ge", low - span.low), Constraint("ge", span.stop - stop), Constraint("ge", stop - low - 1))
         frame = frame.child(f"for {first} in range({form(span.low)}, {form(span.stop)}, {step}):", known)
         frame.block.line(f"{last} = min({first} + {step}, {form(span.stop)})")
         return Span(span.axis, low, stop), frame
@@ -167,14 +167,14 @@ class Narrowing:
         """Return the forms that decide the maximum (``sign`` 1) or minimum of ``forms``."""
         kept: list[Affine] = []
         for form in dict.fromkeys(forms):
-            if not any(self.prover.proves(Row("ge", (other - form) * sign), known) for other in kept):
-                kept = [o for o in kept if not self.prover.proves(Row("ge", (form - o) * sign), known)]
+            if not any(self.prover.proves(Constraint("ge", (other - form) * sign), known) for other in kept):
+                kept = [o for o in kept if not self.prover.proves(Constraint("ge", (form - o) * sign), known)]
                 kept.append(form)
         return kept
 
     def if_nonempty(self, frame: Frame, low: Affine, stop: Affine) -> Frame:
         """Return the frame whose block runs if there are values from ``low`` to below ``stop``."""
-        some = Row("ge", stop - low - 1)
+        some = Constraint("ge", stop - low - 1)
         if self.prover.proves(some, frame.known):
             return frame
         return frame.child(f"if {self.values.condition(some)}:", (some,))
@@ -189,7 +189,7 @@ class Narrowing:
         variable = Affine.variable(self.values.names.fresh(name))
         texts = ", ".join(map(self.values.form, kept))
         frame.block.line(f"{self.values.form(variable)} = {'max' if sign > 0 else 'min'}({texts})")
-        known = tuple(Row("ge", (variable - form) * sign) for form in kept)
+        known = tuple(Constraint("ge", (variable - form) * sign) for form in kept)
         return variable, frame._replace(known=frame.known + known)
 
 
@@ -407,9 +407,9 @@ class Additions:
         if self.summed_dims(add.name, lanes) or calls_user_function(add.value):
             return False
         (dim,) = lanes.dims_of(tied[0].form)
-        lines = Block()
+        lines = TextBlock()
         span, inner = self.narrowing.span(frame._replace(block=lines), wide)
-        with self.values.inside(inner._replace(lanes=lanes.with_outer(span), block=Block())):
+        with self.values.inside(inner._replace(lanes=lanes.with_outer(span), block=TextBlock())):
             varies = self.values.varies(add.value)
         if span not in varies or dim in varies or self.reads_outside(add.value, inner):
             return False
@@ -426,7 +426,7 @@ class Additions:
         count = tied_stops[0] - span.low if is_first else span.stop - tied_lows[0]
         with self.values.inside(inner._replace(lanes=Lanes((dim,), lanes.images))):
             index = self.values.form(count)
-            rows = [Row("ge", form) for form in (count, span.length - count)]
+            rows = [Constraint("ge", form) for form in (count, span.length - count)]
             if not all(self.values.prover.proves(row, frame.context + inner.known) for row in rows):
                 index = f"np.clip({index}, 0, {self.values.form(span.length)})"
         text = self.values.in_lane_order(f"{array}[{index}]", [dim, *others], [":"] * (1 + len(others)))

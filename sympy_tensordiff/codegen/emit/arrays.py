@@ -40,7 +40,7 @@ from sympy_tensordiff.codegen.emit.driver import (
     task_text,
     without_unused_real,
 )
-from sympy_tensordiff.codegen.emit.forms import Block, Names, tuple_text
+from sympy_tensordiff.codegen.emit.forms import FormNames, TextBlock, tuple_text
 from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.emit.library import library_text
 from sympy_tensordiff.codegen.emit.recurrences import recurrence_text, step_function, with_own_functions
@@ -58,11 +58,11 @@ from sympy_tensordiff.codegen.ir.loops import (
     is_store,
     reduction_of,
 )
-from sympy_tensordiff.codegen.ir.programs import Correlation, Fused, Kernel, Program, Recurrence, Scatter
+from sympy_tensordiff.codegen.ir.programs import Correlation, FusedKernels, Kernel, Program, Recurrence, Scatter
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import dependences, loads, loops, scalar_arrays
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.rows import Rows
 
 _FILL_FUNCTIONS = {"0": ("zeros", ""), "1": ("ones", "")}
@@ -97,28 +97,28 @@ def block_constant(pieces: Iterable[str]) -> str:
     )
 
 
-def recurrence_pieces(step: Recurrence, names: Names) -> list[str]:
+def recurrence_pieces(step: Recurrence, names: FormNames) -> list[str]:
     """Return the functions of the body of a recurrence, and that of the recurrence itself, last."""
     own = module_names(step.body, {*DIALECTS["numpy"].own_names, step_function(step)})
     inner = with_own_functions(step, print_steps(step.body, own, step_function(step)), step_function(step))
     return [*inner, recurrence_text(step, names)]
 
 
-def print_steps(program: Program, names: Names, name: str = "run") -> list[str]:
+def print_steps(program: Program, names: FormNames, name: str = "run") -> list[str]:
     """Return NumPy's functions of all steps of a program, and the function ``name`` that calls them, last."""
     functions, inner = _print_functions(program, names, DIALECTS["numpy"])
     around = 'with np.errstate(all="ignore"):' if name == "run" else ""
     return [*inner, *functions.texts, host_driver(program, names, functions, around, name=name)]
 
 
-def _print_functions(program: Program, names: Names, dialect: Dialect) -> tuple[Functions, list[str]]:
+def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tuple[Functions, list[str]]:
     """Return the functions of all steps of a program, and those that recurrences call."""
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
     functions = Functions(names)
     inner: list[str] = []
     for kernel in program.kernels:
-        assert not isinstance(kernel, Fused | Correlation)
+        assert not isinstance(kernel, FusedKernels | Correlation)
         if isinstance(kernel, Recurrence):
             if dialect.is_pure:
                 raise UnsupportedError(
@@ -143,7 +143,9 @@ def _print_functions(program: Program, names: Names, dialect: Dialect) -> tuple[
 class KernelPrinter:
     """Prints one kernel as a function of whole arrays: its statements over all lanes at once."""
 
-    def __init__(self, kernel: Kernel, bare: frozenset[str], names: Names, prover: Prover, dialect: Dialect) -> None:
+    def __init__(
+        self, kernel: Kernel, bare: frozenset[str], names: FormNames, prover: Prover, dialect: Dialect
+    ) -> None:
         self.kernel = kernel
         self.names = names
         self.dialect = dialect
@@ -158,7 +160,7 @@ class KernelPrinter:
 
     def print(self) -> str:
         """Return the text of the function, and set ``passed``."""
-        block = Block()
+        block = TextBlock()
         inner = block.child("")
         task = task_text(self.kernel, self.names)
         inner.line(f'"""{task.replace("Fill", "Return") if self.dialect.is_pure else task}."""')
@@ -252,7 +254,7 @@ class KernelPrinter:
         frame.block.line(f"{self.names(name)} = {text}")
 
     def print_scatter(self, statement: Set, frame: Frame) -> None:
-        """Append one addition per lane to the entries of an array, in order; repeated indices count each time."""
+        """Append code that adds one value per lane to array entries; a repeated index adds each time."""
         value = statement.value
         lanes, array = frame.lanes, self.names(self.kernel.array)
         images = [lanes.image(form) for form in statement.index]
@@ -356,11 +358,11 @@ class KernelPrinter:
         span, frame = self.narrowing.span(frame, wide)
         offset = self.names.fresh(f"{self.names(old.axis)}_offset")
         step, axis = Affine.variable(offset), Affine.variable(old.axis)
-        known = (Row("ge", step), Row("ge", length - 1 - step))
+        known = (Constraint("ge", step), Constraint("ge", length - 1 - step))
         frame = frame.child(f"for {offset} in range({length}):", known)
         lanes = frame.lanes.replace(old, span, first + step)
-        context = (*frame.context, *loop_rows(loop), Row("eq", first + step - axis))
-        inside = (Row("ge", axis - old.low), Row("ge", old.stop - 1 - axis))
+        context = (*frame.context, *loop_rows(loop), Constraint("eq", first + step - axis))
+        inside = (Constraint("ge", axis - old.low), Constraint("ge", old.stop - 1 - axis))
         rows = frame.lanes.varying_rows(loop_rows(loop)) + inside
         self.print_body(loop.body, self.narrowing.restrict_lanes(frame._replace(lanes=lanes, context=context), rows))
         return True

@@ -19,8 +19,8 @@ from sympy_tensordiff.codegen.emit.forms import (
     PRODUCT,
     SUM,
     UNARY,
+    FormNames,
     FormPrinter,
-    Names,
 )
 from sympy_tensordiff.codegen.ir.facts import integer_form
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement
@@ -311,7 +311,7 @@ class NestPrinter(ScalarPrinter):
 
     false: ClassVar[str] = "False"
 
-    def __init__(self, names: Names, bare: frozenset[str]) -> None:
+    def __init__(self, names: FormNames, bare: frozenset[str]) -> None:
         super().__init__(names)
         self.bare = bare
         self.lines: list[str] = []

@@ -19,7 +19,7 @@ from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY
 from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.emit.recurrences import step_function, with_own_functions
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.programs import NOWHERE, Fused, Program, Recurrence, Scatter, Step
+from sympy_tensordiff.codegen.ir.programs import NO_POSITION, FusedKernels, Program, Recurrence, Scatter, Step
 from sympy_tensordiff.codegen.ir.sizes import check_determined, solve_sizes
 from sympy_tensordiff.codegen.schedule.fusion import fuse
 from sympy_tensordiff.codegen.schedule.passes import prepared
@@ -250,7 +250,7 @@ class CFile:
     def memory_entries(self, steps: Sequence[tuple[Step, StepText]]) -> MemoryEntries:
         """Return the numbers of entries of the temporaries and of the work memory of each step."""
         tables = {self.names(array.name): self.temporaries.entries(array) for array in self.program.temporaries}
-        rows = {self.names(row.name) for step, _ in steps if isinstance(step, Fused) for row in step.rows}
+        rows = {self.names(row.name) for step, _ in steps if isinstance(step, FusedKernels) for row in step.rows}
         work = [" + ".join(found.work.values()) for _, found in steps if found.work]
         return {name: size for name, size in tables.items() if name not in rows}, list(dict.fromkeys(work))
 
@@ -347,7 +347,7 @@ class CFile:
         extents: Sequence[Affine] = ()
         if isinstance(step, Scatter):
             extents = step.extents if step.exclusive else ()
-        elif not isinstance(step, Fused) and (array := self.temporaries.get(step.array)) is not None:
+        elif not isinstance(step, FusedKernels) and (array := self.temporaries.get(step.array)) is not None:
             extents = array.shape
         if some := self.temporaries.nonempty_condition(extents):
             yield f"{INDENT}if ({some}) {{"
@@ -377,7 +377,7 @@ class CFile:
         positive += [extent for argument in program.arguments for extent in argument.shape]
         for one in dict.fromkeys(text for f in positive if f.atoms() for text in [form(f)]):
             yield f"{one} < 1", 1
-        for check in program.granted:
+        for check in program.assumptions:
             yield self.forms.conditions(check.violation), 1
         yield from ((line, 0) for line in self.size_lines())
         for check in program.checks:
@@ -412,11 +412,11 @@ class CFile:
         The search runs only if the range of the data does not rule them out.
         """
         own = [self.names.fresh(search.names(place.name)) for place in search.program.outputs]
-        yield "\n".join(f"{INDENT}real {place} = (real){NOWHERE!r};" for place in own), 0
+        yield "\n".join(f"{INDENT}real {place} = (real){NO_POSITION!r};" for place in own), 0
         suspects = " || ".join(f"({forms.conditions(check.violation)})" for check in self.program.data_checks)
         *arguments, last = self.argument_texts()
         count = len(self.program.outputs) - self.options.allocate
         given = arguments[: len(arguments) - count] + [f"&{place}" for place in own]
         call = f"{search.options.name}_unchecked({', '.join(given if self.options.allocate else [*given, last])})"
         yield f"({suspects}) && {call}", 3
-        yield " || ".join(f"{place} < (real){NOWHERE!r}" for place in own), 2
+        yield " || ".join(f"{place} < (real){NO_POSITION!r}" for place in own), 2

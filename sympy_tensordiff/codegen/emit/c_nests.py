@@ -14,7 +14,7 @@ from typing import ClassVar
 from sympy_tensordiff.codegen.emit.base import NestPrinter, ScalarPrinter
 from sympy_tensordiff.codegen.emit.c_special import SPECIAL_NAMES
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
-from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, OR, SUM, UNARY, FormPrinter, Names
+from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, OR, SUM, UNARY, FormNames, FormPrinter
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement, defines
 from sympy_tensordiff.codegen.ir.nests import with_scalars
 from sympy_tensordiff.codegen.ir.scalars import Ends, External, Load, Name, Operation, Scalar
@@ -23,9 +23,9 @@ from sympy_tensordiff.codegen.schedule.cpu import Nest
 from sympy_tensordiff.codegen.schedule.primitives import add_part
 from sympy_tensordiff.codegen.schedule.rows import has_few_steps
 from sympy_tensordiff.errors import NotInCError
-from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row
-from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotient
 from sympy_tensordiff.integer.extrema import Extremum
+from sympy_tensordiff.integer.indirect import IndirectIndex
 from sympy_tensordiff.integer.products import SymbolicQuotient
 
 Shapes = Mapping[str, Sequence[Affine]]
@@ -58,7 +58,7 @@ class CForms(FormPrinter):
     choice = "{0} ? {1} : {2}"
     absolute = "greatest({0}, -({0}))"
 
-    def __init__(self, names: Names, shapes: Shapes, replace: Mapping[str, str] | None = None) -> None:
+    def __init__(self, names: FormNames, shapes: Shapes, replace: Mapping[str, str] | None = None) -> None:
         FormPrinter.__init__(self, names, replace)
         self.shapes = dict(shapes)
 
@@ -91,12 +91,12 @@ class CForms(FormPrinter):
             lines = [head, *(INDENT + line for line in lines), "}"]
         return list(lines)
 
-    def data(self, entry: DataEntry) -> str:
+    def data(self, entry: IndirectIndex) -> str:
         """Return an entry of an integer array as text."""
         name = self.names(entry.tensor)
         return f"{name}[{self.place(entry.tensor, entry.index)}]" if entry.index else name
 
-    def conditions(self, rows: Iterable[Row]) -> str:
+    def conditions(self, rows: Iterable[Constraint]) -> str:
         """Return the conjunction of conditions as text; "1" for none."""
         return super().conditions(rows) or "1"
 
@@ -128,7 +128,7 @@ class CPrinter(CForms, NestPrinter):
     language = "C"
     has_pragmas = True
 
-    def __init__(self, names: Names, shapes: Shapes, nest: Nest, is_single: bool, parallel: bool) -> None:
+    def __init__(self, names: FormNames, shapes: Shapes, nest: Nest, is_single: bool, parallel: bool) -> None:
         NestPrinter.__init__(self, names, nest.bare)
         self.shapes = dict(shapes)
         self.is_single = is_single

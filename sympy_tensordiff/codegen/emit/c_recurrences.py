@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sympy_tensordiff.codegen.emit.c_nests import CForms
-from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, Names
+from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, FormNames
 from sympy_tensordiff.codegen.ir.programs import Recurrence
 from sympy_tensordiff.integer.affine import Affine
 
@@ -17,7 +17,7 @@ class CRecurrencePrinter:
     text ``scratch`` says.
     """
 
-    def __init__(self, step: Recurrence, names: Names, forms: CForms, function: str, scratch: str) -> None:
+    def __init__(self, step: Recurrence, names: FormNames, forms: CForms, function: str, scratch: str) -> None:
         self.step, self.names, self.forms, self.function = step, names, forms, function
         self.code, self.time, self.work = names.fresh("code"), names.fresh("time"), names.fresh("work")
         self.integers = dict(step.integers)

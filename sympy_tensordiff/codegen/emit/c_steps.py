@@ -12,13 +12,13 @@ from sympy_tensordiff.codegen.emit.c_library import COLUMNS, HELPERS, PRODUCT_HE
 from sympy_tensordiff.codegen.emit.c_nests import FILE_FUNCTIONS, MATH_FUNCTIONS, CForms, CPrinter
 from sympy_tensordiff.codegen.emit.c_special import SPECIAL
 from sympy_tensordiff.codegen.emit.driver import WORD, task_text
-from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, Names
+from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, FormNames
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import (
     Apply,
-    Contraction,
+    ContractionStep,
     Correlation,
-    Fused,
+    FusedKernels,
     Kernel,
     Program,
     Recurrence,
@@ -54,7 +54,13 @@ class CStepPrinter:
     storage = "static"
 
     def __init__(
-        self, program: Program, prover: Prover, names: Names, integers: Sequence[str], is_single: bool, parallel: bool
+        self,
+        program: Program,
+        prover: Prover,
+        names: FormNames,
+        integers: Sequence[str],
+        is_single: bool,
+        parallel: bool,
     ) -> None:
         self.program, self.prover, self.names, self.integers = program, prover, names, integers
         self.is_single, self.parallel = is_single, parallel
@@ -77,16 +83,16 @@ class CStepPrinter:
 
     def step(self, step: Step) -> StepText:
         """Return the function of a step; raise NotInCError if C has no routine for it."""
-        if isinstance(step, Kernel | Fused):
+        if isinstance(step, Kernel | FusedKernels):
             return self.nest(step)
-        if not isinstance(step, Solve | Apply | Contraction | Correlation):
+        if not isinstance(step, Solve | Apply | ContractionStep | Correlation):
             raise NotInCError(
                 f"C has no routine for {step.array}, a {type(step).__name__}, which needs singular values: use another "
                 "backend, or write det(A)*inv(A) for the derivative of a determinant"
             )
         local, shapes = self.names.copy(), self.prover.shapes
         factor = "" if step.factor == 1 else f"{self.number(step.factor)}*"
-        if isinstance(step, Contraction | Correlation):
+        if isinstance(step, ContractionStep | Correlation):
             product = CProductPrinter(step, local, shapes, factor.rstrip("*"))
             return self.function(step, product.printed(), local, {product.work: product.size()})
         printer = CLibraryCallPrinter(step, local, shapes, factor)
@@ -99,7 +105,7 @@ class CStepPrinter:
         text = number_text(value if value > 0 else -value).replace("/", ".0/")
         return f"{'-' * (value < 0)}((real){text})" if "/" not in text else f"{'-' * (value < 0)}((real)({text}))"
 
-    def nest(self, step: Kernel | Fused) -> StepText:
+    def nest(self, step: Kernel | FusedKernels) -> StepText:
         """Return the function of a kernel or of fused kernels."""
         bare = scalar_arrays(self.program.arguments)
         local = self.names.copy()
@@ -113,13 +119,13 @@ class CStepPrinter:
                 work[local(alloc.name)] = "*".join(f"greatest(0, {size})" for size in sizes)
         return self.function(step, printer.lines, local, work)
 
-    def function(self, step: Step, lines: Sequence[str], local: Names, work: dict[str, str]) -> StepText:
+    def function(self, step: Step, lines: Sequence[str], local: FormNames, work: dict[str, str]) -> StepText:
         """Return the function of a step with the body ``lines``; its parameters are the names that the lines
         mention.
         """
         words = set(WORD.findall("\n".join(lines)))
         filled = {self.names(name) for name in filled_arrays(step)}
-        rows = {self.names(array.name) for array in step.rows} if isinstance(step, Fused) else set()
+        rows = {self.names(array.name) for array in step.rows} if isinstance(step, FusedKernels) else set()
         passed = [name for name in self.kinds if name in words and name not in rows]
         declared = []
         for name in passed:
@@ -144,7 +150,7 @@ DETERMINANT_KINDS = {"det": 0, "logdet": 1, "logabsdet": 2}
 class CLibraryCallPrinter:
     """Prints the body of a linear-algebra step, which computes one matrix of a batch after the other in ``work``."""
 
-    def __init__(self, step: Solve | Apply, names: Names, shapes: Shapes, factor: str) -> None:
+    def __init__(self, step: Solve | Apply, names: FormNames, shapes: Shapes, factor: str) -> None:
         self.step = step
         self.names = names
         self.forms = CForms(names, shapes)
@@ -268,7 +274,7 @@ class CLibraryCallPrinter:
 class CProductPrinter:
     """Prints the body of a contraction or correlation: calls of a blocked matrix product with strided operands."""
 
-    def __init__(self, step: Contraction | Correlation, names: Names, shapes: Shapes, factor: str) -> None:
+    def __init__(self, step: ContractionStep | Correlation, names: FormNames, shapes: Shapes, factor: str) -> None:
         self.names = names
         self.forms = CForms(names, shapes)
         self.shapes = shapes
@@ -374,10 +380,10 @@ RESERVED = KEYWORDS | MACROS | MATH | OWN_NAMES | {f"{name}{ending}" for name in
 RESERVED |= {*HELPERS, *PRODUCT_HELPERS, *SPECIAL, *MATH_FUNCTIONS.values(), *FILE_FUNCTIONS.values()}
 
 
-class CNames(Names):
+class CNames(FormNames):
     """The identifiers of a C file: none begins with an underscore, which C reserves for the compiler."""
 
     def spelled(self, name: str) -> str:
-        """Return a name without leading and double underscores, changed if it looks like a name of the file."""
+        """Return a name without leading and double underscores, with a suffix if the file itself may define it."""
         name = re.sub("_+", lambda match: "_" if match.start() else "v_", name)
         return f"{name}_value" if re.fullmatch(r"power_\d+|\w+_(of_search|H|RESTRICT)", name) else name

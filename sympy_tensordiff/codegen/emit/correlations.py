@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.emit.base import signed_text
 from sympy_tensordiff.codegen.emit.driver import head_text, passed_names
-from sympy_tensordiff.codegen.emit.forms import PRODUCT, UNARY, Block, FormPrinter, Names, tuple_text
+from sympy_tensordiff.codegen.emit.forms import PRODUCT, UNARY, FormNames, FormPrinter, TextBlock, tuple_text
 from sympy_tensordiff.codegen.ir.programs import Correlation
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes
@@ -25,7 +25,7 @@ def task_name(step: Correlation) -> str:
     return f"{function_name(step)}_part"
 
 
-def correlation_texts(step: Correlation, names: Names, shapes: Shapes, is_parallel: bool) -> tuple[str, str]:
+def correlation_texts(step: Correlation, names: FormNames, shapes: Shapes, is_parallel: bool) -> tuple[str, str]:
     """Return the texts of two functions, without decorators: the one of a task, and the one of the step, which runs all
     tasks.
     """
@@ -38,7 +38,7 @@ def correlation_texts(step: Correlation, names: Names, shapes: Shapes, is_parall
 class _TiledCorrelation:
     """Prints a correlation that is cut into tiles: the function of a task and the function that runs all tasks."""
 
-    def __init__(self, step: Correlation, tiles: Tiling, names: Names, is_parallel: bool) -> None:
+    def __init__(self, step: Correlation, tiles: Tiling, names: FormNames, is_parallel: bool) -> None:
         self.step = step
         self.tiles = tiles
         self.target = names(step.array)
@@ -79,7 +79,7 @@ class _TiledCorrelation:
     def entry_function(self) -> str:
         """Return the function of the step: it copies an operand and calls the function of a task for all tasks."""
         right = self.names(self.tiles.right.array)
-        text = Block()
+        text = TextBlock()
         lines = text.child(head_text(self.step, passed_names(self.step, self.names)))
         target, left, other = (f"{v.array}[{', '.join(map(self.printer.form, v.index))}]" for v in self.step.views)
         lines.line(f'"""Add {left}*{other} to {target}."""')
@@ -97,7 +97,7 @@ class _TiledCorrelation:
         self.tasks(lines, counts)
         return "\n".join(text.render())
 
-    def tasks(self, lines: Block, counts: str) -> None:
+    def tasks(self, lines: TextBlock, counts: str) -> None:
         """Append the loop over all tasks, in parallel if ``counts`` is ``prange``."""
         tasks = self.tiles.tasks
         numbers = {axis: self.names.fresh(f"tasks{axis}") for axis in tasks}
@@ -119,7 +119,7 @@ class _TiledCorrelation:
 
     def task_function(self) -> str:
         """Return the function of a task."""
-        text = Block()
+        text = TextBlock()
         lines = text.child(f"def {task_name(self.step)}({self.task_parameters}):")
         places = ", ".join(self.places[axis] for axis in self.tiles.tasks)
         lines.line(f'"""Fill {self.target}{f" at {places}" if places else ""}."""')
@@ -137,7 +137,7 @@ class _TiledCorrelation:
         self.store(lines, sums)
         return "\n".join(text.render())
 
-    def strides(self, lines: Block, array: str, count: int) -> list[str]:
+    def strides(self, lines: TextBlock, array: str, count: int) -> list[str]:
         """Append names for the strides of the first ``count`` axes of an array, in entries, and return these names."""
         found = [self.names.fresh(f"{array}_{axis}") for axis in range(count)]
         if found:
@@ -145,7 +145,7 @@ class _TiledCorrelation:
             lines.line(f"{', '.join(found)} = {', '.join(values)}")
         return found
 
-    def loops(self, lines: Block) -> Block:
+    def loops(self, lines: TextBlock) -> TextBlock:
         """Append loops over the labels outside the blocks, longest first, and return the innermost body."""
         tiles, output = self.tiles, self.step.output
         known = {tiles.lanes, tiles.rows, tiles.terms, tiles.solved}
@@ -162,7 +162,7 @@ class _TiledCorrelation:
             lines = lines.child(f"for {self.texts[tiles.rows]} in range(0, {self.extent(tiles.rows)}, {ROWS}):")
         return lines
 
-    def solve(self, lines: Block, solved: str) -> Block:
+    def solve(self, lines: TextBlock, solved: str) -> TextBlock:
         """Append the computation of the label ``solved`` from the position of a task; return the body of the test of
         its range.
         """
@@ -214,7 +214,7 @@ class _TiledCorrelation:
         """Return the extent of ``label`` as text."""
         return self.printer.form(self.extents[label], level)
 
-    def store(self, lines: Block, sums: str) -> None:
+    def store(self, lines: TextBlock, sums: str) -> None:
         """Append loops that copy the sums of a task to the result."""
         places, index = dict(self.places), dict(self.places)
         for axis in places:

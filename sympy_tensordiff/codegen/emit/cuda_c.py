@@ -15,11 +15,11 @@ from sympy_tensordiff.codegen.emit.c_steps import CStepPrinter, StepText
 from sympy_tensordiff.codegen.emit.cuda_c_library import DEVICE_HELPERS, LAUNCH, LAUNCH_HELPERS, OWN_NAMES, PREAMBLE
 from sympy_tensordiff.codegen.emit.cuda_nests import checked_nest, known_names
 from sympy_tensordiff.codegen.emit.driver import Functions
-from sympy_tensordiff.codegen.emit.forms import INDENT, SUM, UNARY, Names
+from sympy_tensordiff.codegen.emit.forms import INDENT, SUM, UNARY, FormNames
 from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Barrier, If, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.programs import NOWHERE, Fused, Kernel, Program, Scatter, Step, kernels_of
+from sympy_tensordiff.codegen.ir.programs import NO_POSITION, FusedKernels, Kernel, Program, Scatter, Step, kernels_of
 from sympy_tensordiff.codegen.ir.scalars import Ends, Load
 from sympy_tensordiff.codegen.ir.sizes import check_determined
 from sympy_tensordiff.codegen.ir.steps import Shapes
@@ -53,7 +53,7 @@ class CudaTexts(CPrinter):
     needs_atomics = False
     """Whether several threads may add to one entry."""
 
-    def __init__(self, names: Names, shapes: Shapes, nest: Nest, is_single: bool) -> None:
+    def __init__(self, names: FormNames, shapes: Shapes, nest: Nest, is_single: bool) -> None:
         super().__init__(names, shapes, nest, is_single, parallel=False)
         own = {name: text + "f" * is_single for name, text in MATH_FUNCTIONS.items()}
         self.functions = {**self.functions, **own, **{name: name for name in DEVICE_HELPERS}}
@@ -82,12 +82,14 @@ class CudaTexts(CPrinter):
         return f"atomicAdd(&{self.load(statement.target)}, (real)({self.scalar(statement.value)}))"
 
 
-class CudaPrinter(CudaTexts):
+class CudaCPrinter(CudaTexts):
     """Prints a kernel or fused kernels as the body of a ``__global__`` function, with one thread per value of the
     axes.
     """
 
-    def __init__(self, names: Names, prover: Prover, step: Kernel | Fused, bare: frozenset[str], single: bool) -> None:
+    def __init__(
+        self, names: FormNames, prover: Prover, step: Kernel | FusedKernels, bare: frozenset[str], single: bool
+    ) -> None:
         body = checked_nest(step, prover)
         self.axes = common_axes(step)
         self.box = kernels_of(step)[0].box(prover.shapes)[: len(self.axes)]
@@ -128,7 +130,9 @@ class CudaPrinter(CudaTexts):
 class CudaBlockPrinter(CudaTexts):
     """Prints the nest of a kernel whose blocks share memory."""
 
-    def __init__(self, names: Names, shapes: Shapes, nest: BlockNest, bare: frozenset[str], is_single: bool) -> None:
+    def __init__(
+        self, names: FormNames, shapes: Shapes, nest: BlockNest, bare: frozenset[str], is_single: bool
+    ) -> None:
         super().__init__(names, shapes, Nest((), nest.body, bare), is_single)
         for alloc in nest.shared:
             self.shapes[alloc.name] = [end.lows[0].form for end in alloc.shape]
@@ -161,7 +165,7 @@ class CudaStepPrinter(CStepPrinter):
 
     def step(self, step: Step) -> StepText:
         """Return the kernel of a step; raise NotInCError for a routine of linear algebra."""
-        if isinstance(step, Kernel | Fused):
+        if isinstance(step, Kernel | FusedKernels):
             return self.nest(step)
         raise NotInCError(
             f"CUDA files have no routine for {step.array}, which needs the factors of a matrix: use the backend "
@@ -170,18 +174,18 @@ class CudaStepPrinter(CStepPrinter):
 
     deals: Mapping[str, Deal] = {}
 
-    def block_nest(self, step: Step, names: Names) -> BlockNest | None:
+    def block_nest(self, step: Step, names: FormNames) -> BlockNest | None:
         """Return the nest of a step whose blocks share memory; None where threads work for themselves."""
         return block_nest(step, self.deals, self.prover.shapes, names.fresh)
 
-    def nest(self, step: Kernel | Fused) -> StepText:
+    def nest(self, step: Kernel | FusedKernels) -> StepText:
         """Return the kernel of a step."""
         local, bare = self.names.copy(), scalar_arrays(self.program.arguments)
         if isinstance(step, Kernel) and (nest := self.block_nest(step, local)) is not None:
             check_blocks(nest, step, self.prover, known_names(step, self.prover.shapes))
             lines = CudaBlockPrinter(local, self.prover.shapes, nest, bare, self.is_single).lines
         else:
-            lines = CudaPrinter(local, self.prover, step, bare, self.is_single).lines
+            lines = CudaCPrinter(local, self.prover, step, bare, self.is_single).lines
         return self.function(step, lines, local, {})
 
 
@@ -271,7 +275,7 @@ class CudaFile(CFile):
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
         """Yield the lines that launch a kernel, guarded if it may have no threads."""
-        assert isinstance(step, Kernel | Fused)
+        assert isinstance(step, Kernel | FusedKernels)
         function, _, rest = functions(step).partition("(")
         nest = self.steps.block_nest(step, self.names.copy())
         if nest is not None:
@@ -316,11 +320,11 @@ class CudaFile(CFile):
         """Yield the lines that search for out-of-bounds data and refuse the call if they find some."""
         count = len(search.program.outputs)
         found = self.names.fresh("found")
-        yield f"{INDENT}real {found}[{count}] = {{{', '.join([f'(real){NOWHERE!r}'] * count)}}};", 0
+        yield f"{INDENT}real {found}[{count}] = {{{', '.join([f'(real){NO_POSITION!r}'] * count)}}};", 0
         suspects = " || ".join(f"({forms.conditions(check.violation)})" for check in self.program.data_checks)
         arguments = self.argument_texts()[: -2 - len(self.program.outputs)]
         places = [f"scratch + {number}" for number in range(count + 1)]
         call = f"{search.options.name}_unchecked({', '.join([*arguments, *places, 'stream'])})"
         copy = f"copied({found}, scratch, sizeof {found}, stream)"
         yield f"({suspects}) && ({call} || {copy})", self.last_code
-        yield " || ".join(f"{found}[{number}] < (real){NOWHERE!r}" for number in range(count)), 2
+        yield " || ".join(f"{found}[{number}] < (real){NO_POSITION!r}" for number in range(count)), 2

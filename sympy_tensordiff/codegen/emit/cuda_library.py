@@ -7,11 +7,11 @@ import os
 import re
 
 from sympy_tensordiff.codegen.emit.driver import Functions, passed_names, shape_text
-from sympy_tensordiff.codegen.emit.forms import FormPrinter, Names
+from sympy_tensordiff.codegen.emit.forms import FormNames, FormPrinter
 from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES
 from sympy_tensordiff.codegen.ir.dataflow import uses
-from sympy_tensordiff.codegen.ir.programs import Apply, CofactorTangent, Contraction, Product, Recurrence, Step
+from sympy_tensordiff.codegen.ir.programs import Apply, CofactorTangent, ContractionStep, ProductStep, Recurrence, Step
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import filled_arrays
 from sympy_tensordiff.errors import UnsupportedError
@@ -48,7 +48,7 @@ def library_pieces(functions: Functions) -> list[str]:
     return [SHAPED.strip("\n"), *(re.sub(r"\bnp\.(?!linalg\.LinAlgError)", "cupy.", piece) for piece in pieces)]
 
 
-def library_arguments(step: Product | Apply, names: Names, shapes: Shapes) -> list[str]:
+def library_arguments(step: ProductStep | Apply, names: FormNames, shapes: Shapes) -> list[str]:
     """Return the arguments of a library call: the arrays that it fills and reads, with their shapes."""
     printer = FormPrinter(names)
     arrays = dict.fromkeys([*filled_arrays(step), *uses(step).arrays])
@@ -89,5 +89,5 @@ def _computed_value(step: Step) -> str:
         return names.get(step.function, "the logarithm of a determinant")
     if isinstance(step, CofactorTangent):
         return names["cofactor"]
-    assert not isinstance(step, Contraction)
+    assert not isinstance(step, ContractionStep)
     return "the solution of equations with a matrix (its inverse)"

@@ -13,21 +13,21 @@ from sympy_tensordiff.codegen.emit.driver import (
     text_up_to_renaming,
     without_unused_real,
 )
-from sympy_tensordiff.codegen.emit.forms import CHOICE, PRODUCT, SUM, UNARY, FormPrinter, Names
+from sympy_tensordiff.codegen.emit.forms import CHOICE, PRODUCT, SUM, UNARY, FormNames, FormPrinter
 from sympy_tensordiff.codegen.emit.helpers import TYPED_HELPERS
 from sympy_tensordiff.codegen.ir.bounds import check_bounds
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Scatter, kernels_of
+from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel, Scatter, kernels_of
 from sympy_tensordiff.codegen.ir.scalars import Ends, External, Name, Scalar
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, own_names
 from sympy_tensordiff.codegen.schedule.launches import common_axes, thread_nest
-from sympy_tensordiff.codegen.schedule.stages import SHORT
+from sympy_tensordiff.codegen.schedule.split_reductions import SHORT
 from sympy_tensordiff.integer.affine import Affine, quotient
-from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 from sympy_tensordiff.integer.products import slope, times
 
 
@@ -43,7 +43,9 @@ class CudaPrinter(NestPrinter):
 
     functions: Mapping[str, str] = {**NestPrinter.functions, "floor": "floor", "ceil": "ceil", "real": "real"}
 
-    def __init__(self, names: Names, step: Kernel | Fused, shapes: Shapes, chosen: Collection[int] | None) -> None:
+    def __init__(
+        self, names: FormNames, step: Kernel | FusedKernels, shapes: Shapes, chosen: Collection[int] | None
+    ) -> None:
         super().__init__(names.copy(), frozenset())
         self.shapes = shapes
         self.axes = common_axes(step)
@@ -177,7 +179,7 @@ class CudaPrinter(NestPrinter):
             return f"{function}({', '.join([*map(self.argument, arguments), 'real'])})"
         return super().call(function, arguments)
 
-    def data(self, entry: DataEntry) -> str:
+    def data(self, entry: IndirectIndex) -> str:
         """Return an entry of a flat integer array as text."""
         return f"{self.names(entry.tensor)}[{self.place(entry.tensor, entry.index)}]"
 
@@ -219,14 +221,14 @@ class CudaPrinter(NestPrinter):
 # ---------------------------------------------------------------------------- functions
 
 
-def _needed_extents(step: Kernel | Fused, shapes: Shapes) -> list[Affine]:
+def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes) -> list[Affine]:
     """Return the extents that offsets and the range of threads depend on."""
     arrays = (*filled_arrays(step), *uses(step).arrays)
     box = [extent for kernel in kernels_of(step) for extent in kernel.box(shapes)]
     return [*box, *(extent for array in arrays for extent in shapes[array][1:])]
 
 
-def checked_nest(step: Kernel | Fused, prover: Prover) -> tuple[Statement, ...]:
+def checked_nest(step: Kernel | FusedKernels, prover: Prover) -> tuple[Statement, ...]:
     """Return a step as a nest of threads; raise VerificationError if that breaks a law, for example if two threads
     write one entry.
     """
@@ -238,7 +240,7 @@ def checked_nest(step: Kernel | Fused, prover: Prover) -> tuple[Statement, ...]:
     return nest
 
 
-def known_names(step: Kernel | Fused, shapes: Shapes) -> set[str]:
+def known_names(step: Kernel | FusedKernels, shapes: Shapes) -> set[str]:
     """Return the names of what the kernel of a step is passed, and of the sizes of its arrays."""
     used = uses(step)
     sizes = {str(name) for extent in _needed_extents(step, shapes) for name in extent.atoms()}
@@ -254,8 +256,8 @@ class KernelText(NamedTuple):
 
 
 def kernel_functions(
-    steps: Sequence[Kernel | Fused], names: Names, prover: Prover
-) -> Iterator[tuple[Kernel | Fused, KernelText]]:
+    steps: Sequence[Kernel | FusedKernels], names: FormNames, prover: Prover
+) -> Iterator[tuple[Kernel | FusedKernels, KernelText]]:
     """Yield each step with its function; functions that differ only in constants become one, with the constants as
     parameters.
     """
@@ -273,7 +275,11 @@ def kernel_functions(
 
 
 def _kernel_text(
-    step: Kernel | Fused, nest: Sequence[Statement], shapes: Shapes, names: Names, chosen: Collection[int] | None
+    step: Kernel | FusedKernels,
+    nest: Sequence[Statement],
+    shapes: Shapes,
+    names: FormNames,
+    chosen: Collection[int] | None,
 ) -> KernelText:
     """Return the function of a step; its parameters include the constants with the numbers ``chosen``, or all
     for None.
@@ -281,7 +287,7 @@ def _kernel_text(
     printer = CudaPrinter(names, step, shapes, chosen)
     first, *others = (task_text(k, names) for k in kernels_of(step) if k.array in filled_arrays(step))
     what = "point" if isinstance(step, Scatter) else "entry"
-    if isinstance(step, Fused):
+    if isinstance(step, FusedKernels):
         what = ", ".join(map(names, printer.axes))
     tasks = ", ".join([first, *(other.removeprefix("Fill ") for other in others)])
     printer.line(1, f'"""{tasks}, one thread per {what}."""')

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sympy_tensordiff.codegen.emit.helpers import called_by
-from sympy_tensordiff.codegen.schedule.angles import WIDEST
+from sympy_tensordiff.codegen.schedule.angles import MAX_NEAR_ANGLE
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Precision:
 
 HALF_PI = (1.5707963267923333, 2.5633441515839558e-12, 1.0562999066987428e-23)
 """The number pi/2 as a sum; the first two terms end in 16 zeros. Subtracting multiples of all three terms, or of the \
-first two for results in single precision, reduces angles up to `WIDEST` to the last place."""
+first two for results in single precision, reduces angles up to `MAX_NEAR_ANGLE` to the last place."""
 
 DOUBLE = Precision(
     "double", 64, 52, 0x3FE6A09E667F3BCD,
@@ -262,7 +262,7 @@ def _sine_near(a: Precision, quarters: int) -> str:
     rest = "t - n*{1!r} - n*{2!r}" if a.bits == 64 else "real(t - n*{1!r})"
     value = f"value if abs(x) > {a(2.0**-26)} else x" if not quarters else "value"
     return f"""
-    c = np.float64(x if abs(x) <= {a(WIDEST)} else x - x)
+    c = np.float64(x if abs(x) <= {a(MAX_NEAR_ANGLE)} else x - x)
     turns = c*{2 / math.pi!r} + {DOUBLE.round}
     n = turns - {DOUBLE.round}
     t = c - n*{HALF_PI[0]!r}
@@ -289,8 +289,8 @@ FUNCTIONS: Mapping[str, tuple[str, Callable[[Precision], str]]] = {
     "erf": ("erf(x)", _erf),
     "sigmoid": ("1/(1 + exp(-x)), without overflow", _sigmoid),
     "softplus": ("log(1 + exp(x)), without overflow", _softplus),
-    "sin_near": (f"sin(x) for abs(x) <= {WIDEST}", partial(_sine_near, quarters=0)),
-    "cos_near": (f"cos(x) for abs(x) <= {WIDEST}", partial(_sine_near, quarters=1)),
+    "sin_near": (f"sin(x) for abs(x) <= {MAX_NEAR_ANGLE}", partial(_sine_near, quarters=0)),
+    "cos_near": (f"cos(x) for abs(x) <= {MAX_NEAR_ANGLE}", partial(_sine_near, quarters=1)),
 }
 """The description and the body of each function, after the functions that it calls."""
 

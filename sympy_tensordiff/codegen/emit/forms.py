@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 from sympy_tensordiff.codegen.ir.scalars import Bound, External, MaskedEntry
 from sympy_tensordiff.errors import VerificationError
-from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
-from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotient, quotient
 from sympy_tensordiff.integer.extrema import Extremum, extrema_in
-from sympy_tensordiff.integer.products import Product, SymbolicQuotient
+from sympy_tensordiff.integer.indirect import IndirectIndex
+from sympy_tensordiff.integer.products import IndexProduct, SymbolicQuotient
 
 CHOICE, OR, AND, NOT, COMPARE, SUM, PRODUCT, UNARY, POWER, ATOM = range(10)
 """The precedences of Python's operators, loosest first."""
@@ -22,13 +22,13 @@ RESERVED = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset
 """Names that no variable of a generated module may take."""
 
 
-class Names:
+class FormNames:
     """The identifiers of one generated module: the names of the program, changed if they clash with names of the
     module.
     """
 
     def __init__(self, names: Iterable[str], own: Iterable[str]) -> None:
-        self._below: Names | None = None
+        self._below: FormNames | None = None
         taken = self._taken = set(own) | RESERVED
         self._text: dict[str, str] = {}
         self.functions: dict[External, str] = {}
@@ -48,7 +48,7 @@ class Names:
         """Return a name as it is written in the target language."""
         return name
 
-    def copy(self) -> Names:
+    def copy(self) -> FormNames:
         """Return the same names in a scope of its own: fresh names in it do not change this object."""
         result = type(self)((), ())
         result._below = self
@@ -96,7 +96,7 @@ class FormPrinter:
     """A conditional expression of a condition, the value if it holds, and the value otherwise."""
     absolute: ClassVar[str] = "abs({0})"
 
-    def __init__(self, names: Names, replace: Mapping[str, str] | None = None) -> None:
+    def __init__(self, names: FormNames, replace: Mapping[str, str] | None = None) -> None:
         self.names = names
         self.replace = dict(replace or {})
 
@@ -104,12 +104,12 @@ class FormPrinter:
         """Return the text of a plain variable."""
         return self.replace[name] if name in self.replace else self.names(name)
 
-    def data(self, entry: DataEntry) -> str:
+    def data(self, entry: IndirectIndex) -> str:
         """Return the text of an entry of an integer array."""
         name = self.names(entry.tensor)
         return f"{name}[{', '.join(self.form(form) for form in entry.index)}]" if entry.index else name
 
-    def integer(self, entry: DataEntry) -> str:
+    def integer(self, entry: IndirectIndex) -> str:
         """Return the text of an entry of an integer array; 0 if its mask does not hold."""
         if not isinstance(entry, MaskedEntry):
             return self.data(entry)
@@ -138,7 +138,7 @@ class FormPrinter:
         if (
             own == ATOM
             and terms
-            and (terms[0][1] != 1 or isinstance(terms[0][0], Product | Quotient | SymbolicQuotient))
+            and (terms[0][1] != 1 or isinstance(terms[0][0], IndexProduct | Quotient | SymbolicQuotient))
         ):
             own = PRODUCT
         return f"({text})" if own < level else text
@@ -148,11 +148,11 @@ class FormPrinter:
         if isinstance(variable, Extremum):
             text = self.extremum(variable)
             return text if factor == 1 else f"{factor}*{text}"
-        if isinstance(variable, Product):
+        if isinstance(variable, IndexProduct):
             numbers = [str(factor)] if factor != 1 else []
             return "*".join([*numbers, *(self.form(Affine.variable(f), UNARY) for f in variable.factors)])
         if not isinstance(variable, Quotient | SymbolicQuotient):
-            name = self.integer(variable) if isinstance(variable, DataEntry) else self.variable(str(variable))
+            name = self.integer(variable) if isinstance(variable, IndirectIndex) else self.variable(str(variable))
             return name if factor == 1 else f"{factor}*{name}"
         text = f"{self.form(variable.form, POWER)}//{self.form(Affine.of(variable.divisor), POWER)}"
         # A sign binds more tightly than a division that rounds down.
@@ -185,11 +185,11 @@ class FormPrinter:
             texts.insert(0, str(max(constants) if function == "max" else min(constants)))
         return texts[0] if len(texts) == 1 else self.integers(function, texts)
 
-    def conditions(self, rows: Iterable[Row]) -> str:
+    def conditions(self, rows: Iterable[Constraint]) -> str:
         """Return the conjunction of conditions as text; "" for none."""
         return self.conjunction.join(map(self.condition, rows))
 
-    def condition(self, row: Row) -> str:
+    def condition(self, row: Constraint) -> str:
         """Return a condition as the text of a comparison."""
         if row.kind == "mod":
             return f"{self.form(row.form, PRODUCT + 1)} % {row.modulus} == 0"
@@ -227,25 +227,25 @@ def _opposite(extremum: Extremum) -> Extremum:
 INDENT = "    "
 
 
-class Block:
+class TextBlock:
     """Lines of one indentation, with nested blocks, and slots that receive lines later."""
 
     def __init__(self) -> None:
-        self._items: list[str | tuple[str, Block] | Block] = []
+        self._items: list[str | tuple[str, TextBlock] | TextBlock] = []
 
     def line(self, text: str) -> None:
         """Append one line."""
         self._items.append(text)
 
-    def child(self, head: str) -> Block:
+    def child(self, head: str) -> TextBlock:
         """Append ``head`` and an indented block below it; return the block."""
-        inner = Block()
+        inner = TextBlock()
         self._items.append((head, inner))
         return inner
 
-    def slot(self, lines: Block | None = None) -> Block:
+    def slot(self, lines: TextBlock | None = None) -> TextBlock:
         """Append ``lines``, or an empty slot of the same indentation for later lines; return it."""
-        inner = Block() if lines is None else lines
+        inner = TextBlock() if lines is None else lines
         self._items.append(inner)
         return inner
 
@@ -255,7 +255,7 @@ class Block:
         for item in self._items:
             if isinstance(item, str):
                 lines.append(INDENT * depth + item if item else item)
-            elif isinstance(item, Block):
+            elif isinstance(item, TextBlock):
                 lines += item.render(depth)
             else:
                 head, inner = item

@@ -11,13 +11,13 @@ from typing import ClassVar, NamedTuple
 
 from sympy_tensordiff.codegen.emit.base import signed_text
 from sympy_tensordiff.codegen.emit.driver import head_text, passed_names
-from sympy_tensordiff.codegen.emit.forms import INDENT, Names
+from sympy_tensordiff.codegen.emit.forms import INDENT, FormNames
 from sympy_tensordiff.codegen.ir.programs import (
     Apply,
     CofactorTangent,
-    Contraction,
+    ContractionStep,
     Operand,
-    Product,
+    ProductStep,
     Program,
     Solve,
     Trapezoid,
@@ -221,10 +221,10 @@ MATRIX_FUNCTIONS = {
 """The calls that compute functions of a matrix {0}, or of its factors; {1} is its name in messages, {2} are options."""
 
 
-def library_text(step: Product | Apply, program: Program, names: Names) -> str:
+def library_text(step: ProductStep | Apply, program: Program, names: FormNames) -> str:
     """Return the function of a library step."""
     printer = LibraryCall(step, program, names)
-    if isinstance(step, Contraction):
+    if isinstance(step, ContractionStep):
         lines = printer.contraction(step)
     else:
         what, value = printer.value(step)
@@ -243,14 +243,14 @@ class LibraryCall:
     is transposed, {3}: its name in messages.
     """
 
-    def __init__(self, step: Product | Apply, program: Program, names: Names) -> None:
+    def __init__(self, step: ProductStep | Apply, program: Program, names: FormNames) -> None:
         self.step = step
         self.target = names(step.array)
         self.names = names
         self.given = {a.name: a.label for a in program.arguments}
         self.lengths = {} if isinstance(step, Apply) else lengths(step, names)
 
-    def value(self, step: Product | Apply) -> tuple[str, str]:
+    def value(self, step: ProductStep | Apply) -> tuple[str, str]:
         """Return the description and the text of the result of a step that is not a contraction, without its factor."""
         if isinstance(step, Solve):
             return self.solve(step)
@@ -280,7 +280,7 @@ class LibraryCall:
 
     # -------------------------------------------------------------- products
 
-    def contraction(self, step: Contraction) -> list[str]:
+    def contraction(self, step: ContractionStep) -> list[str]:
         """Return the lines of a contraction: a matrix product of reshaped operands."""
         left, right, both, rows, columns, terms = found = as_matrices(step)
         lines = [self.docstring(f"the sums of {entries_text(self.names, left)}*{entries_text(self.names, right)}")]
@@ -347,7 +347,7 @@ class LibraryCall:
         return f"{text}.reshape({', '.join(self.lengths[label] for label in labels)})"
 
 
-def lengths(step: Product, names: Names) -> dict[int, str]:
+def lengths(step: ProductStep, names: FormNames) -> dict[int, str]:
     """Return the length of each label of a product as text."""
     found: dict[int, str] = {}
     for operand in step.operands:
@@ -358,13 +358,13 @@ def lengths(step: Product, names: Names) -> dict[int, str]:
     return found
 
 
-def entries_text(names: Names, operand: Operand) -> str:
+def entries_text(names: FormNames, operand: Operand) -> str:
     """Return an entry of an operand as text, for comments."""
     letters = "ijklmnopqrstuvwxyzabcdefgh"
     return f"{names(operand.array)}[{', '.join(letters[n % 26] for n in operand.labels)}]"
 
 
-class Matrices(NamedTuple):
+class LibraryMatrices(NamedTuple):
     """A contraction as a batched matrix product: its operands, and its labels by their role.
 
     ``both`` are the batch labels, which both operands and the result have.
@@ -382,19 +382,19 @@ class Matrices(NamedTuple):
         """The labels of the result of the matrix product: batch, row and column labels."""
         return [*self.both, *self.rows, *self.columns]
 
-    def transposed(self) -> Matrices:
+    def transposed(self) -> LibraryMatrices:
         """Return the product of the transposed matrices."""
-        return Matrices(self.right, self.left, self.both, self.columns, self.rows, self.terms)
+        return LibraryMatrices(self.right, self.left, self.both, self.columns, self.rows, self.terms)
 
 
-def as_matrices(step: Contraction | Trapezoid) -> Matrices:
+def as_matrices(step: ContractionStep | Trapezoid) -> LibraryMatrices:
     """Return a contraction as a matrix product, of transposed matrices if the result is transposed."""
     (left, right), out = step.operands, list(step.output)
     rows = [label for label in out if label not in right.labels]
     columns = [label for label in out if label not in left.labels]
     both = [label for label in out if label not in (*rows, *columns)]
     terms = [label for label in dict.fromkeys(left.labels) if label not in out]
-    found = Matrices(left, right, both, rows, columns, terms)
+    found = LibraryMatrices(left, right, both, rows, columns, terms)
     return found.transposed() if columns and found.transposed().order == out else found
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sympy_tensordiff.codegen.emit.library import Matrices, as_matrices
+from sympy_tensordiff.codegen.emit.library import LibraryMatrices, as_matrices
 from sympy_tensordiff.codegen.ir.loops import If, accumulator, add
 from sympy_tensordiff.codegen.ir.programs import (
     BLOCK,
     Array,
-    Contraction,
+    ContractionStep,
     Correlation,
     Operand,
     Program,
@@ -23,11 +23,11 @@ from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.steps import Shapes, extents
 from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes
 from sympy_tensordiff.codegen.schedule.correlations import ROWS, own_axis, tiling
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.products import times
 
 
-def matrices_of(step: Contraction | Trapezoid) -> Matrices:
+def matrices_of(step: ContractionStep | Trapezoid) -> LibraryMatrices:
     """Return a contraction as a matrix product; the rows of a trapezoid are the rows of the product."""
     found = as_matrices(step)
     return found.transposed() if isinstance(step, Trapezoid) and step.row not in found.rows else found
@@ -48,7 +48,7 @@ def block_count(step: Trapezoid, shapes: Shapes) -> Affine:
     return quotient(extents(step, shapes)[step.row] + (BLOCK - 1), BLOCK)
 
 
-def part_count(step: Contraction | Trapezoid | Correlation, shapes: Shapes) -> Affine:
+def part_count(step: ContractionStep | Trapezoid | Correlation, shapes: Shapes) -> Affine:
     """Return the number of parts of a step; its function computes a range of them."""
     if isinstance(step, Correlation):
         tiles, out = tiling(step, shapes), shapes[step.array]
@@ -76,7 +76,7 @@ class Copies:
         self.arrays: list[Array] = []
         self.steps: list[Step] = []
         for step in program.kernels:
-            if isinstance(step, Contraction | Trapezoid):
+            if isinstance(step, ContractionStep | Trapezoid):
                 self.add_contraction(step)
             else:
                 if isinstance(step, Correlation):
@@ -102,7 +102,7 @@ class Copies:
         value = Load(source, tuple([Affine.variable(names[label]) for label in labels]))
         self.steps.append(entrywise(target, [names[label] for label in axes], [], value))
 
-    def add_contraction(self, step: Contraction | Trapezoid) -> None:
+    def add_contraction(self, step: ContractionStep | Trapezoid) -> None:
         """Add a contraction with copies of the operands and the result that have other axis orders."""
         found, known = matrices_of(step), extents(step, self.shapes)
 
@@ -141,6 +141,6 @@ class Copies:
             Load(view.array, tuple([Affine.variable(names[axis]) for axis in sorted(names)])),
             self.fresh("s"),
         )
-        inside = If((Row("ge", shape[lane] - 1 - Affine.variable(names[lane])),), (add(total, entry),))
+        inside = If((Constraint("ge", shape[lane] - 1 - Affine.variable(names[lane])),), (add(total, entry),))
         self.steps.append(entrywise(name, list(names.values()), [accumulator(total), inside], Name(total)))
         self.lanes[step.array] = Load(name, tuple([view.index[axis] for axis in order]))

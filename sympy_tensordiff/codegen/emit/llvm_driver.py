@@ -16,7 +16,7 @@ from sympy_tensordiff.codegen.emit.driver import (
     module_text,
     scratch_arrays,
 )
-from sympy_tensordiff.codegen.emit.forms import Names
+from sympy_tensordiff.codegen.emit.forms import FormNames
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
 from sympy_tensordiff.codegen.emit.llvm import Module
@@ -30,9 +30,9 @@ from sympy_tensordiff.codegen.emit.numba_cpu import BLOCKS, PARTIAL_TOTALS, bloc
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.nests import ZERO
 from sympy_tensordiff.codegen.ir.programs import (
-    Contraction,
+    ContractionStep,
     Correlation,
-    Fused,
+    FusedKernels,
     Kernel,
     Program,
     Recurrence,
@@ -72,7 +72,7 @@ class ModuleText:
     driver: str = ""
 
     def whole(self) -> str:
-        """Return the text, with the driver as comments."""
+        """Return the text of the module for display, after the Python driver as comments."""
         return "".join(f"; {line}\n" for line in self.driver.splitlines()) + self.text
 
 
@@ -119,13 +119,13 @@ class LlvmStepPrinter:
         self, program: Program, prover: Prover, module: Module, target: Target, copies: Copies, parallel: frozenset[str]
     ) -> None:
         self.module, self.target, self.prover, self.copies, self.parallel = module, target, prover, copies, parallel
-        self.names = Names(all_names(program), ())
+        self.names = FormNames(all_names(program), ())
         integers = frozenset(a.name for a in program.arguments if a.dtype == "integer")
         self.site = prover.shapes, integers, scalar_arrays(program.arguments)
 
     def function(self, step: Step) -> StepFunction:
         """Return the function of a step."""
-        if isinstance(step, Kernel | Fused):
+        if isinstance(step, Kernel | FusedKernels):
             return self.nest_function(step)
         shapes, integers, bare = self.site
         if isinstance(step, Recurrence):
@@ -136,7 +136,7 @@ class LlvmStepPrinter:
             assert tiles is not None
             windows.print_correlation(step, tiles, self.copies.lanes[step.array], self.target.is_wide)
             return self.shared_function(step, windows, windows.function(), (LOW, HIGH), part_count(step, shapes))
-        assert isinstance(step, Contraction | Trapezoid)
+        assert isinstance(step, ContractionStep | Trapezoid)
         product = LlvmProductPrinter(self.module, shapes, integers, bare)
         product.print_contraction(step)
         turns = BLOCKS if matrices_of(step).both or isinstance(step, Trapezoid) else "panels"
@@ -155,7 +155,7 @@ class LlvmStepPrinter:
         loop.print_recurrence()
         return self.shared_function(step, loop, loop.function_text())
 
-    def nest_function(self, step: Kernel | Fused) -> StepFunction:
+    def nest_function(self, step: Kernel | FusedKernels) -> StepFunction:
         """Return the function of a kernel or of fused kernels, or of a block of it."""
         shapes, integers, bare = self.site
         names = self.names.copy()
@@ -168,7 +168,7 @@ class LlvmStepPrinter:
         text = printer.function()
         if ends is None:
             return self.shared_function(step, printer, text)
-        if isinstance(step, Fused):
+        if isinstance(step, FusedKernels):
             return self.shared_function(
                 step, printer, text, ends, step.extent, PARTIAL_TOTALS if step.totals else BLOCKS
             )

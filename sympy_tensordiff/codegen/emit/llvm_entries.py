@@ -13,7 +13,7 @@ from functools import partial
 from math import inf, prod
 
 from sympy_tensordiff.codegen.emit.driver import Temporaries
-from sympy_tensordiff.codegen.emit.forms import FormPrinter, Names
+from sympy_tensordiff.codegen.emit.forms import FormNames, FormPrinter
 from sympy_tensordiff.codegen.emit.llvm import NO_MEMORY, OUTSIDE, TOO_LARGE, Module
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
 from sympy_tensordiff.codegen.emit.matrix_products import MIN_HALF_ROWS, MIN_PANEL_ROWS
@@ -21,11 +21,11 @@ from sympy_tensordiff.codegen.emit.numba_cpu import BLOCK_STRIDE, PARTIAL_TOTALS
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.nests import ZERO
-from sympy_tensordiff.codegen.ir.programs import Array, Fused, Program, Scatter, Step, Table
+from sympy_tensordiff.codegen.ir.programs import Array, FusedKernels, Program, Scatter, Step, Table
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.walk import filled_arrays
 from sympy_tensordiff.codegen.schedule.rows import STRIP
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.products import quotient_by
 
 ALIGNMENT = 64
@@ -63,7 +63,7 @@ class EntryPrinter(LlvmNestPrinter):
         self.program = program
         self.head = head
         self.numbers: dict[str, str] = {}
-        self.temporaries = Temporaries(program, FormPrinter(Names((), ())))
+        self.temporaries = Temporaries(program, FormPrinter(FormNames((), ())))
 
     # ------------------------------------------------------------------------ arguments
 
@@ -181,15 +181,15 @@ class EntryPrinter(LlvmNestPrinter):
         self.line(f"store i32 0, ptr {self.code}")
         self.state = self.new("call ptr @PyEval_SaveThread()")
 
-    def nonempty_rows(self, step: Step) -> list[Row]:
+    def nonempty_rows(self, step: Step) -> list[Constraint]:
         """Return the conditions under which a step has something to do; [] if it always has."""
         forms: Sequence[Affine] = ()
         if isinstance(step, Scatter):
             forms = step.extents if step.exclusive else ()
-        elif not isinstance(step, Fused):
+        elif not isinstance(step, FusedKernels):
             made = self.temporaries.get(filled_arrays(step)[0])
             forms = made.shape if made is not None else ()
-        return [Row("ge", form - 1) for form in forms if not self.temporaries.is_positive(form)]
+        return [Constraint("ge", form - 1) for form in forms if not self.temporaries.is_positive(form)]
 
     def run_step(self, step: Step, function: StepFunction) -> None:
         """Call the function of a step, on several cores if it is divided among threads."""
@@ -207,7 +207,7 @@ class EntryPrinter(LlvmNestPrinter):
 
     def run_in_parallel(self, step: Step, function: StepFunction) -> None:
         """Run a step on the threads of Numba's pool; no result depends on their number."""
-        totals = [k.array for k in step.kernels if k.array in step.totals] if isinstance(step, Fused) else []
+        totals = [k.array for k in step.kernels if k.array in step.totals] if isinstance(step, FusedKernels) else []
         parts = {
             name: self.allocate(f"{name} parts", [Affine.of(PARTIAL_TOTALS), *self.shapes[name]]) for name in totals
         }

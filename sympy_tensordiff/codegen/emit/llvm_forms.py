@@ -12,10 +12,10 @@ from sympy_tensordiff.codegen.ir.scalars import (
     Ends,
 )
 from sympy_tensordiff.codegen.ir.steps import Shapes
-from sympy_tensordiff.integer.affine import Affine, Quotient, Row, Variable, quotient
-from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.affine import Affine, Constraint, Quotient, Variable, quotient
 from sympy_tensordiff.integer.extrema import PositivePart, extrema_in
-from sympy_tensordiff.integer.products import Product, SymbolicQuotient
+from sympy_tensordiff.integer.indirect import IndirectIndex
+from sympy_tensordiff.integer.products import IndexProduct, SymbolicQuotient
 
 
 class LlvmFormPrinter(Builder):
@@ -105,12 +105,12 @@ class LlvmFormPrinter(Builder):
 
     def atom(self, atom: Variable) -> str:
         """Return the value of a variable, a product, a quotient or an array entry in a form."""
-        if isinstance(atom, Product):
+        if isinstance(atom, IndexProduct):
             return reduce(self.times, [self.form(Affine.variable(factor)) for factor in atom.factors])
         if isinstance(atom, Quotient | SymbolicQuotient):
             return self.divided(self.form(atom.form), self.form(Affine.of(atom.divisor)))
-        if isinstance(atom, DataEntry):
-            inside: Sequence[Row] = getattr(atom, "inside", ())
+        if isinstance(atom, IndirectIndex):
+            inside: Sequence[Constraint] = getattr(atom, "inside", ())
             if not inside:
                 return self.data(atom)
             return self.choice(self.conditions(inside), lambda: (self.data(atom), "i64"), lambda: ("0", "i64"))[0]
@@ -124,7 +124,7 @@ class LlvmFormPrinter(Builder):
             return self.new(f"load i64, ptr {self.scalars[name][0]}")
         return self.parameter(name, "i")
 
-    def data(self, entry: DataEntry) -> str:
+    def data(self, entry: IndirectIndex) -> str:
         """Return an entry of an integer array."""
         if not entry.index:
             return self.parameter(entry.tensor, "i")
@@ -139,10 +139,10 @@ class LlvmFormPrinter(Builder):
         return self.greatest([self.form(quotient(b.form, b.divisor) + 1) for b in bounds], "smin")
 
     def ends(self, ends: Ends) -> str:
-        """Return the value of an integer given by lower or upper bounds."""
+        """Return the value of an `Ends`: the first value of a loop, or one more than its last value."""
         return self.low(ends.lows) if ends.lows else self.stop(ends.highs)
 
-    def conditions(self, rows: Sequence[Row]) -> str:
+    def conditions(self, rows: Sequence[Constraint]) -> str:
         """Return whether all rows hold; rows on data are tested only if those before hold."""
         found = self.condition(rows[0])
         for number, row in enumerate(rows[1:], 1):
@@ -152,7 +152,7 @@ class LlvmFormPrinter(Builder):
             found = self.new(f"and i1 {found}, {self.condition(row)}")
         return found
 
-    def condition(self, row: Row) -> str:
+    def condition(self, row: Constraint) -> str:
         """Emit the test of the constraint ``row``; return the name of its i1 value."""
         if row.kind == "mod":
             return self.new(f"icmp eq i64 {self.new(f'srem i64 {self.form(row.form)}, {row.modulus}')}, 0")

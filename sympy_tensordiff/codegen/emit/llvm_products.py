@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import reduce
 
-from sympy_tensordiff.codegen.emit.library import Matrices
+from sympy_tensordiff.codegen.emit.library import LibraryMatrices
 from sympy_tensordiff.codegen.emit.llvm import TOO_LARGE, Module
 from sympy_tensordiff.codegen.emit.llvm_copies import block_count, is_turned, matrices_of
 from sympy_tensordiff.codegen.emit.llvm_elementary import real_text
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
 from sympy_tensordiff.codegen.ir.programs import (
     BLOCK,
-    Contraction,
+    ContractionStep,
     Trapezoid,
 )
 from sympy_tensordiff.codegen.ir.steps import extents
@@ -136,7 +136,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
     A part is one product of the batch if there are batch labels, else a block of a trapezoid, else a row.
     """
 
-    def print_contraction(self, step: Contraction | Trapezoid) -> None:
+    def print_contraction(self, step: ContractionStep | Trapezoid) -> None:
         """Append the instructions of a contraction."""
         self.step, self.extents = step, extents(step, self.shapes)
         _, _, both, own, other, summed = found = self.matrices = matrices_of(step)
@@ -200,7 +200,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
     def print_blocks(
         self,
         step: Trapezoid,
-        found: Matrices,
+        found: LibraryMatrices,
         pointers: tuple[str, str, str],
         turned: tuple[bool, bool],
         ends: tuple[str, str],

@@ -15,10 +15,10 @@ from typing import Any
 from sympy_tensordiff.codegen.emit.llvm import Module
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.programs import Fused, Program, Recurrence, Scatter, Step
+from sympy_tensordiff.codegen.ir.programs import FusedKernels, Program, Recurrence, Scatter, Step
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import filled_arrays
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 class LlvmRecurrencePrinter(LlvmNestPrinter):
@@ -161,16 +161,20 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             before = self.new(f"load i32, ptr {self.code}")
             self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
 
-    def nonempty_rows(self, step: Step) -> list[Row]:
+    def nonempty_rows(self, step: Step) -> list[Constraint]:
         """Return the conditions under which a step has something to do; [] if it always has."""
         prover = Prover(self.body)
         forms: Sequence[Affine] = ()
         if isinstance(step, Scatter):
             forms = step.extents if step.exclusive else ()
-        elif not isinstance(step, Fused):
+        elif not isinstance(step, FusedKernels):
             made = {array.name: array for array in self.body.temporaries}.get(filled_arrays(step)[0])
             forms = made.shape if made is not None else ()
-        return [Row("ge", form - 1).substitute(self.forms) for form in forms if not prover.proves(Row("ge", form - 1))]
+        return [
+            Constraint("ge", form - 1).substitute(self.forms)
+            for form in forms
+            if not prover.proves(Constraint("ge", form - 1))
+        ]
 
     def argument_value(self, name: str, kind: str) -> str:
         """Return the value of an argument of a step of the body, by its name there."""

@@ -18,9 +18,9 @@ from math import prod
 
 from sympy_tensordiff.codegen.emit.base import signed_text
 from sympy_tensordiff.codegen.emit.driver import head_text, passed_names
-from sympy_tensordiff.codegen.emit.forms import Block, FormPrinter, Names, tuple_text
-from sympy_tensordiff.codegen.emit.library import Matrices, as_matrices, entries_text, lengths
-from sympy_tensordiff.codegen.ir.programs import BLOCK, Contraction, Operand, Trapezoid
+from sympy_tensordiff.codegen.emit.forms import FormNames, FormPrinter, TextBlock, tuple_text
+from sympy_tensordiff.codegen.emit.library import LibraryMatrices, as_matrices, entries_text, lengths
+from sympy_tensordiff.codegen.ir.programs import BLOCK, ContractionStep, Operand, Trapezoid
 from sympy_tensordiff.codegen.ir.steps import Shapes, extents
 from sympy_tensordiff.integer.affine import Affine
 
@@ -131,7 +131,7 @@ def compiled_multiply(context, builder, signature, values):
 MULTIPLY_NAMES = ("multiply", "type_of_multiply", "compiled_multiply", "type_callable", "lower_builtin")
 
 
-def needs_no_copies(step: Contraction) -> bool:
+def needs_no_copies(step: ContractionStep) -> bool:
     """Return whether BLAS can read both operands in place and fill the result in its order."""
     left, right, both, rows, columns, terms = found = as_matrices(step)
 
@@ -142,7 +142,7 @@ def needs_no_copies(step: Contraction) -> bool:
     return lies(left.labels, rows, terms) and lies(right.labels, terms, columns) and found.order == list(step.output)
 
 
-def product_text(step: Contraction | Trapezoid, names: Names, shapes: Shapes, is_parallel: bool) -> str:
+def product_text(step: ContractionStep | Trapezoid, names: FormNames, shapes: Shapes, is_parallel: bool) -> str:
     """Return the function of a matrix product, or of a triangular one, without decorator."""
     return _MatrixProduct(step, names.copy(), shapes, is_parallel).print()
 
@@ -150,12 +150,12 @@ def product_text(step: Contraction | Trapezoid, names: Names, shapes: Shapes, is
 class _MatrixProduct:
     """Prints the function of a matrix product."""
 
-    def __init__(self, step: Contraction | Trapezoid, names: Names, shapes: Shapes, is_parallel: bool) -> None:
+    def __init__(self, step: ContractionStep | Trapezoid, names: FormNames, shapes: Shapes, is_parallel: bool) -> None:
         self.step = step
         self.names = names
         self.extents = extents(step, shapes)
         self.is_parallel = is_parallel
-        self.text = Block()
+        self.text = TextBlock()
         self.lines = self.text.child(head_text(step, passed_names(step, names)))
         self.target = names(step.array)
         self.lengths = lengths(step, names)
@@ -179,7 +179,7 @@ class _MatrixProduct:
             self.copy(self.target, out, product, found.order)
         return "\n".join(self.text.render())
 
-    def multiply(self, found: Matrices, first: tuple[str, bool], second: tuple[str, bool], out: str) -> None:
+    def multiply(self, found: LibraryMatrices, first: tuple[str, bool], second: tuple[str, bool], out: str) -> None:
         """Append the calls of BLAS, one per entry of the batch or panel of rows; operands are arrays with a transposed
         flag.
         """
@@ -208,7 +208,7 @@ class _MatrixProduct:
         left, right = left.format(places[1]), right.format(places[2])
         lines.line(f"multiply({out}, {places[0]}, {left}, {right}, {rows if own else None}, {ends}")
 
-    def blocks(self, step: Trapezoid, found: Matrices, left: str, right: str, out: str) -> None:
+    def blocks(self, step: Trapezoid, found: LibraryMatrices, left: str, right: str, out: str) -> None:
         """Append the products of a triangular contraction: blocks of rows, each with the terms that all its
         rows share.
         """

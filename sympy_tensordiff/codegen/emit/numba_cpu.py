@@ -27,7 +27,7 @@ from sympy_tensordiff.codegen.emit.driver import (
     without_unused_real,
 )
 from sympy_tensordiff.codegen.emit.elementary import ELEMENTARY_NAMES, FUNCTIONS, elementary_functions
-from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, POWER, FormPrinter, Names
+from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, POWER, FormNames, FormPrinter
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS, SCALAR_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
 from sympy_tensordiff.codegen.emit.matrix_products import MULTIPLY, MULTIPLY_NAMES, PANELS, product_text
@@ -35,9 +35,9 @@ from sympy_tensordiff.codegen.ir.facts import Prover, integer_form
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import ZERO
 from sympy_tensordiff.codegen.ir.programs import (
-    Contraction,
+    ContractionStep,
     Correlation,
-    Fused,
+    FusedKernels,
     Kernel,
     Program,
     Recurrence,
@@ -62,7 +62,7 @@ class NumbaPrinter(NestPrinter):
         "real": "real", "double": "np.float64",
     }  # fmt: skip
 
-    def __init__(self, names: Names, bare: frozenset[str]) -> None:
+    def __init__(self, names: FormNames, bare: frozenset[str]) -> None:
         super().__init__(names, bare)
         self.loop_depth = 0
         self.counted: set[str] = set()
@@ -141,11 +141,11 @@ class NumbaPrinter(NestPrinter):
         return super().set_text(statement)
 
 
-def function_text(step: Kernel | Fused, nest: Nest, names: Names, block: tuple[str, str] | None) -> str:
+def function_text(step: Kernel | FusedKernels, nest: Nest, names: FormNames, block: tuple[str, str] | None) -> str:
     """Return the function of a step, or of a ``block`` of it between these two ends, without decorator."""
     printer = NumbaPrinter(names, nest.bare)
     printer.line(0, _head_text(step, names, block or ()))
-    if isinstance(step, Fused):
+    if isinstance(step, FusedKernels):
         entries = [f"{INDENT}{_entry_text(step, kernel, names)}" for kernel in step.kernels]
         printer.lines += [f'{INDENT}"""Fill, for one {names(step.axis)} after the other:', "", *entries, f'{INDENT}"""']
     else:
@@ -157,7 +157,7 @@ def function_text(step: Kernel | Fused, nest: Nest, names: Names, block: tuple[s
     return "\n".join(without_unused_real(printer.lines))
 
 
-def _entry_text(step: Fused, kernel: Kernel, names: Names) -> str:
+def _entry_text(step: FusedKernels, kernel: Kernel, names: FormNames) -> str:
     """Return a comment on the entries that one kernel of a fused loop fills."""
     kept = ", of which one row is kept" * any(array.name == kernel.array for array in step.rows)
     added = ", to which each adds" * (kernel.array in step.totals)
@@ -186,23 +186,25 @@ def block_name(step: Step) -> str:
     return f"{function_name(step)}_block"
 
 
-def block_ends(names: Names) -> tuple[str, str]:
+def block_ends(names: FormNames) -> tuple[str, str]:
     """Return new names for the first entry of a block and for the entry after its last."""
     return names.fresh("start"), names.fresh("stop")
 
 
-def _head_text(step: Step, names: Names, block: Sequence[str]) -> str:
+def _head_text(step: Step, names: FormNames, block: Sequence[str]) -> str:
     """Return the ``def`` line of the function of a step, or of a block of it."""
     passed = passed_names(step, names)
     return f"def {block_name(step)}({', '.join([*passed, *block])}):" if block else head_text(step, passed)
 
 
-def blocks_text(step: Step, names: Names, prover: Prover) -> str:
+def blocks_text(step: Step, names: FormNames, prover: Prover) -> str:
     """Return the function that calls the function of a block for all blocks in parallel, without decorator."""
     local = names.copy()
     extent, turn, block = (local.fresh(wish) for wish in ("extent", "turn", "block"))
-    length = FormPrinter(names).form(step.extent) if isinstance(step, Fused) else f"{names(step.array)}.shape[0]"
-    totals = [kernel for kernel in step.kernels if kernel.array in step.totals] if isinstance(step, Fused) else []
+    length = FormPrinter(names).form(step.extent) if isinstance(step, FusedKernels) else f"{names(step.array)}.shape[0]"
+    totals = (
+        [kernel for kernel in step.kernels if kernel.array in step.totals] if isinstance(step, FusedKernels) else []
+    )
     parts = {names(kernel.array): local.fresh(f"{names(kernel.array)}_parts") for kernel in totals}
     count = PARTIAL_TOTALS if parts else BLOCKS
     head, inside = f"for {turn} in prange({count}):", [f"{block} = {turn}*{BLOCK_STRIDE} % {count}"]
@@ -277,10 +279,10 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
             continue
         is_block = function_name(step) in parallel
         # The entries of arrays of rank 0 are passed, not the arrays: Numba accepts no others in a ``prange``.
-        own = made.difference(filled_arrays(step)) if isinstance(step, Kernel | Fused) else frozenset[str]()
+        own = made.difference(filled_arrays(step)) if isinstance(step, Kernel | FusedKernels) else frozenset[str]()
         entries = {names(array): f"{names(array)}[()]" for array in own}
         bare = scalar_arrays(program.arguments) | own
-        if isinstance(step, Kernel | Fused):
+        if isinstance(step, Kernel | FusedKernels):
             local = names.copy()
             place = Site(prover, local.fresh, bare, block=block_ends(local) if is_block else None)
             text = function_text(step, nest_of(step, place), local, place.block)
@@ -289,12 +291,12 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
             text = (decorators.once if is_block else decorators.inner) + part
             text += f"\n\n\n{decorators.for_step(step, is_block)}{whole}"
         elif isinstance(step, Trapezoid) or decorators.is_whole:
-            assert isinstance(step, Contraction | Trapezoid)
+            assert isinstance(step, ContractionStep | Trapezoid)
             text = product_text(step, names, prover.shapes, is_block)
         else:
             text = library_text(step, program, names)
         decorator = "" if isinstance(step, Correlation) else decorators.for_step(step, is_block)
-        if is_block and isinstance(step, Kernel | Fused):
+        if is_block and isinstance(step, Kernel | FusedKernels):
             text = f"{decorators.once}{text}\n\n\n{decorators.blocks}{blocks_text(step, names, prover)}"
             decorator = ""
         passed = [entries.get(name, name) for name in passed_names(step, names)]
@@ -306,7 +308,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
     pieces = [COMPILED_ONCE] if any(text.startswith(decorators.once) for text in functions.texts) else []
     pieces += [*elementary_functions(functions.texts), *called_by(functions.texts, table).values()]
     # Without NumPy's warnings, as in compiled loops.
-    has_calls = not all(isinstance(step, Kernel | Fused) for step in program.kernels)
+    has_calls = not all(isinstance(step, Kernel | FusedKernels) for step in program.kernels)
     around = 'with np.errstate(all="ignore"):' if has_calls and not decorators.is_whole else ""
     arrays = scratch_arrays(program) if decorators.is_whole else []
     tables = [step for step in program.kernels if isinstance(step, Table)] if arrays else []
@@ -355,7 +357,7 @@ class Decorators:
     compile as a small kernel: called from Python, it runs as Python.
     """
 
-    def __init__(self, program: Program, names: Names) -> None:
+    def __init__(self, program: Program, names: FormNames) -> None:
         self.is_whole = is_compiled_whole(program)
         # Numba's cache cannot tell functions of the user apart: it would take the code of one for another's. Nor does
         # it find their modules again, which have new names in every process. The entry point for C is not needed.
@@ -372,6 +374,6 @@ class Decorators:
 
     def for_step(self, step: Step, is_parallel: bool) -> str:
         """Return the decorator of the function of a step."""
-        if isinstance(step, Kernel | Fused) or (isinstance(step, Trapezoid) and not is_parallel):
+        if isinstance(step, Kernel | FusedKernels) or (isinstance(step, Trapezoid) and not is_parallel):
             return self.kernel
         return self.blocks if is_parallel else self.product

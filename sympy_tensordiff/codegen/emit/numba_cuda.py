@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.emit.driver import (
     shape_text,
     size_lines,
 )
-from sympy_tensordiff.codegen.emit.forms import INDENT, FormPrinter, Names
+from sympy_tensordiff.codegen.emit.forms import INDENT, FormNames, FormPrinter
 from sympy_tensordiff.codegen.emit.helpers import CUDA_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import library_text
 from sympy_tensordiff.codegen.ir.dataflow import uses
@@ -28,9 +28,9 @@ from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import (
     Apply,
     Correlation,
-    Fused,
+    FusedKernels,
     Kernel,
-    Product,
+    ProductStep,
     Program,
     Recurrence,
     Scatter,
@@ -43,18 +43,18 @@ from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
 def print_program(program: Program) -> str:
     """Return the text of a module whose ``run`` fills the outputs of ``program`` on a CUDA device."""
     program, whole, products, *_ = on_device(program)
-    calls: dict[str, Product | Apply] = dict(products)
+    calls: dict[str, ProductStep | Apply] = dict(products)
     own = {f"library_{function_name(step)}" for step in program.kernels} | device_names(program)
     names = module_names(program, OWN_NAMES | own)
     prover = Prover(program)
     shapes = prover.shapes
     functions = Functions(names)
     for step in program.kernels:
-        if not isinstance(step, Kernel | Fused):
+        if not isinstance(step, Kernel | FusedKernels):
             require_library(step)
             assert not isinstance(step, Correlation | Recurrence)
             calls[step.array] = step
-    steps = [step for step in program.kernels if isinstance(step, Kernel | Fused)]
+    steps = [step for step in program.kernels if isinstance(step, Kernel | FusedKernels)]
     for step, printed in kernel_functions(steps, names, prover):
         functions.add(step, printed.text, "@cuda.jit\n", printed.arguments)
     table = {name: "@cuda.jit(device=True)\n" + text.strip("\n") for name, text in CUDA_HELPERS.items()}
@@ -107,14 +107,14 @@ _DEVICE = ("_device", "__device")
 
 
 def device_names(program: Program) -> set[str]:
-    """Return the names of the arrays on the device."""
+    """Return the names that the arrays of the program's outputs may have on the device."""
     return {f"{a.name}{tail}" for a in program.outputs for tail in _DEVICE}
 
 
 def compute_text(
     program: Program,
     whole: Mapping[str, str],
-    names: Names,
+    names: FormNames,
     functions: Functions,
     by_library: Mapping[str, Sequence[str]],
 ) -> str:
@@ -133,7 +133,7 @@ def compute_text(
     for step in program.kernels:
         made = [] if isinstance(step, Scatter) else list(filter(None, map(temporaries.get, filled_arrays(step))))
         new = [f"{names(a.name)} = empty({temporaries.entries(a)}, {dtype}, stream=stream)" for a in made]
-        if not isinstance(step, Kernel | Fused):
+        if not isinstance(step, Kernel | FusedKernels):
             lines += [*new, *by_library[step.array]]
             continue
         box = kernels_of(step)[0].box(shapes)[: len(common_axes(step))]
@@ -152,7 +152,7 @@ def compute_text(
     return "\n".join([head, *(INDENT + line for line in lines)])
 
 
-def run_text(program: Program, names: Names) -> str:
+def run_text(program: Program, names: FormNames) -> str:
     """Return the function that copies the arguments to the device, computes, and copies the results back."""
     read = {name for kernel in program.kernels for name in uses(kernel).arrays}
     lines = ['"""Fill the arrays behind the arguments, which lie in the memory of the host."""']

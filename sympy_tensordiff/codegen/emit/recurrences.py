@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.codegen.emit.driver import WORD, head_text, passed_names
-from sympy_tensordiff.codegen.emit.forms import Block, FormPrinter, Names, tuple_text
+from sympy_tensordiff.codegen.emit.forms import FormNames, FormPrinter, TextBlock, tuple_text
 from sympy_tensordiff.codegen.ir.programs import Recurrence
 from sympy_tensordiff.codegen.ir.walk import filled_arrays
 
@@ -29,7 +29,7 @@ _FUNCTION = re.compile(r"^(?:def|static \w+) (\w+)\(", re.MULTILINE)
 """The head of a function in Python or C."""
 
 
-def recurrence_text(step: Recurrence, names: Names) -> str:
+def recurrence_text(step: Recurrence, names: FormNames) -> str:
     """Return the function of a recurrence: it calls that of one step with buffers for the next states."""
     return _Loop(step, names.copy()).text()
 
@@ -39,7 +39,7 @@ class _Loop:
     body.
     """
 
-    def __init__(self, step: Recurrence, names: Names) -> None:
+    def __init__(self, step: Recurrence, names: FormNames) -> None:
         self.step, self.names = step, names
         self.form = FormPrinter(names).form
         self.shapes = {a.name: a.shape for a in step.body.arguments}
@@ -52,7 +52,7 @@ class _Loop:
     def text(self) -> str:
         """Return the text of the function."""
         step, names = self.step, self.names
-        block = Block()
+        block = TextBlock()
         inner = block.child(head_text(step, passed_names(step, names)))
         inner.line(f'"""Fill {" and ".join(map(names, filled_arrays(step)))} step by step."""')
         for line in self.first_lines():

@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from sympy_tensordiff.codegen.ir.facts import Prover, rows_of, statement_reads
 from sympy_tensordiff.codegen.ir.loops import Alloc, Barrier, If, Loop, Statement
 from sympy_tensordiff.codegen.ir.nests import lengths
-from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, kernels_of
+from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel, kernels_of
 from sympy_tensordiff.codegen.ir.scalars import Ends, Load, Scalar
 from sympy_tensordiff.codegen.ir.walk import bounds
 from sympy_tensordiff.errors import VerificationError
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import Rows
 
 
 def check_bounds(
-    nest: Sequence[Statement], step: Kernel | Fused, prover: Prover, block: tuple[str, str] | None = None
+    nest: Sequence[Statement], step: Kernel | FusedKernels, prover: Prover, block: tuple[str, str] | None = None
 ) -> None:
     """Raise VerificationError if the nest of a step may read or write out of bounds.
 
@@ -30,20 +30,20 @@ def check_bounds(
     rows: Rows = ()
     if block is not None:
         first, stop = map(Affine.variable, block)
-        whole = step.extent if isinstance(step, Fused) else step.box(prover.shapes)[0]
-        rows = (Row("ge", first), Row("ge", stop - first - 1), Row("ge", whole - stop))
+        whole = step.extent if isinstance(step, FusedKernels) else step.box(prover.shapes)[0]
+        rows = (Constraint("ge", first), Constraint("ge", stop - first - 1), Constraint("ge", whole - stop))
     _BoundsChecker(step, prover).check_statements(nest, rows)
 
 
 class _BoundsChecker:
     """Proves that the accesses of one nest are in bounds."""
 
-    def __init__(self, step: Kernel | Fused, prover: Prover) -> None:
+    def __init__(self, step: Kernel | FusedKernels, prover: Prover) -> None:
         self.step = step
         self.prover = prover
         self.shapes = dict(prover.shapes)
         self.lengths = dict(prover.lengths)
-        for row in step.rows if isinstance(step, Fused) else ():
+        for row in step.rows if isinstance(step, FusedKernels) else ():
             self.add_array(row.name, row.shape)
         self.data: set[str] = set()
         """The names of integers that are array entries."""

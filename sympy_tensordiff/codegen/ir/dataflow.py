@@ -11,9 +11,9 @@ from functools import lru_cache
 from sympy_tensordiff.codegen.ir.programs import (
     Apply,
     Correlation,
-    Fused,
+    FusedKernels,
     Kernel,
-    Product,
+    ProductStep,
     Program,
     Recurrence,
     Scatter,
@@ -24,7 +24,7 @@ from sympy_tensordiff.codegen.ir.scalars import External, Load, Name, Operation
 from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, forms, own_names, scalars
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.indirect import data_entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def uses(step: Step) -> Uses:
 def _uses(key: _StepKey) -> Uses:
     """Return the names that the step of a key uses."""
     kernel = key.step
-    if isinstance(kernel, Product):
+    if isinstance(kernel, ProductStep):
         sizes = sorted(kernel.shift.atoms()) if isinstance(kernel, Trapezoid) else ()
         return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), tuple(sizes))
     if isinstance(kernel, Correlation):
@@ -71,7 +71,7 @@ def _uses(key: _StepKey) -> Uses:
         return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), tuple(integers))
     if isinstance(kernel, Apply):
         return Uses((kernel.operand,), (), ())
-    if isinstance(kernel, Fused):
+    if isinstance(kernel, FusedKernels):
         return _uses_of_fused(kernel)
     if isinstance(kernel, Recurrence):
         return Uses(kernel.arrays, (), tuple(sorted({name for form in kernel.forms for name in form.atoms()})))
@@ -89,7 +89,7 @@ def _uses(key: _StepKey) -> Uses:
     return Uses(tuple(arrays), tuple(names), tuple(integers))
 
 
-def _uses_of_fused(step: Fused) -> Uses:
+def _uses_of_fused(step: FusedKernels) -> Uses:
     """Return the names that fused kernels use, without the arrays that they fill."""
     found = [uses(kernel) for kernel in step.kernels]
     filled = {kernel.array for kernel in step.kernels}

@@ -14,9 +14,9 @@ from sympy_tensordiff.codegen.ir.programs import Kernel, Program
 from sympy_tensordiff.codegen.ir.scalars import Ends, IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.walk import Around, array_shapes, rewrite_scalar, tested_forms, walk
-from sympy_tensordiff.integer.affine import Affine, Row, Variable, quotient
-from sympy_tensordiff.integer.data import innermost_first
+from sympy_tensordiff.integer.affine import Affine, Constraint, Variable, quotient
 from sympy_tensordiff.integer.implication import is_implied
+from sympy_tensordiff.integer.indirect import innermost_first
 from sympy_tensordiff.integer.products import factors_of_products, times
 from sympy_tensordiff.integer.rows import Rows, ranges, shape_rows
 
@@ -29,18 +29,19 @@ def call_facts(program: Program) -> Rows:
     """Return the rows that hold in every call: they follow from checks of the arguments and the definitions of
     sizes.
     """
-    rows = [Row("ge", form - 1) for a in program.arguments for form in a.shape]
-    rows += [Row("ge", form - 1) for a in program.outputs for form in a.shape]
+    rows = [Constraint("ge", form - 1) for a in program.arguments for form in a.shape]
+    rows += [Constraint("ge", form - 1) for a in program.outputs for form in a.shape]
     rows += [
-        Row("ge", Affine({name: 1}, -1)) for name in factors_of_products(f for a in program.arguments for f in a.shape)
+        Constraint("ge", Affine({name: 1}, -1))
+        for name in factors_of_products(f for a in program.arguments for f in a.shape)
     ]
-    rows += [Row("ge", Affine({solved.name: 1}, -1)) for solved in solve_sizes(program.arguments)]
+    rows += [Constraint("ge", Affine({solved.name: 1}, -1)) for solved in solve_sizes(program.arguments)]
     for size in program.sizes:
-        rows += [Row("ge", Affine.variable(size.name) - form) for form in size.lows]
-        rows += [Row("ge", form - Affine.variable(size.name)) for form in size.highs]
-    for check in (*program.granted, *program.checks):
+        rows += [Constraint("ge", Affine.variable(size.name) - form) for form in size.lows]
+        rows += [Constraint("ge", form - Affine.variable(size.name)) for form in size.highs]
+    for check in (*program.assumptions, *program.checks):
         if len(check.violation) == 1 and check.violation[0].kind == "ge" and not check.points:
-            rows.append(Row("ge", -check.violation[0].form - 1))
+            rows.append(Constraint("ge", -check.violation[0].form - 1))
     return tuple(dict.fromkeys(row for row in rows if not row.form.is_constant))
 
 
@@ -49,12 +50,12 @@ def size_cases(program: Program) -> tuple[Rows, ...]:
     many.
     """
     choices = [
-        [Row("eq", Affine.variable(size.name) - form) for form in size.lows or size.highs]
+        [Constraint("eq", Affine.variable(size.name) - form) for form in size.lows or size.highs]
         for size in program.sizes
         if len(size.lows or size.highs) > 1
     ]
     fixed = tuple(
-        Row("eq", Affine.variable(size.name) - (size.lows or size.highs)[0])
+        Constraint("eq", Affine.variable(size.name) - (size.lows or size.highs)[0])
         for size in program.sizes
         if len(size.lows or size.highs) == 1
     )
@@ -85,7 +86,7 @@ class Prover:
         """The lengths of array axes, by the variables that stand for them in nests."""
         return {name: form for array, shape in self.shapes.items() for name, form in lengths(array, shape).items()}
 
-    def proves(self, row: Row, context: Sequence[Row] = ()) -> bool:
+    def proves(self, row: Constraint, context: Sequence[Constraint] = ()) -> bool:
         """Return whether ``row`` follows from ``context`` in every call.
 
         Most rows follow without quotients, maxima and products. Only the definitions of computed sizes that occur are
@@ -100,7 +101,7 @@ class Prover:
         cases = dict.fromkeys(tuple([each for each in case if self._sizes_of_row(each) <= used]) for case in self.cases)
         return any(cases) and all(is_implied(row, (*context, *case, *facts)) for case in cases)
 
-    def _sizes_in(self, rows: Iterable[Row]) -> set[Variable]:
+    def _sizes_in(self, rows: Iterable[Constraint]) -> set[Variable]:
         """Return the computed sizes in ``rows``, and in the definitions of these sizes."""
         waiting = [v for row in rows for v in self._sizes_of_row(row)]
         found: set[Variable] = set()
@@ -111,20 +112,20 @@ class Prover:
                 waiting += self._sizes[size]
         return found
 
-    def _sizes_of_row(self, row: Row) -> frozenset[Variable]:
+    def _sizes_of_row(self, row: Constraint) -> frozenset[Variable]:
         """Return the computed sizes in a row."""
         return row.form.atoms() & self._sizes.keys()
 
     def axes_inside(
-        self, load: Load, context: Sequence[Row], shape: Sequence[Affine] | None = None
-    ) -> list[tuple[int, Row]]:
+        self, load: Load, context: Sequence[Constraint], shape: Sequence[Affine] | None = None
+    ) -> list[tuple[int, Constraint]]:
         """Return the bounds of a read, with their axes, that do not follow from ``context``; [] if the read is in
         bounds.
         """
         rows = shape_rows(load.index, self.shapes[load.array] if shape is None else shape)
         return [(n // 2, row) for n, row in enumerate(rows) if not self.proves(row, context)]
 
-    def unproved(self, kernel: Kernel) -> Iterator[tuple[Read, int, Row]]:
+    def unproved(self, kernel: Kernel) -> Iterator[tuple[Read, int, Constraint]]:
         """Yield the reads of a kernel that may be out of bounds, each with an axis and the bound that is not proved."""
         for read in reads(kernel, self.shapes):
             yield from ((read, axis, row) for axis, row in self.axes_inside(read.load, read.context))
@@ -146,8 +147,8 @@ def loop_rows(loop: Loop) -> Rows:
 
 def _bound_rows(ends: Loop | Ends, first: Affine, last: Affine) -> Rows:
     """Return ``lows <= first`` and ``last <= highs`` as rows."""
-    lows = [Row("ge", bound.divisor * first - bound.form) for bound in ends.lows]
-    return (*lows, *(Row("ge", bound.form - bound.divisor * last) for bound in ends.highs))
+    lows = [Constraint("ge", bound.divisor * first - bound.form) for bound in ends.lows]
+    return (*lows, *(Constraint("ge", bound.form - bound.divisor * last) for bound in ends.highs))
 
 
 def rows_of(statement: Statement) -> Rows:
@@ -167,7 +168,7 @@ def rows_of(statement: Statement) -> Rows:
         # The maximum of a single bound equals it, rounded up.
         return (
             *_bound_rows(ends, end, end - 1),
-            *(Row("ge", low.form - low.divisor * (end - 1) - 1) for low in single),
+            *(Constraint("ge", low.form - low.divisor * (end - 1) - 1) for low in single),
         )
     return ()
 
@@ -224,19 +225,19 @@ def _comparison_rows(condition: Scalar, holds: bool) -> Rows:
     if left is None or right is None:
         return ()
     if function in ("eq", "ne"):
-        return (Row("eq", left - right),) if holds == (function == "eq") else ()
+        return (Constraint("eq", left - right),) if holds == (function == "eq") else ()
     if holds:
-        return (Row("ge", right - left - (function == "lt")),)
-    return (Row("ge", left - right - (function == "le")),)
+        return (Constraint("ge", right - left - (function == "lt")),)
+    return (Constraint("ge", left - right - (function == "le")),)
 
 
-def condition_of(rows: Sequence[Row]) -> Scalar:
+def condition_of(rows: Sequence[Constraint]) -> Scalar:
     """Return rows as a condition."""
     parts = [_comparison(row) for row in rows]
     return parts[0] if len(parts) == 1 else Operation("and", tuple(parts))
 
 
-def _comparison(row: Row) -> Scalar:
+def _comparison(row: Constraint) -> Scalar:
     """Return a row as a comparison."""
     if row.kind == "mod":
         return Operation("eq", (IndexValue(row.form), IndexValue(row.modulus * quotient(row.form, row.modulus))))

@@ -25,7 +25,7 @@ from sympy_tensordiff.codegen.ir.loops import (
 )
 from sympy_tensordiff.codegen.ir.programs import (
     Correlation,
-    Fused,
+    FusedKernels,
     Kernel,
     Program,
     Recurrence,
@@ -59,7 +59,7 @@ from sympy_tensordiff.codegen.ir.walk import (
 )
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.lattice import independent
 
 _ARGUMENT_COUNTS: dict[str, tuple[int, int | None]] = {
@@ -80,7 +80,7 @@ def check_laws(program: Program) -> None:
     begun = {a.name for a in program.arguments}
     tables = frozenset(step.array for step in program.kernels if isinstance(step, Table))
     for kernel in program.kernels:
-        assert not isinstance(kernel, Fused | Correlation)  # these are made of programs that have been verified
+        assert not isinstance(kernel, FusedKernels | Correlation)  # these are made of programs that have been verified
         where = f"kernel {kernel.array}"
         if kernel.array not in shapes:
             raise VerificationError(f"{where}: no array of this name is declared")
@@ -113,7 +113,7 @@ def _check_globals(program: Program) -> set[str]:
     integers = {a.name for a in program.arguments if a.kind == "integer"} | set(solved)
     for argument in program.arguments:
         _check_forms(f"argument {argument.name}", argument.shape, integers)
-    for check in program.granted:
+    for check in program.assumptions:
         _check_forms("a check", [row.form for row in check.violation], integers)
     for size in program.sizes:
         if bool(size.lows) == bool(size.highs):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeGuard
 
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Identity, Load, Name, Reduction, Scalar
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Loop:
 class If:
     """A guard: ``body`` runs if all ``conditions`` hold."""
 
-    conditions: tuple[Row, ...]
+    conditions: tuple[Constraint, ...]
     body: tuple[Statement, ...]
 
 

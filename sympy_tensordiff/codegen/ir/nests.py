@@ -78,7 +78,7 @@ def with_numbers(body: Sequence[Statement], arrays: Collection[str]) -> tuple[St
     """
 
     def changed(part: Scalar) -> Scalar:
-        """Return a read of one of the arrays as a scalar."""
+        """Return the scalar that stands for ``part`` if it reads one of ``arrays``; else ``part`` itself."""
         return Name(part.array) if isinstance(part, Load) and part.array in arrays else part
 
     def statement(old: Statement, _: Around) -> tuple[Statement, ...]:

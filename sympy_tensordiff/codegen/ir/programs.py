@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from sympy_tensordiff.codegen.ir.loops import Set, Statement
 from sympy_tensordiff.codegen.ir.scalars import Load, Scalar
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ class Check:
     refused only if these rows, over the sizes and further variables, also have an integer point.
     """
 
-    violation: tuple[Row, ...]
+    violation: tuple[Constraint, ...]
     message: str
-    points: tuple[Row, ...] = ()
+    points: tuple[Constraint, ...] = ()
 
 
-NOWHERE = 2.0**100
+NO_POSITION = 2.0**100
 """The position that a search returns if no entry is wrong; it is larger than any position."""
 
 
@@ -88,7 +88,7 @@ class DataCheck:
     load: Load
     axis: int
     extent: Affine
-    violation: tuple[Row, ...]
+    violation: tuple[Constraint, ...]
     data: str
     number: int
 
@@ -110,7 +110,7 @@ class Kernel:
         return Load(self.array, tuple(map(Affine.variable, self.axes)))
 
     def box(self, shapes: Mapping[str, tuple[Affine, ...]]) -> tuple[Affine, ...]:
-        """Return the extents of ``axes``; ``shapes`` are the shapes of all arrays."""
+        """Return the extents of ``axes``: the shape of the kernel's array, looked up in ``shapes``."""
         return shapes[self.array]
 
 
@@ -158,7 +158,7 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class ProductStep:
     """A step that fills ``array``, with axes ``output``, with a function of two operands times ``factor``."""
 
     array: str
@@ -174,7 +174,7 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
-class Contraction(Product):
+class ContractionStep(ProductStep):
     """A contraction: the entry at the labels ``output`` is the sum of ``left*right`` over the other labels.
 
     Each label of ``output`` occurs there once, and in an operand; the other labels occur in both operands.
@@ -190,7 +190,7 @@ rest: blocks of 16 rows 69 us, of 32 66 us, of 64 74 us, of 128 98 us; loops alo
 
 
 @dataclass(frozen=True, slots=True)
-class Trapezoid(Product):
+class Trapezoid(ProductStep):
     """A contraction whose summed label is bounded by the row: each entry sums the terms that all rows of its block
     share.
 
@@ -214,7 +214,7 @@ class Trapezoid(Product):
 
 
 @dataclass(frozen=True, slots=True)
-class Solve(Product):
+class Solve(ProductStep):
     """The product of the inverse of ``left``, a matrix, and ``right``: the solution of a linear system.
 
     One of the two labels of the matrix occurs in ``right`` and is summed over, the other in ``output``. If ``factored``
@@ -225,7 +225,7 @@ class Solve(Product):
 
 
 @dataclass(frozen=True, slots=True)
-class CofactorTangent(Product):
+class CofactorTangent(ProductStep):
     """The derivative of the cofactors of ``left``, a matrix, in the direction ``right``.
 
     One label is for the rows, one for the columns, in ``output`` and both operands; an operand with the other order is
@@ -282,7 +282,7 @@ class Apply:
 
 
 @dataclass(frozen=True, slots=True)
-class Fused:
+class FusedKernels:
     """Kernels in one loop over their first axis: all of them run at one value of ``axis``, then at the next.
 
     Each fills its array at the first index ``axis``, and reads earlier arrays only there. The arrays ``totals`` are
@@ -365,12 +365,12 @@ class Recurrence:
         return (self.length, *(form for _, form in self.integers))
 
 
-Step: TypeAlias = "Kernel | Product | Correlation | Apply | Fused | Recurrence"
+Step: TypeAlias = "Kernel | ProductStep | Correlation | Apply | FusedKernels | Recurrence"
 
 
 def kernels_of(step: Step) -> tuple[Kernel, ...]:
     """Return the kernels of a step; () for a library call."""
-    return step.kernels if isinstance(step, Fused) else (step,) if isinstance(step, Kernel) else ()
+    return step.kernels if isinstance(step, FusedKernels) else (step,) if isinstance(step, Kernel) else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +385,7 @@ class Program:
     temporaries: tuple[Array, ...]
     kernels: tuple[Step, ...]
     sizes: tuple[Size, ...] = ()
-    granted: tuple[Check, ...] = ()
+    assumptions: tuple[Check, ...] = ()
     """The assumptions on sizes, checked before anything is computed from them."""
     checks: tuple[Check, ...] = ()
     data_checks: tuple[DataCheck, ...] = ()

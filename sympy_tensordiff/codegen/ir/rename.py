@@ -13,7 +13,7 @@ from sympy_tensordiff.codegen.ir.programs import Kernel
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.walk import own_names, rewrite, rewrite_scalar, with_parts
 from sympy_tensordiff.integer.affine import Affine, Variable
-from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 
 
 class Renaming:
@@ -115,7 +115,7 @@ def unique(name: str, *taken: Container[str], tried: dict[str, int] | None = Non
     return choice
 
 
-def claimed(wish: str, taken: set[str]) -> str:
+def reserve_name(wish: str, taken: set[str]) -> str:
     """Return an unused identifier like ``wish``, and add it to ``taken``."""
     name = unique(wish, taken)
     taken.add(name)
@@ -133,5 +133,5 @@ def _with_array_names(form: Affine, names: Mapping[Any, str], arrays: Mapping[st
     for entry in data_entries([form]):
         index = tuple([_with_array_names(inner, names, arrays) for inner in entry.index])
         below = None if entry.below is None else named(entry.below, names, arrays)
-        found[entry] = Affine.variable(DataEntry(arrays[entry.tensor], index, below))
+        found[entry] = Affine.variable(IndirectIndex(arrays[entry.tensor], index, below))
     return form.substitute(found) if found else form

@@ -12,8 +12,8 @@ from fractions import Fraction
 from math import inf
 from typing import Any, Literal, TypeAlias
 
-from sympy_tensordiff.integer.affine import Affine, Row, Variable
-from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
+from sympy_tensordiff.integer.indirect import IndirectIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,15 @@ class Load:
     index: tuple[Affine, ...]
 
 
-class MaskedEntry(DataEntry):
+class MaskedEntry(IndirectIndex):
     """An entry of an integer array if the rows ``inside`` hold, else 0."""
 
     __slots__ = ("inside",)
-    fields: tuple[str, ...] = (*DataEntry.fields, "inside")
+    fields: tuple[str, ...] = (*IndirectIndex.fields, "inside")
 
-    def __init__(self, tensor: str, index: tuple[Affine, ...], below: Affine | None, inside: tuple[Row, ...]) -> None:
+    def __init__(
+        self, tensor: str, index: tuple[Affine, ...], below: Affine | None, inside: tuple[Constraint, ...]
+    ) -> None:
         super().__init__(tensor, index, below)
         self.inside = inside
 

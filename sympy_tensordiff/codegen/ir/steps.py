@@ -10,11 +10,11 @@ from sympy_tensordiff.codegen.ir.programs import (
     BLOCK,
     Apply,
     CofactorTangent,
-    Contraction,
+    ContractionStep,
     Correlation,
-    Fused,
+    FusedKernels,
     Kernel,
-    Product,
+    ProductStep,
     Program,
     Recurrence,
     Scatter,
@@ -36,7 +36,7 @@ _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 def not_compiled(program: Program, recurrences: bool = False) -> list[str]:
     """Return the first arrays of steps that Numba cannot compile; LLVM compiles ``recurrences`` of such steps, too."""
-    compiled = Kernel | Fused | Contraction | Trapezoid | Correlation
+    compiled = Kernel | FusedKernels | ContractionStep | Trapezoid | Correlation
     return [
         step.array
         for step in program.kernels
@@ -51,7 +51,7 @@ def is_compiled_whole(program: Program) -> bool:
     return has_several and not not_compiled(program)
 
 
-def extents(step: Product, shapes: Shapes) -> dict[int, Affine]:
+def extents(step: ProductStep, shapes: Shapes) -> dict[int, Affine]:
     """Return the extent of each label."""
     found: dict[int, Affine] = {}
     for operand in step.operands:
@@ -62,7 +62,7 @@ def extents(step: Product, shapes: Shapes) -> dict[int, Affine]:
     return found
 
 
-def in_views(step: Contraction, shapes: Shapes, fresh: Callable[[str], str]) -> Correlation:
+def in_views(step: ContractionStep, shapes: Shapes, fresh: Callable[[str], str]) -> Correlation:
     """Return a contraction with explicit index forms, each of them the variable of one label."""
     known = dict(sorted(extents(step, shapes).items()))
     names = {label: fresh(f"i{label}") for label in known}
@@ -87,7 +87,7 @@ def describe(step: Step, shapes: Shapes) -> str:
         options = "".join(f", {option}" for option in step.options)
         axes = f", its axes in the order {step.axes}" if step.axes else ""
         return f"fill {step.array} = {_factor_text(step)}{step.function}({operand}{options}){axes}"
-    assert not isinstance(step, Kernel | Fused)
+    assert not isinstance(step, Kernel | FusedKernels)
     if isinstance(step, Correlation):
         target, *factors = (f"{view.array}[{', '.join(map(str, view.index))}]" for view in step.views)
         work = "*".join(_form_as_factor(extent) for _, extent in step.labels)
@@ -132,14 +132,14 @@ def describe_kernel(kernel: Kernel) -> str:
     return f"{kernel.array}[{', '.join(kernel.axes)}]" if kernel.axes else kernel.array
 
 
-def describe_fused(step: Fused) -> str:
+def describe_fused(step: FusedKernels) -> str:
     """Return the description of fused kernels, a line of ``.plan``."""
     texts = list(map(describe_kernel, step.kernels))
     rows = f", of {', '.join(array.name for array in step.rows)} one row" if step.rows else ""
     return f"together for each {step.axis}: fill {', '.join(texts)}{rows}"
 
 
-def _factor_text(step: Product | Correlation | Apply) -> str:
+def _factor_text(step: ProductStep | Correlation | Apply) -> str:
     """Return the factor of a step as text in front of a product; "" for 1."""
     if step.factor in (1, -1):
         return "" if step.factor == 1 else "-"
@@ -154,7 +154,7 @@ def _form_as_factor(form: Affine) -> str:
 # ---------------------------------------------------------------------------- laws
 
 
-def check_step(step: Product | Apply, shapes: Shapes, shape: tuple[Affine, ...]) -> None:
+def check_step(step: ProductStep | Apply, shapes: Shapes, shape: tuple[Affine, ...]) -> None:
     """Raise VerificationError if a library call does not match its arrays; ``shape`` is that of the array it fills."""
     where = f"{type(step).__name__} {step.array}"
     if isinstance(step, Apply):
@@ -165,7 +165,7 @@ def check_step(step: Product | Apply, shapes: Shapes, shape: tuple[Affine, ...])
         raise VerificationError(f"{where}: the result has shape {found}, the array {shape}")
 
 
-def _product_shape(step: Product, shapes: Shapes, where: str) -> tuple[Affine, ...]:
+def _product_shape(step: ProductStep, shapes: Shapes, where: str) -> tuple[Affine, ...]:
     """Return the shape of the result of a product; raise VerificationError if its labels and shapes do not match."""
     known: dict[int, Affine] = {}
     if isinstance(step, Solve) and step.factored:
@@ -259,12 +259,13 @@ def calls_in_loops(program: Program) -> Program:
     """Return a program with a kernel in place of each contraction."""
     shapes, taken = array_shapes(program), outer_names(program)
     steps = [
-        _contraction_kernel(s, shapes, taken) if isinstance(s, Contraction | Trapezoid) else s for s in program.kernels
+        _contraction_kernel(s, shapes, taken) if isinstance(s, ContractionStep | Trapezoid) else s
+        for s in program.kernels
     ]
     return replace(program, kernels=tuple(steps))
 
 
-def degenerate_in_loops(program: Program) -> Program:
+def lower_vector_products(program: Program) -> Program:
     """Return a program with kernels in place of contractions that are not matrix products, such as vector products."""
     pairs = zip(program.kernels, calls_in_loops(program).kernels, strict=True)
     return replace(program, kernels=tuple([step if is_product(step) else loops for step, loops in pairs]))
@@ -272,13 +273,13 @@ def degenerate_in_loops(program: Program) -> Program:
 
 def is_product(step: Step) -> bool:
     """Return whether a step is a matrix product with rows, columns and terms, or a correlation."""
-    if not isinstance(step, Contraction):
+    if not isinstance(step, ContractionStep):
         return isinstance(step, Correlation)
     left, right, out = set(step.left.labels), set(step.right.labels), set(step.output)
     return bool(left & out - right and right & out - left and left & right - out)
 
 
-def _contraction_kernel(step: Contraction | Trapezoid, shapes: Shapes, taken: set[str]) -> Kernel:
+def _contraction_kernel(step: ContractionStep | Trapezoid, shapes: Shapes, taken: set[str]) -> Kernel:
     """Return a contraction as a kernel with a loop over each summed label."""
     known = extents(step, shapes)
     summed = [label for label in sorted(known) if label not in step.output]

@@ -21,12 +21,12 @@ from sympy_tensordiff.codegen.ir.programs import Check, Correlation, Kernel, Pro
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, MaskedEntry, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import Around, loops, outer_names, rewrite, rewrite_scalar, with_parts
 from sympy_tensordiff.errors import VerificationError
-from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
-from sympy_tensordiff.integer.data import DataEntry, data_depth, data_entries, partition_data
+from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Variable
 from sympy_tensordiff.integer.extrema import cases, extrema_text
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import is_implied, remove_redundant
-from sympy_tensordiff.integer.products import Product, product_rows, quotients_in
+from sympy_tensordiff.integer.indirect import IndirectIndex, data_depth, data_entries, partition_data
+from sympy_tensordiff.integer.products import IndexProduct, product_rows, quotients_in
 from sympy_tensordiff.integer.rows import Rows, ranges
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.integer.values import find_point
@@ -55,7 +55,7 @@ def check_correlation(step: Correlation, prover: Prover) -> None:
             )
 
 
-class Escape(NamedTuple):
+class OutOfBounds(NamedTuple):
     """Constraints on the sizes under which a read is out of bounds."""
 
     violation: Rows
@@ -66,7 +66,7 @@ class Escape(NamedTuple):
     """The read is out of bounds in every call."""
 
 
-def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read: Read, row: Row) -> bool:
+def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read: Read, row: Constraint) -> bool:
     """Return whether the checks refuse all calls in which a read happens and ``row`` does not hold.
 
     False if the row depends on data: then neither sizes nor integer arguments decide.
@@ -75,17 +75,19 @@ def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read:
         return False  # data are unknown to a projection, also in the context of the read
     plain, _ = partition_data(read.context)
     inner = {*kernel.axes, *(loop.variable for loop in loops(kernel.body))}
-    found = [escape_at(partition_data(rows)[0], prover.facts, inner) for rows in failing(plain, read.choices, row)]
+    found = [
+        out_of_bounds_point(partition_data(rows)[0], prover.facts, inner) for rows in failing(plain, read.choices, row)
+    ]
     return all(escape is None or _is_covered_by_a_check(escape, program, prover.facts) for escape in found)
 
 
-def failing(context: Sequence[Row], choices: Sequence[Scalar], row: Row) -> Iterator[Rows]:
+def failing(context: Sequence[Constraint], choices: Sequence[Scalar], row: Constraint) -> Iterator[Rows]:
     """Yield, case by case, the rows under which a read happens and ``row`` does not hold."""
     for known in dict.fromkeys(condition_cases(Operation("and", tuple(choices)), True)):
         yield from cases((*context, *known, row.negation()), limit=None)
 
 
-def escape_at(rows: Sequence[Row], facts: Rows, inner: set[str]) -> Escape | None:
+def out_of_bounds_point(rows: Sequence[Constraint], facts: Rows, inner: set[str]) -> OutOfBounds | None:
     """Return the sizes for which the ``rows`` of a failing read have points; None if they never have."""
     plain, fresh = _replace_quotients(rows, inner)
     linear, products = _replace_products(plain, inner | fresh)
@@ -96,15 +98,15 @@ def escape_at(rows: Sequence[Row], facts: Rows, inner: set[str]) -> Escape | Non
     if any(r.form.is_constant for r in rest):
         return None
     if products:
-        return Escape(rest, tuple(plain), False)
+        return OutOfBounds(rest, tuple(plain), False)
     names = frozenset().union(*(r.form.atoms() for r in plain))
     certain = names <= inner | fresh
     if certain and not _has_point(plain, sorted(names)):
         return None  # the integers decide where the rational shadow says too much
-    return Escape(rest, tuple(plain), certain or (not rest and _is_exact(plain, inner | fresh)))
+    return OutOfBounds(rest, tuple(plain), certain or (not rest and _is_exact(plain, inner | fresh)))
 
 
-def _has_point(rows: Sequence[Row], names: Sequence[str]) -> bool:
+def _has_point(rows: Sequence[Constraint], names: Sequence[str]) -> bool:
     """Return whether the rows have an integer point; True if the search cannot decide."""
     try:
         return find_point(rows, names) is not None
@@ -112,7 +114,7 @@ def _has_point(rows: Sequence[Row], names: Sequence[str]) -> bool:
         return True
 
 
-def _is_exact(rows: Sequence[Row], names: set[str]) -> bool:
+def _is_exact(rows: Sequence[Constraint], names: set[str]) -> bool:
     """Return whether the projection of ``rows`` that eliminates ``names`` is exact over the integers.
 
     It is if all rows but one bound a single name with coefficient 1: the remaining row is then satisfied at a corner of
@@ -123,19 +125,19 @@ def _is_exact(rows: Sequence[Row], names: set[str]) -> bool:
     return len(mixed) <= 1 and all(row.kind == "ge" for row in mixed)
 
 
-def _replace_quotients(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row], set[str]]:
+def _replace_quotients(rows: Sequence[Constraint], inner: set[str]) -> tuple[list[Constraint], set[str]]:
     """Return the rows with a new variable for each quotient or congruence that contains an ``inner`` name, and these
     variables.
     """
-    result: list[Row] = []
+    result: list[Constraint] = []
     fresh: dict[Compound, Affine] = {}
     work = list(rows)
     for number, row in enumerate(rows):
         if row.kind == "mod" and row.form.atoms() & inner:
             multiple = Affine.variable(f"multiple {number}")
-            work[work.index(row)] = Row("eq", row.form - row.modulus * multiple)
+            work[work.index(row)] = Constraint("eq", row.form - row.modulus * multiple)
     for compound, pair in definitions(c for row in work for c in row.form.compounds()).items():
-        if compound.atoms() & inner and not isinstance(compound, Product):
+        if compound.atoms() & inner and not isinstance(compound, IndexProduct):
             fresh[compound] = Affine.variable(f"quotient {len(fresh)}")
             work += pair
     for row in work:
@@ -146,13 +148,17 @@ def _replace_quotients(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row],
     return result, {name for name in names if name.startswith(("quotient ", "multiple "))}
 
 
-def _replace_products(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row], set[str]]:
+def _replace_products(rows: Sequence[Constraint], inner: set[str]) -> tuple[list[Constraint], set[str]]:
     """Return the rows with a new variable for each product that contains an ``inner`` name, a relaxation, and these
     variables.
     """
     held = dict.fromkeys(c for row in rows for c in sorted(row.form.compounds()) if c.atoms() & inner)
     loose = {c: Affine.variable(f"product {number}") for number, c in enumerate(held)}
-    known = [Row("ge", form) for form in product_rows([row.form for row in rows if row.kind == "ge"])] if loose else []
+    known = (
+        [Constraint("ge", form) for form in product_rows([row.form for row in rows if row.kind == "ge"])]
+        if loose
+        else []
+    )
     names = {form.terms[0][0] for form in loose.values()}
     # Rows about these products may contain further ones, which stay unknown: these rows are dropped.
     told = [row.substitute(loose) for row in known]
@@ -160,7 +166,7 @@ def _replace_products(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row], 
     return [row.substitute(loose) for row in rows] + told, names
 
 
-def _is_covered_by_a_check(escape: Escape, program: Program, facts: Rows) -> bool:
+def _is_covered_by_a_check(escape: OutOfBounds, program: Program, facts: Rows) -> bool:
     """Return whether one check of the program refuses all sizes for which a read is out of bounds."""
     known, points, outer = (*escape.violation, *facts), (*escape.points, *facts), outer_names(program)
 
@@ -214,7 +220,7 @@ def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start:
     if not isinstance(statement, If) or not data_entries(row.form for row in statement.conditions):
         return statement
     known = enclosing_rows(enclosing, start)
-    layers: list[list[Row]] = []
+    layers: list[list[Constraint]] = []
     waiting = list(statement.conditions)
     while waiting:
         least = min(data_depth(row.form) for row in waiting)
@@ -228,7 +234,7 @@ def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start:
     return statement
 
 
-def _is_inside(prover: Prover, row: Row, known: Sequence[Row]) -> bool:
+def _is_inside(prover: Prover, row: Constraint, known: Sequence[Constraint]) -> bool:
     """Return whether all reads of data in a row are proved to be in bounds."""
     return not any(prover.axes_inside(load, known) for load in data_reads([row.form]))
 
@@ -238,8 +244,8 @@ class _ReadMasks:
 
     def __init__(self, array: str) -> None:
         self.array = array
-        self.entries: dict[Load, dict[Row, None]] = {}
-        self.loads: dict[tuple[int, Load], dict[Row, None]] = {}
+        self.entries: dict[Load, dict[Constraint, None]] = {}
+        self.loads: dict[tuple[int, Load], dict[Constraint, None]] = {}
 
     def statement(self, statement: Statement, _: Around) -> tuple[Statement, ...]:
         """Return a statement with its masks; an addition to an entry out of bounds is guarded."""
@@ -263,7 +269,7 @@ class _ReadMasks:
 
         return rewrite_scalar(value, change)
 
-    def rows(self, rows: Iterable[Row]) -> Rows:
+    def rows(self, rows: Iterable[Constraint]) -> Rows:
         """Return rows with masks on their integers."""
         return tuple([row._replace(form=self.form(row.form)) for row in rows])
 
@@ -272,9 +278,9 @@ class _ReadMasks:
         found: dict[Variable, Affine] = {}
         for entry in data_entries([form]):
             index = tuple([self.form(inner) for inner in entry.index])
-            rows: Iterable[Row] | None = self.entries.get(Load(entry.tensor, entry.index))
+            rows: Iterable[Constraint] | None = self.entries.get(Load(entry.tensor, entry.index))
             rows = entry.inside if isinstance(entry, MaskedEntry) else rows
-            new: DataEntry = DataEntry(entry.tensor, index, entry.below)
+            new: IndirectIndex = IndirectIndex(entry.tensor, index, entry.below)
             if rows:
                 new = MaskedEntry(entry.tensor, index, entry.below, self.rows(rows))
             if new != entry:

@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.ir.loops import (
 )
 from sympy_tensordiff.codegen.ir.programs import (
     Argument,
-    Fused,
+    FusedKernels,
     Kernel,
     Program,
     Recurrence,
@@ -42,7 +42,7 @@ from sympy_tensordiff.codegen.ir.scalars import (
     Operation,
     Scalar,
 )
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 
 Around: TypeAlias = "tuple[Loop | If, ...]"
 """The enclosing loops and guards of a statement, outermost first."""
@@ -121,7 +121,7 @@ def with_parts(
         lows, highs = _with_bounds(statement, form)
         return replace(statement, variable=name(statement.variable), lows=lows, highs=highs)
     if isinstance(statement, If):
-        rows = [Row(row.kind, form(row.form), row.modulus) for row in statement.conditions]
+        rows = [Constraint(row.kind, form(row.form), row.modulus) for row in statement.conditions]
         return If(tuple(rows), statement.body)
     if isinstance(statement, Alloc):
         return replace(statement, shape=tuple([Ends(*_with_bounds(ends, form)) for ends in statement.shape]))
@@ -289,7 +289,7 @@ def filled_arrays(step: Step) -> tuple[str, ...]:
     """Return the arrays that a step fills or adds to."""
     if isinstance(step, Recurrence):
         return tuple([one.array for one in step.recorded])
-    return step.filled if isinstance(step, Fused) else (step.array,)
+    return step.filled if isinstance(step, FusedKernels) else (step.array,)
 
 
 def loops(body: Iterable[Statement]) -> Iterator[Loop]:
@@ -365,7 +365,7 @@ def used_names(statement: Statement) -> set[str]:
     return {node.name for node in scalars([statement]) if isinstance(node, Name)}
 
 
-def under(statements: Iterable[Statement], test: Scalar) -> list[Statement]:
+def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]:
     """Return statements whose values are computed only if ``test`` holds, and are 0 (or false) otherwise."""
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sympy_tensordiff.codegen.ir.programs import NOWHERE, Check, DataCheck
-from sympy_tensordiff.codegen.ir.rename import claimed, named, unique
+from sympy_tensordiff.codegen.ir.programs import NO_POSITION, Check, DataCheck
+from sympy_tensordiff.codegen.ir.rename import named, reserve_name, unique
 from sympy_tensordiff.codegen.ir.scalars import CONDITIONS, IndexValue, Load, Name, Scalar, constant
-from sympy_tensordiff.codegen.ir.verify import escape_at, failing
+from sympy_tensordiff.codegen.ir.verify import failing, out_of_bounds_point
 from sympy_tensordiff.codegen.lower.functions import operation
 from sympy_tensordiff.errors import OutOfShapeError
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.data import DataEntry, data_entries, innermost_first
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.extrema import extrema_text
+from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries, innermost_first
 from sympy_tensordiff.integer.products import factors_of_products
 from sympy_tensordiff.integer.rows import Rows, bounds_a_loop, renaming_map, unit_bounds_of
 from sympy_tensordiff.simplify.accesses import Access, Accesses
@@ -49,7 +49,7 @@ class _Checks:
         self._signatures: set[Hashable] = set()
         self._numbered: list[int] = []
 
-    def add(self, access: Access, axis: int, row: Row) -> None:
+    def add(self, access: Access, axis: int, row: Constraint) -> None:
         """Add the checks for `access`, whose index along `axis` has to fulfil `row`; none if an access that differs in
         the names and the number of equal loops has them.
         """
@@ -70,7 +70,7 @@ class _Checks:
             facts = (*self.facts, *ordered)
             factors = factors_of_products(each.form for each in plain) if data else ()
             plain += [each for each in facts if len(each.form.terms) == 1 and each.form.terms[0][0] in factors]
-            escape = escape_at(plain, facts, inner | data)
+            escape = out_of_bounds_point(plain, facts, inner | data)
             if escape is None:
                 continue
             if not data:
@@ -86,7 +86,7 @@ class _Checks:
             key = load, axis, row, escape.violation, tuple(rows), access.around.choices
             self.data_checks.setdefault(key, DataCheck(load, axis, extent, escape.violation, data_name, number))
 
-    def signature(self, access: Access, row: Row) -> Hashable:
+    def signature(self, access: Access, row: Constraint) -> Hashable:
         """Return a key that is equal for accesses that are outside for the same sizes and data.
 
         It has the rows over the indices that the access depends on, and those over each group of other indices, which
@@ -95,10 +95,10 @@ class _Checks:
         around = access.around
         bound = frozenset(around.variables)
         own = frozenset().union(row.form.atoms(), *(form.atoms() for form in access.forms))
-        groups: list[tuple[frozenset[Any], tuple[Row, ...]]] = [(own & bound, (row,))]
+        groups: list[tuple[frozenset[Any], tuple[Constraint, ...]]] = [(own & bound, (row,))]
         for each in around.rows:
             atoms = each.form.atoms() & bound
-            rows: tuple[Row, ...] = (each,)
+            rows: tuple[Constraint, ...] = (each,)
             for group in [group for group in groups if not group[0].isdisjoint(atoms)]:
                 groups.remove(group)
                 atoms, rows = atoms | group[0], (*group[1], *rows)
@@ -122,7 +122,7 @@ class _Checks:
         found = dict(self.names.variables)
         taken = {*found.values(), *self.names.arrays.values()}
         for v in variables:
-            found[v] = claimed(self.graph.names[v], taken)
+            found[v] = reserve_name(self.graph.names[v], taken)
         return found
 
     def array_name(self, tensor: Node) -> str:
@@ -149,7 +149,7 @@ class _Checks:
 
     # -------------------------------------------------------------- searches
 
-    def entry_at_fault(self, access: Access, row: Row) -> DataEntry | None:
+    def entry_at_fault(self, access: Access, row: Constraint) -> IndirectIndex | None:
         """Return the entry of data that a message names: one in the index, or in the bounds that the index meets first.
 
         None where no data decide.
@@ -166,9 +166,9 @@ class _Checks:
         found = found or innermost_first([form]) or innermost_first(each.form for each in rows) or innermost_first(told)
         return found[-1] if found else None
 
-    def search(self, access: Access, row: Row, entry: DataEntry | None) -> Node:
-        """Return an expression of the least position of an entry at which a read leaves its axis; `NOWHERE` if there is
-        none.
+    def search(self, access: Access, row: Constraint, entry: IndirectIndex | None) -> Node:
+        """Return an expression of the least position of an entry at which a read leaves its axis; `NO_POSITION` if
+        there is none.
         """
         graph, around = self.graph, access.around
         place: list[Node] = []
@@ -180,18 +180,18 @@ class _Checks:
         for variables, rows, _ in around.loops:
             tests += [each for each in rows if not bounds_a_loop(each, variables)]
         happens = [*map(self.condition, tests), *around.choices, *map(self.not_known_to_fail, around.beside)]
-        value = graph.select(graph.logic("and", happens), value, graph.const(NOWHERE))
+        value = graph.select(graph.logic("and", happens), value, graph.const(NO_POSITION))
         for variables, rows, _ in reversed(around.loops):
             bounds = [each for each in rows if bounds_a_loop(each, variables)]
             value = graph.reduce("min", variables, bounds, value) if variables else value
         return value
 
-    def not_known_to_fail(self, row: Row) -> Node:
+    def not_known_to_fail(self, row: Constraint) -> Node:
         """Return the condition that `row` holds, or that its data lie outside of their arrays."""
         inside = [self.condition(needed) for needed in self.graph.inside_data([row.form])]
         return self.graph.logic("or", [self.condition(row), *(self.graph.logic("not", [each]) for each in inside)])
 
-    def condition(self, row: Row) -> Node:
+    def condition(self, row: Constraint) -> Node:
         """Return the constraint `row` as a node that is a condition."""
         form = row.form - row.modulus * quotient(row.form, row.modulus) if row.kind == "mod" else row.form
         sides = self.graph.zero, self.graph.index(form)
@@ -233,7 +233,7 @@ def _as_scalar(node: Node, change: Any) -> Scalar:
     return Name("value")
 
 
-def _without_data(rows: Sequence[Row]) -> tuple[list[Row], set[str], list[Row]]:
+def _without_data(rows: Sequence[Constraint]) -> tuple[list[Constraint], set[str], list[Constraint]]:
     """Return `rows` with variables for entries of integer arrays, bounded by the extremes of the arrays; and these
     variables.
 
@@ -243,8 +243,8 @@ def _without_data(rows: Sequence[Row]) -> tuple[list[Row], set[str], list[Row]]:
     values = {entry: Affine.variable(f"data {number}") for number, entry in enumerate(entries)}
     result = [row.substitute(values) for row in (*rows, *(row for entry in entries for row in entry.definition()))]
     for entry, value in values.items():
-        result += [Row("ge", value - Affine.variable(f"least {entry.tensor}"))]
-        result += [Row("ge", Affine.variable(f"greatest {entry.tensor}") - value)]
+        result += [Constraint("ge", value - Affine.variable(f"least {entry.tensor}"))]
+        result += [Constraint("ge", Affine.variable(f"greatest {entry.tensor}") - value)]
     tensors = dict.fromkeys(entry.tensor for entry in entries)
-    ordered = [Row("ge", Affine({f"greatest {name}": 1, f"least {name}": -1})) for name in tensors]
+    ordered = [Constraint("ge", Affine({f"greatest {name}": 1, f"least {name}": -1})) for name in tensors]
     return result, {form.terms[0][0] for form in values.values()}, ordered

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from sympy_tensordiff.codegen.lower.plan import Candidate, Planner
+from sympy_tensordiff.codegen.lower.plan import Planner, StorageCandidate
 from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -113,7 +113,7 @@ def has_windows(variables: Sequence[int], rows: Rows) -> bool:
     return False
 
 
-def carried_last(graph: Graph, candidate: Candidate, order: Sequence[int]) -> tuple[int, ...] | None:
+def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]) -> tuple[int, ...] | None:
     """Return `order` with an axis of the candidate last along which its values continue; None without one."""
     carried = carried_variables(graph, candidate.node)
     places = [place for place in order if candidate.axes[place] in carried]

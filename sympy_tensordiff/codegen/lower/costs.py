@@ -1,4 +1,4 @@
-"""What plans are expected to cost: a model of a processor, the same on every machine, in which only ratios matter.
+"""Expected costs of plans: a model of a processor, the same on every machine, in which only ratios matter.
 
 One unit is one multiplication with one addition in a loop. A library for matrices makes the same in a
 tenth of that where all three of its axes are long: it keeps what it reads in registers. Where one axis is
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LONG = 16
+LIBRARY_AXIS_LENGTH = 16
 """Axes of this length or more let a library for matrices run at full speed."""
 
 _LIBRARY = 0.1
@@ -46,9 +46,9 @@ class ProductCost:
     @property
     def units(self) -> float:
         """The expected cost of the product, in units of one multiplication in a loop."""
-        shortest = min(self.rows, self.columns, self.summed, LONG)
+        shortest = min(self.rows, self.columns, self.summed, LIBRARY_AXIS_LENGTH)
         calls = _CALL * self.batch
-        return self.products * _LIBRARY * LONG / shortest + _ENTRY * (self.copied + self.results) + calls
+        return self.products * _LIBRARY * LIBRARY_AXIS_LENGTH / shortest + _ENTRY * (self.copied + self.results) + calls
 
     def __str__(self) -> str:
         number = f"{self.batch} products" if self.batch > 1 else "a product"

@@ -24,9 +24,9 @@ import sympy
 from sympy_tensordiff.graph.instances import instance
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.affine import Constraint
 
-_LOWEST = -(10**38)
+_EXPONENT_OF_ZERO = -(10**38)
 """An exponent of which nothing is left, in any precision: that of what a choice leaves out."""
 
 
@@ -68,7 +68,7 @@ class _Exponentials:
         self.graph = graph
         self.done: dict[Node, Node] = {}
         self.known: dict[Node, Scaled] = {}
-        self.opened: dict[Node, tuple[tuple[int, ...], tuple[Row, ...], Node]] = {}
+        self.opened: dict[Node, tuple[tuple[int, ...], tuple[Constraint, ...], Node]] = {}
         self.terms: dict[Node, tuple[tuple[int, ...], Node]] = {}
         """For each shift that is a maximum over a range: the variables of the range and the values."""
 
@@ -104,7 +104,7 @@ class _Exponentials:
         args = yield from in_turn(map(self.final, node.args))
         return graph.with_args(node, args)
 
-    def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Row, ...], Node]:
+    def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
         """Return the variables, rows and body of a binder, the same ones each time."""
         if node not in self.opened:
             self.opened[node] = self.graph.open(node)
@@ -214,7 +214,7 @@ class _Exponentials:
             """Return the choice of `value` where the condition selects the nonzero side, else `otherwise`."""
             return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
 
-        shift = where(self.sum_of(found.shift), graph.const(_LOWEST))
+        shift = where(self.sum_of(found.shift), graph.const(_EXPONENT_OF_ZERO))
         return replace(found, shift={shift: 1}, rest=where(found.rest, graph.zero))
 
     def _sum(self, node: Node) -> Recursion[Scaled]:
@@ -261,7 +261,7 @@ class _Exponentials:
 
 
 def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:
-    """Return a negative power of a sum of exponentials, 0 where all its terms are left out, which are divided by it."""
+    """Return a negative power of a sum of exponentials; it is 0 where all exponents are minus infinity."""
     inverse = graph.pow(total, graph.const(power))
     if "left out" not in graph.kinds:
         return inverse

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sympy_tensordiff.codegen.ir.programs import BLOCK
 from sympy_tensordiff.codegen.lower.plan import Context, Planner
 from sympy_tensordiff.graph.nodes import Node
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import Rows, partition
 
@@ -30,7 +30,7 @@ class Matrix:
     labels: tuple[Affine, ...]
 
 
-class Slant(NamedTuple):
+class TriangularBound(NamedTuple):
     """A bound of the only variable of a sum by an index around it: the term is at most, or at least, ``row + offset``.
 
     ``Sum_{j <= i} a[i, j]*b[j, l]`` multiplies a triangle of ``a``. A term that is not in the range is not computed:
@@ -38,14 +38,14 @@ class Slant(NamedTuple):
     are one product of matrices, and the few others of each row, next to the slant, a sum as before.
     """
 
-    bound: Row
+    bound: Constraint
     row: Affine
     term: Affine
     offset: Affine
     is_upper: bool
 
     @staticmethod
-    def of(terms: Terms, around: Sequence[int]) -> Slant | None:
+    def of(terms: Terms, around: Sequence[int]) -> TriangularBound | None:
         """Return the slant of a sum; None unless exactly one index around bounds its only variable."""
         if len(terms.variables) != 1:
             return None
@@ -59,12 +59,12 @@ class Slant(NamedTuple):
         if len(indices) != 1 or abs(sign) != 1 or form.coefficient(indices[0]) != -sign:
             return None
         last, row = Affine.variable(term), Affine.variable(indices[0])
-        return Slant(found[0], row, last, last - row - form * sign, sign > 0)
+        return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
-    def beside(self, first: Affine) -> Row:
+    def beside(self, first: Affine) -> Constraint:
         """Return the condition of the terms that not all rows of a block have; `first` is the first row."""
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
-        return Row("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)
+        return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)
 
     def range(self, label: Affine, split: Split, planner: Planner, facts: Rows) -> tuple[Affine, Affine] | None:
         """Return the range of `label`, which may go on to the end of a tensor where rows have no terms; None if
@@ -80,10 +80,10 @@ class Slant(NamedTuple):
             return found
         low, high = found
         if self.is_upper:
-            return (Affine(), high) if is_implied(Row("ge", low), facts) else found
+            return (Affine(), high) if is_implied(Constraint("ge", low), facts) else found
         reads = [factor for factor in split.factors if factor.op == "read" and label in factor.data]
         lasts = (read.args[0].shape[read.data.index(label)] - 1 for read in reads)
-        return low, next((last for last in lasts if is_implied(Row("ge", last - high), facts)), high)
+        return low, next((last for last in lasts if is_implied(Constraint("ge", last - high), facts)), high)
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,10 @@ class Split:
     context: Context
     hidden: dict[int, Affine]
     is_partial: bool = False
-    slant: Slant | None = None
+    slant: TriangularBound | None = None
 
     def place(self, label: Affine) -> int:
-        """Return the sort key of an axis by its label: indices around the sum in their order, then those of the sum."""
+        """Return the sort key of a label: variables of the outer sum come first, then the indices around the sum."""
         variables = frozenset().union(*(self.hidden.get(v, Affine.variable(v)).atoms() for v in label.atoms()))
         around = [n for n, v in enumerate(self.context.variables) if v in variables and v not in self.left]
         return min(around) if around else min(self.left.index(v) for v in self.left if v in variables) - len(self.left)
@@ -122,9 +122,7 @@ class Split:
         return sorted(both, key=self.place), sorted(one, key=self.place), sorted(other, key=self.place), summed
 
     def partial(self, first: Matrix, second: Matrix, others: Sequence[Matrix]) -> Split | None:
-        """Return the sum over the variables that two matrices alone depend on, in a sum over the rest; None if all or
-        none.
-        """
+        """Split off the sum over the variables that none of ``others`` contains; None if these are all or none."""
         labels = {label for matrix in others for label in matrix.labels}
         own = [Affine.variable(v) for v in self.summed]
         inner = [v for v, label in zip(self.summed, own, strict=True) if label not in labels]

@@ -9,18 +9,18 @@ from itertools import chain, islice, product
 from math import lcm
 
 from sympy_tensordiff.codegen.lower.lower import Lowering
-from sympy_tensordiff.codegen.lower.plan import Candidate, Context, index_forms
+from sympy_tensordiff.codegen.lower.plan import Context, StorageCandidate, index_forms
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.instances import Comparison, instances
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotient, quotient
 from sympy_tensordiff.integer.clamps import gist
-from sympy_tensordiff.integer.data import compounds_in, data_entries
 from sympy_tensordiff.integer.implication import is_empty, is_implied
+from sympy_tensordiff.integer.indirect import compounds_in, data_entries
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by, times
 from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.simplify.canonical_signs import with_canonical_signs
 from sympy_tensordiff.simplify.facts import unconditional_reads
-from sympy_tensordiff.simplify.signs import with_signs
 
 MAX_MOVES = 16
 """The number of combinations of periods tried for one match."""
@@ -35,7 +35,7 @@ class LoopArray:
     indices.
     """
 
-    candidate: Candidate
+    candidate: StorageCandidate
     tensor: Node
     lows: tuple[Affine, ...]
 
@@ -67,7 +67,7 @@ class LoopArrays:
 
     # -------------------------------------------------------------- which values have arrays
 
-    def candidate(self, body: Node, variables: tuple[int, ...], rows: Rows) -> Candidate:
+    def candidate(self, body: Node, variables: tuple[int, ...], rows: Rows) -> StorageCandidate:
         """Return the values `body` in loops over `variables` as a function of as few integers as possible.
 
         Raises `UnsupportedError` where their indices have no bounds.
@@ -91,7 +91,7 @@ class LoopArrays:
         outer: Sequence[int],
         rows: Rows,
         rounded: Mapping[Compound, Affine],
-    ) -> Candidate | None:
+    ) -> StorageCandidate | None:
         """Return the values as a candidate, with variables for the parts in `rounded`; None where some indices have no
         bounds.
         """
@@ -142,7 +142,7 @@ class LoopArrays:
             own = rest
         return [*found, {}]
 
-    def array(self, candidate: Candidate) -> LoopArray:
+    def array(self, candidate: StorageCandidate) -> LoopArray:
         """Return the array for the values of a candidate, made where it is new."""
         key = candidate.node, candidate.rows
         if key not in self.arrays:
@@ -243,12 +243,12 @@ class LoopArrays:
         def upright(form: Affine) -> Affine:
             """Return `form` as it is compared: simplified under the facts, with one sign in its quotients."""
             if form not in done:
-                done[form] = _upright(gist(form, facts))
+                done[form] = _with_positive_lead(gist(form, facts))
             return done[form]
 
         def alike(node: Node) -> Node:
             """Return `node` as it is compared: with such forms, and one sign for opposite differences."""
-            return with_signs(self.graph, [self.graph.map_forms(node, upright)])[0]
+            return with_canonical_signs(self.graph, [self.graph.map_forms(node, upright)])[0]
 
         return Comparison(upright, alike, partial(_moves, stored))
 
@@ -281,7 +281,7 @@ class LoopArrays:
         for holes, pattern in self.patterns(node, axes):
             for found in instances(self.graph, pattern, (*axes, *holes), value, compare):
                 given = (found[hole] - Affine.variable(part).substitute(found) for hole, part in holes.items())
-                if all(is_implied(Row("eq", gist(difference, facts)), facts) for difference in given):
+                if all(is_implied(Constraint("eq", gist(difference, facts)), facts) for difference in given):
                     yield found
 
     def patterns(self, node: Node, axes: Sequence[int]) -> Iterator[tuple[dict[int, Compound], Node]]:
@@ -305,14 +305,14 @@ class LoopArrays:
 
 def _has_zero(rows: Rows, nonzero: Sequence[Affine]) -> bool:
     """Whether one of the forms `nonzero` is 0 at all points of `rows`, which may be none."""
-    sides = ((Row("ge", form - 1), Row("ge", -form - 1)) for form in nonzero)
+    sides = ((Constraint("ge", form - 1), Constraint("ge", -form - 1)) for form in nonzero)
     return is_empty(rows) or any(is_empty((*rows, above)) and is_empty((*rows, below)) for above, below in sides)
 
 
 def complement(rows: Rows) -> Iterator[Rows]:
     """Yield disjoint systems that cover the points at which some of `rows` do not hold."""
     for position, row in enumerate(rows):
-        below_and_above = (Row("ge", row.form - 1), Row("ge", -row.form - 1))
+        below_and_above = (Constraint("ge", row.form - 1), Constraint("ge", -row.form - 1))
         for opposite in below_and_above if row.kind == "eq" else (row.negation(),):
             yield (*rows[:position], opposite)
 
@@ -356,7 +356,7 @@ def _periods(node: Node, axis: int) -> list[Affine]:
     return list(divisors | dict.fromkeys([Affine.of(lcm(*numbers))] if numbers else []))
 
 
-def _upright(form: Affine) -> Affine:
+def _with_positive_lead(form: Affine) -> Affine:
     """Return an equal form without symbolic floors of negative forms: ``-1 - floor((p - 1)/n)`` replaces
     ``floor(-p/n)``, in inner quotients first.
     """
@@ -365,5 +365,5 @@ def _upright(form: Affine) -> Affine:
             first = next((c for v, c in found.form.terms if v not in found.divisor.atoms()), 1)
             if first < 0:
                 opposite = -1 - quotient_by(-1 - found.form, Affine.of(found.divisor))
-                return _upright(form.substitute({found: opposite}))
+                return _with_positive_lead(form.substitute({found: opposite}))
     return form

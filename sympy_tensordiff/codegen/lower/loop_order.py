@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.lower.plan import Context, Planner
 from sympy_tensordiff.graph.nodes import BINDERS, Node
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import Rows
@@ -96,7 +96,7 @@ def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | Non
         if projected is None:
             return None
         current = projected
-    found: list[Row] = []
+    found: list[Constraint] = []
     for v, level in zip(variables, reversed(levels), strict=True):
         own = list(level)
         for row in level:
@@ -110,7 +110,7 @@ def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | Non
     return tuple(found)
 
 
-def _is_plain(row: Row, variables: Sequence[int]) -> bool:
+def _is_plain(row: Constraint, variables: Sequence[int]) -> bool:
     """Whether `row` is a bound of `variables` that stays exact when loops are interchanged."""
     held = row.form.atoms().intersection(variables)
     if not held:

@@ -17,7 +17,7 @@ import sympy
 from sympy_tensordiff.codegen.ir import loops, scalars
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, accumulator, add, let
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Reduction
-from sympy_tensordiff.codegen.ir.walk import under
+from sympy_tensordiff.codegen.ir.walk import guarded_by
 from sympy_tensordiff.codegen.lower.blocks import Block, nested_blocks
 from sympy_tensordiff.codegen.lower.carries import carried_variables
 from sympy_tensordiff.codegen.lower.functions import has_root, operation, rational_form, root
@@ -25,13 +25,13 @@ from sympy_tensordiff.codegen.lower.loop_order import in_memory_order
 from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_slice, uses
 from sympy_tensordiff.codegen.lower.matrices import Matrices
 from sympy_tensordiff.codegen.lower.plan import Context
-from sympy_tensordiff.codegen.lower.scatters import Part, parameter, selects
+from sympy_tensordiff.codegen.lower.scatters import ScatterTerm, parameter, selects
 from sympy_tensordiff.codegen.lower.terms import is_where_equal
 from sympy_tensordiff.graph.interning import Recursion, in_turn
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, quotient
-from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.implication import is_implied
+from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import Rows, bounds_a_loop, bounds_with_divisors, partition
 
 _ACCUMULATORS: dict[Reduction, str] = {"sum": "s", "prod": "product", "max": "greatest", "min": "least"}
@@ -73,13 +73,13 @@ class Lowering(Matrices):
         if (
             node.op == "sum"
             and not continues
-            and (self._is_lazy(node, block) or not self._stored_at(node, block.context))
+            and (self._must_stay_conditional(node, block) or not self._stored_at(node, block.context))
         ):
             product = yield self._as_product(node, block.context)
         if product is not None and product.op == "read":  # no array of its own is worth it
             entry: scalars.Scalar = yield self._read(product, block)
             return entry
-        if (asks and not self._is_lazy(node, block)) or self._is_rounded_often(node, block.context):
+        if (asks and not self._must_stay_conditional(node, block)) or self._is_rounded_often(node, block.context):
             kept: scalars.Scalar | None = yield self._kept(node, block)
             if kept is not None:
                 return kept
@@ -233,7 +233,7 @@ class Lowering(Matrices):
                 name = self._local("v")
                 block.statements.append(let(name, test))
                 test = Name(name)
-            block.statements += under(inner.statements, test if holds else scalars.Operation("not", (test,)))
+            block.statements += guarded_by(inner.statements, test if holds else scalars.Operation("not", (test,)))
         return scalars.Operation("select", (test, *values))
 
     def _private(self, branch: Node, block: Block) -> frozenset[Node]:
@@ -247,7 +247,7 @@ class Lowering(Matrices):
                 inside.update(part.args)
         return frozenset(private)
 
-    def _is_lazy(self, node: Node, block: Block) -> bool:
+    def _must_stay_conditional(self, node: Node, block: Block) -> bool:
         """Whether `node` calls a function of the user's that may be called behind a condition only."""
         is_private = any(around.private is not None and node in around.private for around in block.outwards())
         return is_private and calls_external(node)
@@ -331,7 +331,7 @@ class Lowering(Matrices):
             self.chained.update(factor for factor in self.graph.factors(summand) if last in factor.free)
 
     def _additions(
-        self, array: str, variables: Sequence[int], part: Part, block: Block
+        self, array: str, variables: Sequence[int], part: ScatterTerm, block: Block
     ) -> Recursion[tuple[loops.Statement, ...]]:
         """Return the loops over `variables`, outermost first, that add the scatter `part` to `array`."""
         blocks = nested_blocks(variables, part.rows, block)

@@ -17,15 +17,15 @@ from math import prod
 import sympy
 
 from sympy_tensordiff.codegen.lower.functions import is_external
-from sympy_tensordiff.codegen.lower.plan import Candidate
+from sympy_tensordiff.codegen.lower.plan import StorageCandidate
 from sympy_tensordiff.graph.contractions import is_core, is_view, sums_labels
 from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 
-LARGE = 60
+MAX_SCALAR_OPERATIONS = 60
 """A value of more than this becomes an array. Half and twice as much change no text of the benchmarks."""
 
-CHEAP = 4
+MAX_RECOMPUTED_OPERATIONS = 4
 """A value of no more than this is computed again wherever it is used.
 
 Of 2, the Hessian of a factorization takes twice the time; of 8, two benchmarks take 0.99 to 1.01 of it.
@@ -56,7 +56,12 @@ class _Materialising:
         self.costs: dict[Node, int] = {}
         for part in parts:
             cost = self.cost(part)
-            if cost > LARGE and part.shape and part.op not in CONDITIONS and all(v >= 0 for v in part.free):
+            if (
+                cost > MAX_SCALAR_OPERATIONS
+                and part.shape
+                and part.op not in CONDITIONS
+                and all(v >= 0 for v in part.free)
+            ):
                 self.arrays.add(part)
                 cost = 1
             self.costs[part] = cost
@@ -68,7 +73,7 @@ class _Materialising:
         if node.op in ("tensor", "comprehension") or array_operands(node) is not None or sums_labels(node):
             return 1
         if node.op in RANGED:
-            return LARGE
+            return MAX_SCALAR_OPERATIONS
         return _own_cost(node) + sum(self.costs[arg] for arg in node.args)
 
     def visit(self, node: Node) -> None:
@@ -101,7 +106,7 @@ class _Materialising:
         # What index notation computes behind a condition reads nothing where that fails.
         always = bool(node.shape) or (by.shape and by.op != "select") or by.op == "ein"
         closed = all(v >= 0 for v in node.free)
-        if apart and always and closed and node.op not in CONDITIONS and self.costs[node] > CHEAP:
+        if apart and always and closed and node.op not in CONDITIONS and self.costs[node] > MAX_RECOMPUTED_OPERATIONS:
             self.arrays.add(node)
         else:
             self.users[node] = None if apart else user
@@ -335,7 +340,7 @@ LARGEST_TABLE = 2**20
 """Of more entries than these, no values of functions are kept from call to call."""
 
 
-def is_table(candidate: Candidate, arguments: Container[Node]) -> bool:
+def is_table(candidate: StorageCandidate, arguments: Container[Node]) -> bool:
     """Whether a part depends on no argument and no size, and has few enough values to store them for all calls."""
     if not candidate.node.free <= frozenset(candidate.axes):
         return False

@@ -18,21 +18,30 @@ from itertools import combinations, permutations
 from math import prod
 
 from sympy_tensordiff.codegen.ir import programs
-from sympy_tensordiff.codegen.ir.programs import BLOCK, Contraction, Operand, Product, Trapezoid
+from sympy_tensordiff.codegen.ir.programs import BLOCK, ContractionStep, Operand, ProductStep, Trapezoid
 from sympy_tensordiff.codegen.lower.costs import ProductCost, is_worth
-from sympy_tensordiff.codegen.lower.factor_groups import Matrix, Ranges, Slant, Split, Terms, joined, length, merged
+from sympy_tensordiff.codegen.lower.factor_groups import (
+    Matrix,
+    Ranges,
+    Split,
+    Terms,
+    TriangularBound,
+    joined,
+    length,
+    merged,
+)
 from sympy_tensordiff.codegen.lower.materialise import calls_external
 from sympy_tensordiff.codegen.lower.plan import Context, index_forms, is_never_empty, is_rounded
-from sympy_tensordiff.codegen.lower.storage import Storage
+from sympy_tensordiff.codegen.lower.temporaries import Storage
 from sympy_tensordiff.graph.interning import Recursion
 from sympy_tensordiff.graph.nodes import BINDERS, Node, reachable
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_implied
+from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.lattice import independent
 from sympy_tensordiff.integer.rows import partition
 
-FEWEST = 3 * BLOCK
+MIN_TRAPEZOID_ROWS = 3 * BLOCK
 """With fewer rows over a trapezoid than these, or fewer terms, loops are as good."""
 
 _FACTORS = 5
@@ -59,7 +68,7 @@ class Matrices(Storage):
     def _splits(self, node: Node, context: Context) -> Iterator[Split]:
         """Yield the sum `node` split into factors: as it is, with a sum among its factors, and over a trapezoid."""
         terms = Terms(*self.graph.open(node))
-        slant = Slant.of(terms, context.variables) if self.trapezoids else None
+        slant = TriangularBound.of(terms, context.variables) if self.trapezoids else None
         yield from self._split_sum(terms, context)
         yield from self._split_sum(self._opened_twice(node, context), context)
         yield from self._split_sum(terms, context, slant) if slant is not None else ()
@@ -92,7 +101,9 @@ class Matrices(Storage):
         stored = None if candidate is None else self._serving(candidate)
         return None if stored is None or candidate is None else self._index(stored, candidate)
 
-    def _split_sum(self, terms: Terms | None, context: Context, slant: Slant | None = None) -> Iterator[Split]:
+    def _split_sum(
+        self, terms: Terms | None, context: Context, slant: TriangularBound | None = None
+    ) -> Iterator[Split]:
         """Yield the factors of a sum, if a product of matrices can sum over a variable of it."""
         if terms is None:
             return
@@ -129,7 +140,7 @@ class Matrices(Storage):
             slant=slant,
         )
 
-    def _has_range(self, v: int, rows: Sequence[Row]) -> bool:
+    def _has_range(self, v: int, rows: Sequence[Constraint]) -> bool:
         """Whether no bound of a variable depends on other indices, nor one of another index on it."""
         own = [row for row in rows if v in row.form.atoms()]
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
@@ -188,12 +199,12 @@ class Matrices(Storage):
         ranges: Ranges = {}
         for label in labels:
             found = self._range(label, split)
-            if found is None or not is_implied(Row("ge", found[1] - found[0]), self.facts):
+            if found is None or not is_implied(Constraint("ge", found[1] - found[0]), self.facts):
                 return None
             ranges[label] = found
         if (slant := split.slant) is None:
             return ranges
-        is_long = all(self._volume([label], ranges) >= FEWEST for label in (slant.row, slant.term))
+        is_long = all(self._volume([label], ranges) >= MIN_TRAPEZOID_ROWS for label in (slant.row, slant.term))
         return ranges if is_long and slant.row in (*first, *second) else None
 
     def _range(self, label: Affine, split: Split) -> tuple[Affine, Affine] | None:
@@ -266,7 +277,7 @@ class Matrices(Storage):
         if key not in self._products:
             left, right = (Operand(array, tuple([numbers[label] for label in labels])) for array, labels in operands)
             filled = self._fresh("t"), tuple([numbers[label] for label in output])
-            step: Product = Contraction(*filled, left, right)
+            step: ProductStep = ContractionStep(*filled, left, right)
             if (slant := split.slant) is not None:
                 shift = self.form(slant.offset + ranges[slant.row][0] - ranges[slant.term][0])
                 step = Trapezoid(*filled, left, right, 1, numbers[slant.row], shift, slant.is_upper)
@@ -285,7 +296,7 @@ class Matrices(Storage):
             is_turned = split.slant.row in second.labels
         return (second, first) if is_turned else (first, second)
 
-    def _filled(self, step: Product, shape: Sequence[Affine]) -> Node:
+    def _filled(self, step: ProductStep, shape: Sequence[Affine]) -> Node:
         """Add the new array that `step` fills; return its tensor."""
         self.kernels.append(step)
         self.kept.append(programs.Array(step.array, tuple([self.form(extent) for extent in shape])))
@@ -314,7 +325,7 @@ class Matrices(Storage):
         if self._read_along(order[-1], other, matrix, split):
             # What runs along the last axis is the innermost index of all that is kept for it.
             around = replace(around, variables=tuple(sorted(around.variables, key=lambda v: v in order[-1].atoms())))
-        yield self._keep_shared(node, around)
+        yield self._store_common_parts(node, around)
         for factor in matrix.factors:
             if factor.height and factor.op != "read":  # other sums may need its values, too
                 yield self._temporary(factor, around)

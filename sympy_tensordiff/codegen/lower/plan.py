@@ -15,13 +15,13 @@ from math import gcd, prod
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer import smith
-from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.affine import Affine, Constraint, Quotient, quotient
+from sympy_tensordiff.integer.floor_elimination import symbolic_divisors
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import is_implied, remove_redundant
+from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.lattice import independent
 from sympy_tensordiff.integer.rows import Rows, partition, renaming_map, unit_bounds_of
-from sympy_tensordiff.integer.unfolding import symbolic_divisors
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class Context:
         equations = [r for r in self.rows if r.kind == "eq" and not r.form.atoms().isdisjoint(self.variables)]
         return len(self.variables) - len(equations)
 
-    def inside(self, variables: Sequence[int], rows: Sequence[Row]) -> Context:
+    def inside(self, variables: Sequence[int], rows: Sequence[Constraint]) -> Context:
         """Return the context inside of further loops over `variables`, where `rows` hold as well."""
         return Context((*self.variables, *variables), (*self.rows, *rows))
 
 
 @dataclass(frozen=True)
-class Candidate:
+class StorageCandidate:
     """A part that depends on its surroundings through ``forms`` only.
 
     ``node`` is the part with ``axes`` in place of the forms; ``rows`` say where it is needed;
@@ -82,13 +82,13 @@ class Stored:
     """
 
     array: str
-    candidate: Candidate
+    candidate: StorageCandidate
     lows: tuple[Affine, ...]
     order: tuple[int, ...] = ()
 
 
 class Planner:
-    """Finds the combinations of indices that a part depends on, and their ranges."""
+    """Finds the integer combinations of indices that a node depends on, as axes of a temporary, and their ranges."""
 
     def __init__(self, graph: Graph, facts: Rows) -> None:
         self.graph = graph
@@ -106,7 +106,7 @@ class Planner:
         vectors = (_vector(inner, used) for form in self._forms(node) for inner in _with_inner_forms(form))
         return len(independent(dict.fromkeys(vector for vector in vectors if any(vector))))
 
-    def candidate(self, node: Node, context: Context, rounded: bool = False) -> Candidate | None:
+    def candidate(self, node: Node, context: Context, rounded: bool = False) -> StorageCandidate | None:
         """Return `node` as a function of as few integers as possible; None where it cannot be stored, for want of
         bounds.
 
@@ -126,7 +126,7 @@ class Planner:
         if key not in self._domains:
             self._domains[key] = self._domain(renamed, axes, loops, rounded)
         domain = self._domains[key]
-        return None if domain is None else Candidate(node, axes, tuple(forms), *domain)
+        return None if domain is None else StorageCandidate(node, axes, tuple(forms), *domain)
 
     def _renamed(self, forms: Sequence[Affine], context: Context) -> tuple[tuple[Affine, ...], Context]:
         """Return forms and a context over numbered loops: equal for all loops with the same ranges."""
@@ -151,7 +151,7 @@ class Planner:
             highs.append(high)
         return rows, tuple(lows), tuple(highs)
 
-    def candidates(self, node: Node, context: Context) -> list[Candidate]:
+    def candidates(self, node: Node, context: Context) -> list[StorageCandidate]:
         """Return `node` as a function of quotients of the variables, if these are not integers any more, and as
         `candidate`.
         """
@@ -193,7 +193,7 @@ class Planner:
 
     def under(
         self, node: Node, labels: Sequence[Affine], ranges: Sequence[tuple[Affine, Affine]], context: Context
-    ) -> Candidate | None:
+    ) -> StorageCandidate | None:
         """Return `node` as a function of `labels` with given ranges; None where it is not one of them."""
         used = [v for v in context.variables if v in node.free]
         basis = [tuple([label.coefficient(v) for v in used]) for label in labels]
@@ -202,7 +202,7 @@ class Planner:
         if inverse is None or rows is None:
             return None
         lows, highs = (tuple([(form,) for form in forms]) for forms in zip(*ranges, strict=True))
-        return Candidate(self._over(node, axes, used, inverse), axes, tuple(labels), rows, lows, highs)
+        return StorageCandidate(self._over(node, axes, used, inverse), axes, tuple(labels), rows, lows, highs)
 
     def range(self, label: Affine, context: Context) -> tuple[Affine, Affine] | None:
         """Return the lowest and the highest value of `label` over the sizes; None unless each is one form."""
@@ -237,7 +237,7 @@ class Planner:
     def is_safe(self, node: Node, rows: Rows) -> bool:
         """Whether the divisors in `node` are positive wherever `rows` hold, so that it may be computed."""
         divisors = symbolic_divisors(form for form in self._forms(node) if form.compounds())
-        return all(is_implied(Row("ge", divisor - 1), (*self.facts, *rows)) for divisor in divisors)
+        return all(is_implied(Constraint("ge", divisor - 1), (*self.facts, *rows)) for divisor in divisors)
 
     def _forms(self, node: Node) -> frozenset[Affine]:
         """Return the index forms in `node` and below it; each node is visited once for all that are above it."""
@@ -277,7 +277,7 @@ class Planner:
         each other.
         """
         rows = [row for row in context.rows if not data_entries([row.form])]
-        rows += [Row("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
+        rows += [Constraint("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
         projected = project(rows, context.variables, self.facts)
         return None if projected is None else remove_redundant(projected, self.facts)
 
@@ -345,14 +345,14 @@ def _units(count: int) -> list[tuple[int, ...]]:
     return [tuple(int(m == n) for m in range(count)) for n in range(count)]
 
 
-def is_never_empty(variables: Sequence[int], rows: Sequence[Row], facts: Rows) -> bool:
+def is_never_empty(variables: Sequence[int], rows: Sequence[Constraint], facts: Rows) -> bool:
     """Whether a sum over `variables`, innermost last, has a term wherever `facts` hold."""
     for v in reversed(variables):
         around, own = partition(rows, [v])
         if any(row.kind != "ge" or abs(row.form.coefficient(v)) != 1 for row in own):
             return False
         lows, highs = unit_bounds_of(v, own)
-        if not all(is_implied(Row("ge", high - low), (*facts, *around)) for low in lows for high in highs):
+        if not all(is_implied(Constraint("ge", high - low), (*facts, *around)) for low in lows for high in highs):
             return False
         rows = around
     return True

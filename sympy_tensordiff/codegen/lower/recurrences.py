@@ -10,7 +10,7 @@ from sympy_tensordiff.codegen.ir.programs import Carried, Check, Program, Record
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.graph.interning import Node
 from sympy_tensordiff.graph.scans import needed_states, step_constants, variables_in
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.fourier_motzkin import project
 
 Build = Callable[[Sequence[Any], tuple[Any, ...]], Program]
@@ -91,14 +91,14 @@ def over_forms(step: Recurrence, form: Callable[[Affine], Affine]) -> Recurrence
 def checks_of_steps(step: Recurrence) -> list[Check]:
     """Return the checks that the body of a recurrence needs, over the integers of the program: at any time."""
     message = f"a scan would have {step.length} steps, which is not positive"
-    found = [Check((Row("ge", -step.length),), message)] if step.length.terms else []
+    found = [Check((Constraint("ge", -step.length),), message)] if step.length.terms else []
     forms = dict(step.integers)
-    inside: tuple[Row, ...] = ()
+    inside: tuple[Constraint, ...] = ()
     if step.time:
         time = Affine.variable(f"time of {step.array}")
         forms[step.time] = time
-        inside = Row("ge", time), Row("ge", step.length - 1 - time)
-    for check in (*step.body.granted, *step.body.checks):
+        inside = Constraint("ge", time), Constraint("ge", step.length - 1 - time)
+    for check in (*step.body.assumptions, *step.body.checks):
         rows = tuple([row.substitute(forms) for row in check.violation])
         points = tuple([row.substitute(forms) for row in check.points])
         if step.time and any(step.time in row.form.atoms() for row in (*check.violation, *check.points)):

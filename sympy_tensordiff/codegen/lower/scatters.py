@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from math import gcd
 
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.implication import is_implied
+from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 from sympy_tensordiff.integer.rows import Rows, unit_bounds_of
 
 
 @dataclass(frozen=True)
-class Part:
+class ScatterTerm:
     """Additions of ``value`` to the entry ``index`` of an array, for each point of ``variables`` in ``rows``.
 
     ``conditions`` are tested at each point. The first of the variables, of these ``extents``, start at 0.
@@ -34,7 +34,9 @@ class Part:
     exclusive: bool = False
 
 
-def split_scatters(graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node) -> tuple[Node, list[Part]]:
+def split_scatters(
+    graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node
+) -> tuple[Node, list[ScatterTerm]]:
     """Return the terms of `body`, under `guard`, that are not scatters into an array with `axes`, and those that are.
 
     ``rows`` say where the axes run.
@@ -75,7 +77,7 @@ def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
     return False
 
 
-def parameter(graph: Graph, node: Node, variables: Collection[int]) -> DataEntry | None:
+def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectIndex | None:
     """Return data outside of a sum that it compares with data inside, ``r[q]`` in ``Sum_i v(i)*[r[i] == r[q]]``; else
     None.
 
@@ -85,7 +87,7 @@ def parameter(graph: Graph, node: Node, variables: Collection[int]) -> DataEntry
     for summand in _terms(graph, node):
         guards, _ = unguarded(graph, summand.args[0])
         for row in guards if not node.free.isdisjoint(variables) else ():
-            entries = [v for v, c in row.form.terms if isinstance(v, DataEntry) and abs(c) == 1]
+            entries = [v for v, c in row.form.terms if isinstance(v, IndirectIndex) and abs(c) == 1]
             bound = [entry for entry in entries if not entry.atoms().isdisjoint(inside)]
             for entry in entries if row.kind == "eq" and bound else ():
                 if entry not in bound and not entry.atoms().isdisjoint(variables):
@@ -111,7 +113,9 @@ def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
         body = graph.mul([found.args[0] if factor is found else factor for factor in factors])
 
 
-def _solved(rows: Sequence[Row], axes: Collection[int], by_data: bool = True) -> tuple[Row, int, Affine] | None:
+def _solved(
+    rows: Sequence[Constraint], axes: Collection[int], by_data: bool = True
+) -> tuple[Constraint, int, Affine] | None:
     """Return an equation, the first axis that it determines, and its value; None without one.
 
     The equation has data if `by_data` is set, else none.
@@ -126,7 +130,7 @@ def _solved(rows: Sequence[Row], axes: Collection[int], by_data: bool = True) ->
     return None
 
 
-def _window(rows: Sequence[Row], axis: int) -> Rows:
+def _window(rows: Sequence[Constraint], axis: int) -> Rows:
     """Return the constraints in which data bound `axis`, if they do so on both sides; else ()."""
     found = [row for row in rows if row.kind == "ge" and data_entries([row.form]) and axis not in row.form.hidden()]
     signs = {row.form.coefficient(axis) for row in found}
@@ -135,7 +139,7 @@ def _window(rows: Sequence[Row], axis: int) -> Rows:
 
 def _part(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
-) -> Part | None:
+) -> ScatterTerm | None:
     """Return the sum `node` times `others` as a scatter; None where data would bound the loops."""
     variables, bounds, body = graph.open(node)
     conditions, value = unguarded(graph, body)
@@ -191,13 +195,13 @@ def _bound(variables: Sequence[int], rows: Rows) -> bool:
     return True
 
 
-def _bounds_of(row: Row, v: int, later: frozenset[int]) -> bool:
+def _bounds_of(row: Constraint, v: int, later: frozenset[int]) -> bool:
     """Whether `row` bounds `v` by earlier variables, not by a remainder of its own."""
     alone = row.form.coefficient(v) != 0 and v not in row.form.hidden()
     return row.kind == "ge" and alone and row.form.atoms().isdisjoint(later)
 
 
-def _is_test(row: Row, variables: Sequence[int]) -> bool:
+def _is_test(row: Constraint, variables: Sequence[int]) -> bool:
     """Whether `row` contains some of `variables` and bounds none of them."""
     held = [n for n, v in enumerate(variables) if v in row.form.atoms()]
     return bool(held) and not _bounds_of(row, variables[held[-1]], frozenset())
@@ -211,7 +215,7 @@ def _ordered(
     tests: Rows,
     index: tuple[Affine, ...],
     value: Node,
-) -> Part:
+) -> ScatterTerm:
     """Return the scatter with its loops in order: first the variables whose range sizes alone decide, from 0 on.
 
     Then come the free axes, then the others. The first ones run as the entries of data lie in memory.
@@ -238,10 +242,10 @@ def _ordered(
     order = (*heads, *free, *(v for v in variables if v not in heads))
     index = tuple(form.substitute(shift) for form in index)
     tests = tuple(row.substitute(shift) for row in tests)
-    return Part(order, tuple(extents), ranges, tests, index, graph.substitute(value, shift))
+    return ScatterTerm(order, tuple(extents), ranges, tests, index, graph.substitute(value, shift))
 
 
-def _axes(entries: Sequence[DataEntry], variable: int) -> list[int]:
+def _axes(entries: Sequence[IndirectIndex], variable: int) -> list[int]:
     """Return the axes of data along which `variable` runs."""
     return [axis for entry in entries for axis, form in enumerate(entry.index) if variable in form.atoms()]
 
@@ -256,7 +260,7 @@ def _axes(entries: Sequence[DataEntry], variable: int) -> list[int]:
 
 def split_diagonals(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], facts: Rows, guard: Rows, body: Node
-) -> tuple[Node, list[Part]]:
+) -> tuple[Node, list[ScatterTerm]]:
     """Return the terms of `body`, under `guard`, that fill an array with `axes`, and those on its diagonals.
 
     ``facts`` say what is known of the sizes.
@@ -289,13 +293,13 @@ class _Diagonal:
         while (strided := _residue(self.tests, self.left)) is not None:
             self.stride(*strided)
 
-    def replace(self, row: Row, axis: int, form: Affine) -> None:
+    def replace(self, row: Constraint, axis: int, form: Affine) -> None:
         """Replace `axis` by `form`, the solution of the equation `row`."""
         new = {axis: form}
         self.tests = tuple(test.substitute(new) for test in self.tests if test is not row)
         self.index = {key: place.substitute(new) for key, place in self.index.items()}
 
-    def stride(self, row: Row, axis: int, first: Affine) -> None:
+    def stride(self, row: Constraint, axis: int, first: Affine) -> None:
         """Replace `axis` by a number of its value in the residue class that begins with ``first``."""
         new, step = self.graph.fresh(self.graph.names[axis]), row.modulus
         order = [new if key == axis else key for key in self.left]
@@ -303,7 +307,7 @@ class _Diagonal:
         self.left = {key: self.left[key] for key in order}
         self.replace(row, axis, step * Affine.variable(new) + first)
 
-    def part(self, facts: Rows, value: Node) -> Part | None:
+    def part(self, facts: Rows, value: Node) -> ScatterTerm | None:
         """Return the additions of `value`; None where no condition ties the axes."""
         if all(place == Affine.variable(axis) for axis, place in self.index.items()):
             return None
@@ -311,10 +315,10 @@ class _Diagonal:
         box = ranges(variables, extents)
         needed = tuple(dict.fromkeys(test for test in self.tests if not is_implied(test, (*facts, *box))))
         value = self.graph.substitute(value, self.index)
-        return Part(variables, extents, box, needed, tuple(self.index.values()), value, exclusive=True)
+        return ScatterTerm(variables, extents, box, needed, tuple(self.index.values()), value, exclusive=True)
 
 
-def _residue(tests: Rows, axes: Collection[int]) -> tuple[Row, int, Affine] | None:
+def _residue(tests: Rows, axes: Collection[int]) -> tuple[Constraint, int, Affine] | None:
     """Return a congruence that selects a residue class of one axis, the axis and the first of its values; else None."""
     for row in tests:
         own = row.form.atoms().intersection(axes)

@@ -15,12 +15,12 @@ from fractions import Fraction
 from math import gcd, lcm
 
 from sympy_tensordiff.codegen.lower.materialise import CONDITIONS, calls_external, is_dear
-from sympy_tensordiff.codegen.lower.plan import Candidate, Context, Planner, index_forms
-from sympy_tensordiff.codegen.lower.starts import at_origin
+from sympy_tensordiff.codegen.lower.plan import Context, Planner, StorageCandidate, index_forms
+from sympy_tensordiff.codegen.lower.shift_normal_form import at_origin
 from sympy_tensordiff.codegen.lower.structures import Structures
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable, rewritten
-from sympy_tensordiff.integer.affine import Affine, Row, Variable
+from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.implication import is_implied, remove_redundant
 from sympy_tensordiff.integer.products import quotient_by, times
 from sympy_tensordiff.integer.rows import Rows, shape_rows
@@ -48,7 +48,7 @@ class Instance:
 
     node: Node
     number: Number
-    candidate: Candidate
+    candidate: StorageCandidate
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Shifts:
     planner: Planner
     members: dict[Node, Instance] = field(default_factory=dict)
     """The nodes that read stored values, with their uses."""
-    domains: dict[Node, Candidate] = field(default_factory=dict)
+    domains: dict[Node, StorageCandidate] = field(default_factory=dict)
     """Where all uses of a value need it, by the node of the candidate."""
     _work: dict[Node, int] = field(default_factory=dict)
     _normals: dict[Node, Node] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Shifts:
     _structures: Structures = field(default_factory=lambda: Structures(has_numbers=False))
 
     def search(self, bodies: Sequence[Node], context: Context) -> None:
-        """Record in `members` which parts of a kernel read stored values."""
+        """Find values in a kernel that are worth an array; record these in `domains` and their uses in `members`."""
         if not self.domains and not any(map(has_shifts, bodies)):
             return
         known: dict[tuple[Node, Rows], Instance | None] = {}
@@ -79,7 +79,7 @@ class Shifts:
             self.members.update((one.node, one) for one in instances)
 
     def is_inside(self, use: Instance, context: Context) -> bool:
-        """Whether the array of a value has all entries that `use` needs, in the block where it is computed."""
+        """Return whether the array stored for a value has all entries that `use` reads in `context`."""
         domain = self.domains[use.candidate.node]
         forms = dict(zip(domain.axes, use.candidate.forms, strict=True))
         known = (*self.planner.facts, *context.rows)
@@ -87,7 +87,7 @@ class Shifts:
 
     def _best(
         self, bodies: Sequence[Node], context: Context, known: dict[tuple[Node, Rows], Instance | None]
-    ) -> tuple[Candidate, list[Instance]] | None:
+    ) -> tuple[StorageCandidate, list[Instance]] | None:
         """Return the value whose storage saves most, or one that is stored already, and its uses; None without one.
 
         ``known`` are the uses that have been found before.
@@ -162,7 +162,7 @@ class Shifts:
             done[part] = found
         return primitive(graph, done[node])
 
-    def _common(self, candidates: Sequence[Candidate]) -> Candidate | None:
+    def _common(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
         """Return a candidate for all points where any of `candidates` is needed; None without bounds, or if it reads
         outside.
         """
@@ -225,7 +225,7 @@ def unrolled(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine
     own = [row for row in rows if v in row.form.atoms()]
     place = Affine.variable(v)
     ends = [row.form + place + 1 for row in own if row.form.coefficient(v) == -1]
-    if len(own) != 2 or len(ends) != 1 or Row("ge", place) not in own:
+    if len(own) != 2 or len(ends) != 1 or Constraint("ge", place) not in own:
         return None
     extent = ends[0]
     reads = [part for part in reachable(node) if part.op != "scalar" and any(v in f.atoms() for f in index_forms(part))]

@@ -38,7 +38,7 @@ def _for_arrays(name: str, formula: Callable[..., Function]) -> Special:
 
 
 def _expint(expn: Function) -> Function:
-    """Return the exponential integral for arrays; other orders than 0, 1, 2, … have no values."""
+    """Return the exponential integral for arrays; it is nan for orders other than 0, 1, 2, …"""
     return lambda n, x: np.where((n >= 0) & (np.floor(n) == n), expn(np.floor(n).astype(int), x), np.nan)
 
 

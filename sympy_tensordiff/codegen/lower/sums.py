@@ -182,7 +182,7 @@ class Opened(NamedTuple):
 def joined_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> list[Node]:
     """Return `roots` in which the sums of an addition that run over one range and share factors are one sum."""
     parts = reachable(*roots)
-    if not any(part.op == "add" and sum(not term.plain for term in part.args) > 1 for part in parts):
+    if not any(part.op == "add" and sum(not term.is_guard_free for term in part.args) > 1 for part in parts):
         return list(roots)
     used = Counter(_numbered(planner, arg) for part in parts for arg in part.args if arg.op == "sum")
 

@@ -16,9 +16,9 @@ import sympy
 from sympy_tensordiff.codegen.ir.programs import (
     Apply,
     CofactorTangent,
-    Contraction,
+    ContractionStep,
     Operand,
-    Product,
+    ProductStep,
     Recurrence,
     Solve,
     Step,
@@ -93,7 +93,7 @@ def define_arrays(
     recurrence : callable, optional
         Returns the step for several results of one scan.
     """
-    if not any(root.whole for root in roots):
+    if not any(root.has_tensor_ops for root in roots):
         return [Definition(name, _array(graph, name, root), root) for name, root in zip(results, roots, strict=True)]
     pairs = recognise(graph, in_pairs(graph, roots, hints), rules=ORDERED)
     return _with_shares(graph, _Definitions(graph, pairs, results, arrays, taken, factorizes, recurrence).found, taken)
@@ -119,9 +119,7 @@ def same_recurrence(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
 
 
 def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
-    """Return the arrays that only scale or transpose the result of a library call, which nothing else uses, with that
-    result.
-    """
+    """Map arrays that only scale or transpose the result of a library call to that result, if nothing else uses it."""
     uses = Counter(roots)
     for part in reachable(*roots):
         uses.update(part.args)
@@ -231,7 +229,7 @@ class _Definitions:
 
     # -------------------------------------------------------------- library calls
 
-    def step(self, node: Node, name: str) -> Product | Apply | None:
+    def step(self, node: Node, name: str) -> ProductStep | Apply | None:
         """Return the library call that computes `node`; None where loops do."""
         if (found := determinant(node)) is not None:
             return self.of_factors(name, found[0], found[1])
@@ -250,7 +248,7 @@ class _Definitions:
             return Apply(name, function, self.factors[matrix], factored=self.name(matrix))
         return Apply(name, function, self.name(matrix))
 
-    def product(self, node: Node, name: str) -> Product:
+    def product(self, node: Node, name: str) -> ProductStep:
         """Return the library call of a product: a derivative of cofactors, a solution of equations, or a
         contraction.
         """
@@ -261,7 +259,7 @@ class _Definitions:
             left, right = (
                 Operand(self.name(arg), labels) for arg, labels in zip(node.args, node.data.inputs, strict=True)
             )
-            return Contraction(name, node.data.output, left, right)
+            return ContractionStep(name, node.data.output, left, right)
         inverted, labels = node.args[place].args[0], node.data.inputs[place]
         own = self.name(inverted)
         matrix = Operand(self.factors.get(inverted, own), labels)
@@ -276,7 +274,7 @@ class _Definitions:
         matrix = Operand(self.name(node.args[1 - place].args[0]), rest)
         return CofactorTangent(name, node.data.output, matrix, Operand(self.name(node.args[place]), direction))
 
-    def moved_step(self, node: Node, name: str) -> Product | Apply:
+    def moved_step(self, node: Node, name: str) -> ProductStep | Apply:
         """Return the library call that fills `node`, an array with its axes in another order, and with a factor."""
         step = self.step(self.moved[node], name)
         assert step is not None
@@ -331,7 +329,7 @@ class _Definitions:
         there.
         """
         graph = self.graph
-        if node.op in BINDERS and node.whole:
+        if node.op in BINDERS and node.has_tensor_ops:
             variables, _, body = graph.open(node)
             return graph.over(node, variables, (yield self.scalar(body)))
         args = yield from in_turn(map(self.scalar, node.args))
@@ -383,9 +381,7 @@ class _Logarithm:
         return [item for axis, item in enumerate(items) if axis not in self.summed]
 
     def with_shares(self, entries: Node | None) -> Node | None:
-        """Return `entries` with shares in place of exponentials from whose exponent the logarithm has been
-        subtracted.
-        """
+        """Replace each ``exp(z - logsumexp(z))`` in `entries` by the product of the arrays ``power`` and ``share``."""
         if entries is None or self.definition.array not in (parts := reachable(entries)):
             return entries
         done: dict[Node, Node] = {}

@@ -21,8 +21,8 @@ from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import Rows, partition
+from sympy_tensordiff.simplify.canonical_signs import with_canonical_signs
 from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS
-from sympy_tensordiff.simplify.signs import with_signs
 
 
 def in_terms(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
@@ -33,8 +33,8 @@ def in_terms(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     graph : Graph
     nodes : sequence of Node
     """
-    nodes = rewritten(graph, with_signs(graph, nodes, numbers=False), partial(_with_choices, graph))
-    return [node if node.whole else _entries_in_terms(graph, node) for node in nodes]
+    nodes = rewritten(graph, with_canonical_signs(graph, nodes, numbers=False), partial(_with_choices, graph))
+    return [node if node.has_tensor_ops else _entries_in_terms(graph, node) for node in nodes]
 
 
 def _with_choices(graph: Graph, total: Node) -> Node:
@@ -206,11 +206,11 @@ def _scales(graph: Graph, node: Node, power: Node) -> list[int]:
 # factor that is left depends on all of them: that one would be run through as often as before, term by term.
 
 
-MOST = 16
+MAX_TERMS_MULTIPLIED_OUT = 16
 """Of more terms than these, none is multiplied out."""
 
 _GREATEST_POWER = 4
-_DEEPEST = 8
+_MAX_NESTED_PRODUCTS = 8
 """How many additions and products in each other are multiplied out."""
 
 
@@ -238,11 +238,11 @@ def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[No
     """Return the factors of each term of a scalar, with additions multiplied out whose terms depend on fewer
     ``indices``.
     """
-    if level == _DEEPEST:
+    if level == _MAX_NESTED_PRODUCTS:
         return [(node,)]
     if node.op == "add" and any(arg.free & indices < node.free & indices for arg in node.args):
         found = [term for arg in node.args for term in _terms(arg, indices, level + 1)]
-        return found if len(found) <= MOST else [(node,)]
+        return found if len(found) <= MAX_TERMS_MULTIPLIED_OUT else [(node,)]
     factors: Sequence[Node] = node.args if node.op == "mul" else ()
     if node.op == "pow" and node.args[1].data in range(2, _GREATEST_POWER + 1):
         factors = node.args[:1] * node.args[1].data
@@ -250,7 +250,7 @@ def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[No
     count = 1
     for terms in choices:
         count *= len(terms)
-    if not 1 < count <= MOST:
+    if not 1 < count <= MAX_TERMS_MULTIPLIED_OUT:
         return [(node,)]
     return [tuple([factor for term in terms for factor in term]) for terms in product(*choices)]
 
@@ -272,7 +272,7 @@ def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequenc
 # ---------------------------------------------------------------------------- sums of a tensor and its transpose
 
 
-def without_twins(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+def with_canonical_differences(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """Return `roots` with ``Sum_i x[i]*(W[i, p] + W[p, i])`` as two sums: each reads the tensor along its rows."""
     return rewritten(graph, roots, lambda node: _apart(graph, node) if node.op == "sum" else node)
 
@@ -290,7 +290,7 @@ def _apart(graph: Graph, node: Node) -> Node:
 
 
 def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
-    """Whether `node` adds multiples of entries of one tensor at the same indices in different orders.
+    """Whether `node` adds multiples of entries of one tensor with permuted indices, as ``W[i, p] + W[p, i]``.
 
     One of the indices alone is bound: it runs along the rows of one entry, and along the columns of another.
     """
@@ -314,7 +314,7 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 def repeated_calls(
     planner: Planner, roots: Sequence[Node], of_sums: bool, plain: bool, large: bool = False
 ) -> set[Node]:
-    """Return the calls of functions that occur in several binders, over the numbered axes of `Planner.numbered`.
+    """Return the calls of functions that occur in several binders, with indices renamed so that equal calls agree.
 
     ``of_sums``: those of sums; ``plain``: those of anything else that have no more values than an array that they read;
     ``large``: those that may have more.

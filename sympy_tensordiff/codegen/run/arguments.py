@@ -130,7 +130,7 @@ class ArgumentChecker:
                 raise ArgumentError(
                     f"{name} is {values[name]} ({origin[name]}), but an extent is a multiple of it: give a positive one"
                 )
-        _raise_failing_check(self.program.granted, ArgumentError, values, origin)
+        _raise_failing_check(self.program.assumptions, ArgumentError, values, origin)
         for argument in self.arguments:
             if argument.shape:
                 self._check_shape(argument, given[argument.name].shape, values, origin)

@@ -19,8 +19,8 @@ from sympy_tensordiff.codegen.lower.externals import bind, called
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.codegen.run.cache import load_source
 from sympy_tensordiff.codegen.run.compute import with_pure_compute
-from sympy_tensordiff.codegen.run.described import plan_text
 from sympy_tensordiff.codegen.run.modules import lease
+from sympy_tensordiff.codegen.run.plan_text import plan_text
 from sympy_tensordiff.codegen.run.signature import documentation, in_order, signature
 from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError

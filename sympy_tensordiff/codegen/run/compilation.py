@@ -13,7 +13,7 @@ from types import FrameType
 NOTICE = "SYMPY_TENSORDIFF_NOTICE"
 """The environment variable that disables announcements with the value ``off``."""
 
-PATIENCE = 2.0
+ANNOUNCE_AFTER_SECONDS = 2.0
 """The seconds after which a compilation is announced."""
 
 
@@ -31,7 +31,7 @@ def cancel_safely(forget: Callable[[], None]) -> Iterator[None]:
         return
 
     def note(number: int, frame: FrameType | None) -> None:
-        """Call the previous handler, and note the error that it raises."""
+        """Handle Ctrl-C: call the previous handler, and record the exception that it raises."""
         try:
             previous(number, frame)
         except BaseException as error:
@@ -53,13 +53,13 @@ def cancel_safely(forget: Callable[[], None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def noticed(work: str) -> Iterator[None]:
+def announce_if_slow(work: str) -> Iterator[None]:
     """Announce ``work`` on the terminal if the block takes long; do nothing without a terminal."""
     if os.environ.get(NOTICE) == "off" or sys.stderr is None or not sys.stderr.isatty():
         yield
         return
     text = f"sympy_tensordiff: {work}, once ({NOTICE}=off silences this)"
-    timer = threading.Timer(PATIENCE, print, [text], {"file": sys.stderr, "flush": True})
+    timer = threading.Timer(ANNOUNCE_AFTER_SECONDS, print, [text], {"file": sys.stderr, "flush": True})
     timer.daemon = True
     timer.start()
     try:

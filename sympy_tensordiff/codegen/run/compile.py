@@ -15,20 +15,20 @@ import numpy as np
 from sympy_tensordiff.codegen.emit.cuda_library import has_cupy
 from sympy_tensordiff.codegen.emit.llvm_driver import Target, print_llvm
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.programs import NOWHERE, DataCheck, Program
+from sympy_tensordiff.codegen.ir.programs import NO_POSITION, DataCheck, Program
 from sympy_tensordiff.codegen.ir.sizes import MAX_EMPTY_AXIS_PROGRAMS, Builder, EmptyAxes, Sizes, check_determined
 from sympy_tensordiff.codegen.ir.walk import externals
 from sympy_tensordiff.codegen.lower.externals import bind, called, for_backend
 from sympy_tensordiff.codegen.run import llvm
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, PreparedArguments
 from sympy_tensordiff.codegen.run.cache import code_versions, load_source
-from sympy_tensordiff.codegen.run.compilation import cancel_safely, noticed
+from sympy_tensordiff.codegen.run.compilation import announce_if_slow, cancel_safely
 from sympy_tensordiff.codegen.run.data_errors import data_error
-from sympy_tensordiff.codegen.run.described import COMPILED, driver_lines, plan_text
 from sympy_tensordiff.codegen.run.device_arrays import is_on_device, stream_handle
 from sympy_tensordiff.codegen.run.device_call import DeviceCalls, require_device, translate_device_errors
 from sympy_tensordiff.codegen.run.modules import Lease, forget, lease
-from sympy_tensordiff.codegen.run.recent import Recent, Runs, remember
+from sympy_tensordiff.codegen.run.plan_text import COMPILED, driver_lines, plan_text
+from sympy_tensordiff.codegen.run.repeated_calls import LastCall, Runs, remember
 from sympy_tensordiff.codegen.run.results import check_out, fit, nesting
 from sympy_tensordiff.codegen.run.signature import documentation, in_order, signature
 from sympy_tensordiff.codegen.run.threads import (
@@ -155,7 +155,7 @@ class CompiledFunction:
         self._unfinished: list[ModuleType] = []
         self._on_disk = True
         self._fallback = ""
-        self._recent: Recent | None = None
+        self._recent: LastCall | None = None
         self._large: tuple[dict[str, int], frozenset[str]] = {}, frozenset()
         self._nest = nesting(program.structure)
         self._searches: dict[tuple[int, ...], CompiledFunction] = {}
@@ -177,7 +177,7 @@ class CompiledFunction:
         recent = self._recent
         if out is None and recent is not None and (values := recent.prepare(args)) is not None:
             results = [np.empty(shape, recent.dtype) for shape in recent.shapes]
-            self._run_quietly(recent.run, values, results)
+            self._run_translating_errors(recent.run, values, results)
             return self._nested_results(results)
         try:
             prepared = self._checker.prepare(args)
@@ -210,7 +210,7 @@ class CompiledFunction:
             return self._for_empty_axes(empty.sizes).runner(args, out)
         self._check_data(prepared.suspects, args)
         return functools.partial(
-            self._run_quietly, self._compute(prepared, self._result_arrays(tuple(args), prepared, out))
+            self._run_translating_errors, self._compute(prepared, self._result_arrays(tuple(args), prepared, out))
         )
 
     def _compute(self, prepared: PreparedArguments, filled: Sequence[Any]) -> Callable[..., None]:
@@ -220,7 +220,7 @@ class CompiledFunction:
         try:
             with nullcontext() if is_compiled else cancel_safely(self._discard_modules), self._announced(is_compiled):
                 run = self._load(prepared.dtype, parallel).function_for([*prepared.values, *filled])
-                self._run_quietly(run, prepared.values, filled)
+                self._run_translating_errors(run, prepared.values, filled)
                 self._unfinished.clear()
         except (OSError, EOFError, pickle.UnpicklingError):
             if not self._on_disk:
@@ -234,7 +234,7 @@ class CompiledFunction:
         """Return the context that announces a compilation if it takes long."""
         is_quick = is_compiled or self.backend not in COMPILED
         count = len(self._fused.kernels)
-        return nullcontext() if is_quick else noticed(f"compiling {count} kernel{'s' * (count != 1)}")
+        return nullcontext() if is_quick else announce_if_slow(f"compiling {count} kernel{'s' * (count != 1)}")
 
     def _discard_modules(self) -> None:
         """Discard all loaded modules, so that the next call loads them again."""
@@ -299,11 +299,11 @@ class CompiledFunction:
             args = tuple([np.asarray(v, np.float64) if a.shape and a.dtype == "real" else v for a, v in pairs])
         places = dict(zip(numbers, search(*args), strict=True))
         for check in suspects:
-            if places[check.number] < NOWHERE:
+            if places[check.number] < NO_POSITION:
                 raise data_error(self.program, check, int(places[check.number]), args, self._checker.known_sizes())
 
-    def _run_quietly(self, run: Callable[..., None], values: Sequence[Any], results: Sequence[Any]) -> None:
-        """Fill ``results`` by ``run``; raise errors of linear algebra as errors of this package."""
+    def _run_translating_errors(self, run: Callable[..., None], values: Sequence[Any], results: Sequence[Any]) -> None:
+        """Fill ``results`` by ``run``; raise NumPy's `LinAlgError` as an error of this package."""
         try:
             run(*values, *results)
         except np.linalg.LinAlgError as error:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from sympy_tensordiff.codegen.emit.array_helpers import TYPE_HELPERS
 from sympy_tensordiff.codegen.emit.dialects import Dialect
 from sympy_tensordiff.codegen.emit.driver import module_names, run_parameters, shape_text, size_lines
-from sympy_tensordiff.codegen.emit.forms import Block, FormPrinter, Names
+from sympy_tensordiff.codegen.emit.forms import FormNames, FormPrinter, TextBlock
 from sympy_tensordiff.codegen.ir.programs import Argument, Check, Program
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.run.results import nest
@@ -45,9 +45,9 @@ def with_compute(source: str, program: Program, backend: str) -> str:
     return f"{source}\n{_HELPERS}\n\n" + "\n".join(_compute(program, names, backend).render()) + "\n"
 
 
-def _compute(program: Program, names: Names, backend: str) -> Block:
+def _compute(program: Program, names: FormNames, backend: str) -> TextBlock:
     """Return the function ``compute`` as a block of lines."""
-    block = Block()
+    block = TextBlock()
     own = ["stream=0"] if backend == "cuda" else []
     inner = block.child(f"def compute({', '.join([*(names(a.name) for a in program.arguments), *own])}):")
     lines = ['"""Check the arguments, and return new results.', "", *docstring_lines(program, names), '"""']
@@ -78,7 +78,7 @@ def with_pure_compute(source: str, program: Program, dialect: Dialect) -> str:
     """Return the text of a module of pure array functions with the function ``compute`` behind ``run``."""
     names = module_names(program, {*dialect.own_names, "type_of", "device_of", *compile(source, "", "exec").co_names})
     parameters = ", ".join(names(a.name) for a in program.arguments)
-    block = Block()
+    block = TextBlock()
     inner = block.child(f"def compute({parameters}):")
     for line in ['"""Return new results.', "", *docstring_lines(program, names), '"""']:
         inner.line(line)
@@ -102,7 +102,7 @@ def with_pure_compute(source: str, program: Program, dialect: Dialect) -> str:
         inner.line(line)
     _check_shapes(program, names, inner)
     # Reads are inside of all arrays, so that a check of which only a search can tell whether it fails is left out.
-    checks = [check for check in (*program.granted, *program.checks) if not check.points]
+    checks = [check for check in (*program.assumptions, *program.checks) if not check.points]
     for condition, message in _size_refusals(program, FormPrinter(names), checks):
         inner.child(f"if {condition}:").line(f"raise ValueError({message!a})")
     results = [_Text(names(output.name)) for output in program.outputs]
@@ -123,7 +123,7 @@ def _read_text(argument: Argument, name: str) -> str:
     return f"np.require({read}, np.int64, 'CA')" if argument.shape else f"int({read})"
 
 
-def _check_shapes(program: Program, names: Names, block: Block) -> None:
+def _check_shapes(program: Program, names: FormNames, block: TextBlock) -> None:
     """Append tests that compare the shapes of the arguments with the sizes."""
     printer = FormPrinter(names)
     read = {(s.argument.name, s.axis) for s in solve_sizes(program.arguments) if s.form == Affine.variable(s.name)}
@@ -135,10 +135,10 @@ def _check_shapes(program: Program, names: Names, block: Block) -> None:
             block.child(f"if {name}.shape != {shape}:").line(f"raise ValueError(f{message!a})")
 
 
-def _refusals(program: Program, names: Names) -> Iterator[tuple[str, str]]:
+def _refusals(program: Program, names: FormNames) -> Iterator[tuple[str, str]]:
     """Yield the conditions on sizes and data under which a call is refused, with their messages."""
     printer = FormPrinter(names)
-    yield from _size_refusals(program, printer, (*program.granted, *program.checks))
+    yield from _size_refusals(program, printer, (*program.assumptions, *program.checks))
     extremes = {}
     for argument in program.arguments:
         if argument.dtype == "integer":
@@ -176,7 +176,7 @@ class _Text(str):
     __repr__ = str.__str__
 
 
-def _results_text(program: Program, names: Names) -> str:
+def _results_text(program: Program, names: FormNames) -> str:
     """Return the results in nested tuples as text, scalars as numbers."""
     return _nested_text(program, [_Text(names(out.name) + "[()]" * (not out.shape)) for out in program.outputs])
 

@@ -24,7 +24,7 @@ from typing import Any
 from sympy_tensordiff.codegen.emit.matrix_products import needs_no_copies
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement
-from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Program, Trapezoid, kernels_of
+from sympy_tensordiff.codegen.ir.programs import ContractionStep, Correlation, Program, Trapezoid, kernels_of
 from sympy_tensordiff.codegen.ir.scalars import ELEMENTARY, Bound, Operation
 from sympy_tensordiff.codegen.ir.steps import extents, is_compiled_whole
 from sympy_tensordiff.codegen.ir.walk import array_shapes, function_name, scalars
@@ -57,7 +57,7 @@ _owner: int | None = None
 def blockable(program: Program) -> frozenset[str]:
     """Return the functions of the steps that can run in blocks; ``program`` has fused kernels."""
     prover, is_whole = Prover(program), is_compiled_whole(program)
-    steps = [step for step in program.kernels if is_whole or not isinstance(step, Contraction)]
+    steps = [step for step in program.kernels if is_whole or not isinstance(step, ContractionStep)]
     return frozenset(function_name(step) for step in steps if runs_in_blocks(step, prover))
 
 
@@ -71,7 +71,7 @@ def large_steps(program: Program, sizes: Mapping[str, int]) -> frozenset[str]:
         step: sum(work.get(function_name(one), 0) for one in kernels_of(step) or [step]) for step in program.kernels
     }
     large = [step for step, found in works.items() if found >= PARALLEL_WORK]
-    if all(isinstance(step, Contraction) and needs_no_copies(step) for step in large):
+    if all(isinstance(step, ContractionStep) and needs_no_copies(step) for step in large):
         return frozenset()
     if importlib.import_module("numba").config.NUMBA_NUM_THREADS < 2:
         return frozenset()
@@ -80,7 +80,7 @@ def large_steps(program: Program, sizes: Mapping[str, int]) -> frozenset[str]:
 
 def has_compiled_products(program: Program) -> bool:
     """Return whether compiled code calls BLAS."""
-    compiled = Contraction | Trapezoid if is_compiled_whole(program) else Trapezoid
+    compiled = ContractionStep | Trapezoid if is_compiled_whole(program) else Trapezoid
     return any(isinstance(step, compiled) for step in program.kernels)
 
 
@@ -156,7 +156,7 @@ def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
             values[axis] = length // 2
         found[function_name(kernel)] = work * _body_work(kernel.body, values)
     for step in program.kernels:
-        if isinstance(step, Contraction | Trapezoid | Correlation):
+        if isinstance(step, ContractionStep | Trapezoid | Correlation):
             lengths = (dict(step.labels) if isinstance(step, Correlation) else extents(step, shapes)).values()
             points = prod(max(extent.evaluate(values), 0) for extent in lengths)
             found[function_name(step)] = points // LIBRARY_SPEED

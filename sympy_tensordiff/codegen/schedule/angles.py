@@ -1,8 +1,8 @@
 """Loops over sines and cosines that run on vectors, and once more where that is not enough.
 
 The functions of `elementary` reduce an angle by multiples of pi/2 within two or three numbers, which is exact for
-angles up to `WIDEST`. A branch for other ones would keep the loop from working on vectors: it only notes that there
-was one, and then runs again with the functions of the C library.
+angles up to `MAX_NEAR_ANGLE`. A branch for larger angles would keep the loop from being vectorised: the loop only
+records that there was one, and then runs again with the functions of the C library.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from sympy_tensordiff.codegen.ir.walk import (
     with_parts,
 )
 from sympy_tensordiff.codegen.schedule.rows import has_few_steps
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 
-WIDEST = 100000.0
+MAX_NEAR_ANGLE = 100000.0
 """The greatest angle that the functions of near angles reduce: it is less than 2**16 times pi/2."""
 
-NEAR = {"sin": "sin_near", "cos": "cos_near"}
-"""The functions for angles up to `WIDEST`."""
+NEAR_ANGLE_FUNCTIONS = {"sin": "sin_near", "cos": "cos_near"}
+"""The functions for angles up to `MAX_NEAR_ANGLE`."""
 
 CHOICES = frozenset({"select", "and", "or"})
 """Of their arguments, only the first is computed in any case."""
@@ -40,13 +40,13 @@ CHOICES = frozenset({"select", "and", "or"})
 def works_on_near_angles(body: Sequence[Statement]) -> bool:
     """Whether a loop over `body` has sines or cosines that may be computed on vectors, and may run twice."""
     nodes = [node for node in scalars(body) if isinstance(node, Operation)]
-    if not any(node.function in NEAR for node in nodes) or not all(map(has_few_steps, loops(body))):
+    if not any(node.function in NEAR_ANGLE_FUNCTIONS for node in nodes) or not all(map(has_few_steps, loops(body))):
         return False
     # A function of the user's is called once for each entry.
     if any(isinstance(node.function, External) for node in nodes):
         return False
     chosen = (argument for node in nodes if node.function in CHOICES for argument in node.arguments[1:])
-    return not any(_is_wave(node) for argument in chosen for node in subexpressions(argument))
+    return not any(_is_sine_or_cosine(node) for argument in chosen for node in subexpressions(argument))
 
 
 def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement, ...] | None:
@@ -60,7 +60,7 @@ def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement
     start = [Set(Name(wide), FALSE), *(Set(kept, Name(name)) for name, kept in before.items())]
     near = replace(loop, body=near_angles(loop.body, fresh, wide))
     again: list[Statement] = [*(Set(Name(name), kept) for name, kept in before.items()), loop]
-    return (*start, near, If((Row("ge", Affine.variable(wide) - 1),), tuple(again)))
+    return (*start, near, If((Constraint("ge", Affine.variable(wide) - 1),), tuple(again)))
 
 
 def _reads_what_it_writes(body: Sequence[Statement]) -> bool:
@@ -73,7 +73,7 @@ def _reads_what_it_writes(body: Sequence[Statement]) -> bool:
 
 
 def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: str) -> tuple[Statement, ...]:
-    """Return `body` with the functions for near angles; ``wide`` is set where an angle is beyond `WIDEST`."""
+    """Return `body` with the functions for near angles; ``wide`` is set where an angle is beyond `MAX_NEAR_ANGLE`."""
 
     def change(statement: Statement, _: Around) -> Iterator[Statement]:
         """Yield `statement` with near angles, after the statements that name the angles and test them."""
@@ -81,24 +81,24 @@ def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: st
 
         def near(value: Scalar) -> Scalar:
             """Return a sine or cosine of its angle as a name; anything else as it is."""
-            if not _is_wave(value):
+            if not _is_sine_or_cosine(value):
                 return value
             assert isinstance(value, Operation)
             (angle,) = value.arguments
             if angle not in angles:
                 angles[angle] = angle.name if isinstance(angle, Name) else fresh("angle")
-            return Operation(NEAR[str(value.function)], (Name(angles[angle]),))
+            return Operation(NEAR_ANGLE_FUNCTIONS[str(value.function)], (Name(angles[angle]),))
 
         new = with_parts(statement, lambda value: rewrite_scalar(value, near))
         for angle, name in angles.items():
             if angle != Name(name):
                 yield Set(Name(name), angle)
-            yield Set(Name(wide), Operation("lt", (Number(WIDEST), Operation("abs", (Name(name),)))), "any")
+            yield Set(Name(wide), Operation("lt", (Number(MAX_NEAR_ANGLE), Operation("abs", (Name(name),)))), "any")
         yield new
 
     return rewrite(body, change)
 
 
-def _is_wave(node: Scalar) -> bool:
+def _is_sine_or_cosine(node: Scalar) -> bool:
     """Whether `node` is a sine or a cosine."""
-    return isinstance(node, Operation) and node.function in NEAR
+    return isinstance(node, Operation) and node.function in NEAR_ANGLE_FUNCTIONS

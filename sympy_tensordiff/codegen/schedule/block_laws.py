@@ -17,7 +17,7 @@ from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.walk import loops, subexpressions
 from sympy_tensordiff.codegen.schedule.blocks import BlockNest
 from sympy_tensordiff.errors import VerificationError
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_empty
 
 
@@ -58,13 +58,13 @@ class _Access:
     array: str
     index: tuple[Affine, ...]
     is_write: bool
-    rows: tuple[Row, ...]
+    rows: tuple[Constraint, ...]
 
 
 def _phases(body: Sequence[Statement]) -> Iterator[list[_Access]]:
     """Yield the accesses between two barriers; a loop is gone through twice, as its end meets its start."""
     found: list[_Access] = []
-    waiting: list[tuple[Statement, tuple[Row, ...]]] = [(statement, ()) for statement in reversed(body)]
+    waiting: list[tuple[Statement, tuple[Constraint, ...]]] = [(statement, ()) for statement in reversed(body)]
     while waiting:
         statement, rows = waiting.pop()
         if isinstance(statement, Barrier):
@@ -97,7 +97,7 @@ def _merged(accesses: Sequence[_Access]) -> list[_Access]:
             step = gcd(*(constant - constants[0] for constant in constants))
             number = Affine.variable(f"number {axis}")
             if step:
-                rows += [Row("ge", number), Row("ge", (constants[-1] - constants[0]) // step - number)]
+                rows += [Constraint("ge", number), Constraint("ge", (constants[-1] - constants[0]) // step - number)]
                 form = form - form.constant + constants[0] + step * number
             index.append(form)
         found.append(_Access(first.array, tuple(index), first.is_write, tuple(rows)))
@@ -109,7 +109,7 @@ def _check_apart(
     other: _Access,
     own: Collection[str],
     variables: Collection[str],
-    ranges: Sequence[Row],
+    ranges: Sequence[Constraint],
     prover: Prover,
 ) -> None:
     """Raise VerificationError if two threads that differ in a coordinate of ``own`` may make two accesses."""
@@ -120,12 +120,12 @@ def _check_apart(
     rows = [*one.rows, *ranges, *(row.substitute(second) for row in (*other.rows, *ranges))]
     same = [a - b.substitute(second) for a, b in zip(one.index, other.index, strict=True)]
     for name, sign in product(sorted(own), (1, -1)):
-        system, equations = [*rows, Row("ge", sign * step[name] - 1)], list(same)
+        system, equations = [*rows, Constraint("ge", sign * step[name] - 1)], list(same)
         while equations:
             form = equations.pop()
             found = [(v, c) for v, c in form.terms if abs(c) == 1]
             if not found:
-                system.append(Row("eq", form))
+                system.append(Constraint("eq", form))
                 continue
             variable, factor = found[0]
             value = {variable: Affine.variable(variable) - factor * form}

@@ -31,8 +31,8 @@ from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import added, loops, needed, rewrite, rewrite_scalar, subexpressions, used_names
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
+from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.products import quotient_by
 
 SIDE = 16
@@ -215,7 +215,10 @@ class _TileNest:
         own = self.first + term
         for number in range(EACH):
             at = self.starts[axis] + place + SIDE * number
-            inside = [Row("ge", self.box[axis] - 1 - at), *(Row("ge", high.form - own) for high in self.last.highs)]
+            inside = [
+                Constraint("ge", self.box[axis] - 1 - at),
+                *(Constraint("ge", high.form - own) for high in self.last.highs),
+            ]
             read = Load(load.array, tuple([form.substitute({axis: at, variable: own}) for form in load.index]))
             yield If(tuple(inside), (Set(Load(name, (term, place + SIDE * number)), read),))
 
@@ -238,7 +241,7 @@ class _TileNest:
     def store(self, rest: Sequence[Statement], sums: Mapping[str, str], entry: Mapping[str, Affine]) -> Statement:
         """Return the statement that stores an entry, if it is in the array."""
         names = {s.name: self.fresh(s.name) for s in rest if is_let(s)}
-        inside = [Row("ge", self.box[axis] - 1 - form) for axis, form in entry.items()]
+        inside = [Constraint("ge", self.box[axis] - 1 - form) for axis, form in entry.items()]
         return If(tuple(inside), Renaming({**names, **sums}, forms=dict(entry)).body(tuple(rest)))
 
 
@@ -270,7 +273,7 @@ def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockN
         """Return the entry of the shared array for a thread."""
         return Load(partial, (thread, e) if deal.is_across else (e, thread))
 
-    rows = [Row("ge", extent - 1 - Affine.variable(axis)) for axis, extent in box[:1]]
+    rows = [Constraint("ge", extent - 1 - Affine.variable(axis)) for axis, extent in box[:1]]
     inside = () if is_alone else tuple(rows)
     lets = [s for s in before if s is not start]
     first = [*needed(lets, used_names(outer)), *rewrite([outer], dealt)]
@@ -279,12 +282,12 @@ def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockN
     is_power = count.is_constant and count.constant & (count.constant - 1) == 0
     step = (count.constant if is_power else THREADS) // 2
     while step:
-        both = [Row("ge", (step - 1) - t), *([] if is_power else [Row("ge", count - 1 - t - step)])]
+        both = [Constraint("ge", (step - 1) - t), *([] if is_power else [Constraint("ge", count - 1 - t - step)])]
         body += [If(tuple(both), (Set(place(t), place(t + step), reduction_of(start)),)), Barrier()]
         step //= 2
     body.pop()
     last = (let(start.name, place(ZERO)), *needed(lets, {n for s in after for n in used_names(s)}), *after)
-    body.append(If((*inside, Row("eq", t)), last))
+    body.append(If((*inside, Constraint("eq", t)), last))
     width, height = (Affine.of(32), count) if deal.is_across else (count, height)
     shared = Alloc(partial, (exactly(height), exactly(width)), kernel.array)
     blocks, entries = (tuple(box), ()) if is_alone else ((), tuple(box))

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from sympy_tensordiff.codegen.ir.dataflow import Dataflow, uses
 from sympy_tensordiff.codegen.ir.loops import is_store
-from sympy_tensordiff.codegen.ir.programs import Contraction, Kernel, Operand, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.programs import ContractionStep, Kernel, Operand, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, with_values
 from sympy_tensordiff.integer.affine import Affine
@@ -20,7 +20,7 @@ Factor: TypeAlias = "int | Fraction | float"
 def without_copies(program: Program) -> Program:
     """Return the program without kernels that only move the axes of a product and multiply it with a number."""
     flow = Dataflow(program)
-    products = {step.array: n for n, step in enumerate(program.kernels) if isinstance(step, Contraction)}
+    products = {step.array: n for n, step in enumerate(program.kernels) if isinstance(step, ContractionStep)}
     steps = list(program.kernels)
     gone: dict[str, Kernel] = {}
     for step in program.kernels:
@@ -36,7 +36,7 @@ def without_copies(program: Program) -> Program:
         if len(flow.writers[step.array]) > 1 or flow.reader(load.array) is not step:
             continue
         product = steps[products[load.array]]
-        assert isinstance(product, Contraction)
+        assert isinstance(product, ContractionStep)
         output = tuple([product.output[n] for n in order])
         steps[products[load.array]] = replace(product, array=step.array, output=output, factor=factor * product.factor)
         gone[load.array] = step
@@ -47,7 +47,7 @@ def without_copies(program: Program) -> Program:
 
 
 def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
-    """Return `note` under the name of the array that a product fills now."""
+    """Replace the name of a removed array at the start of `note` by that of its copy, which the product now fills."""
     name, mark, text = note.partition(":")
     return f"{gone[name].array}{mark}{text}" if name in gone else note
 
@@ -79,7 +79,7 @@ def copied(step: Step) -> tuple[Factor, Load] | None:
 # Temporaries that no step reads: what was kept for a use that has found another array since.
 
 
-def without_unread(program: Program) -> Program:
+def eliminate_dead_steps(program: Program) -> Program:
     """Return the program without steps that only fill temporaries which nothing reads, and without these arrays.
 
     Law: each step that is left fills a result, or an array that a later step reads.
@@ -110,7 +110,7 @@ def without_aliases(program: Program) -> Program:
     others = {
         name
         for step in program.kernels
-        if not isinstance(step, Kernel | Contraction)
+        if not isinstance(step, Kernel | ContractionStep)
         for name in (step.array, *uses(step).arrays)
     }
     aliases: dict[str, tuple[str, int]] = {}
@@ -140,7 +140,7 @@ def _reading(step: Step, aliases: Aliases) -> Step:
     """Return `step` with reads of other arrays in place of their copies."""
     if isinstance(step, Kernel):
         return replace(step, body=with_values(step.body, lambda value: _read(value, aliases)))
-    if isinstance(step, Contraction):
+    if isinstance(step, ContractionStep):
         signs = [aliases.get(operand.array, ("", 1))[1] for operand in (step.left, step.right)]
         left, right = (
             Operand(aliases.get(operand.array, (operand.array, 1))[0], operand.labels)

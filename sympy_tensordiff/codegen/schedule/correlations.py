@@ -16,8 +16,8 @@ from math import prod
 from sympy_tensordiff.codegen.ir.dataflow import Dataflow
 from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, is_accumulator, is_addition, is_store, reduction_of
-from sympy_tensordiff.codegen.ir.programs import Contraction, Correlation, Kernel, Program, Scatter, Step
-from sympy_tensordiff.codegen.ir.rename import claimed
+from sympy_tensordiff.codegen.ir.programs import ContractionStep, Correlation, Kernel, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.rename import reserve_name
 from sympy_tensordiff.codegen.ir.scalars import Load, Number
 from sympy_tensordiff.codegen.ir.steps import Shapes, in_views, not_compiled
 from sympy_tensordiff.codegen.ir.verify import check_correlation
@@ -31,14 +31,14 @@ Forms = dict[str, Affine]
 
 def with_correlations(program: Program) -> Program:
     """Return the program in which products read and add up windows in place, where all of it is compiled."""
-    if not_compiled(program) or not any(isinstance(step, Contraction) for step in program.kernels):
+    if not_compiled(program) or not any(isinstance(step, ContractionStep) for step in program.kernels):
         return program
-    finder = _Finder(program)
+    finder = _CorrelationFinder(program)
     steps: list[Step] = list(program.kernels)
     gone_arrays: set[str] = set()
     new: list[str] = []
     for step in program.kernels:
-        found = finder.correlation(step) if isinstance(step, Contraction) else None
+        found = finder.correlation(step) if isinstance(step, ContractionStep) else None
         if found is not None:
             correlation, gone, last = found
             left = [other for other in steps if not any(other is part for part in gone)]
@@ -52,7 +52,7 @@ def with_correlations(program: Program) -> Program:
     return replace(program, kernels=tuple(steps), temporaries=arrays, notes=(*notes, *new))
 
 
-class _Finder:
+class _CorrelationFinder:
     """The search for products of matrices that are correlations."""
 
     def __init__(self, program: Program) -> None:
@@ -60,11 +60,11 @@ class _Finder:
         self.flow = Dataflow(program)
         self.taken = all_names(program)
 
-    def correlation(self, step: Contraction) -> tuple[Correlation, list[Step], Step] | None:
+    def correlation(self, step: ContractionStep) -> tuple[Correlation, list[Step], Step] | None:
         """Return the correlation that replaces the product `step`, the steps that go, and the last one of all; else
         None.
         """
-        plain = in_views(step, self.prover.shapes, partial(claimed, taken=set(self.taken)))
+        plain = in_views(step, self.prover.shapes, partial(reserve_name, taken=set(self.taken)))
         gone: list[Step] = []
         views = []
         for view in (plain.left, plain.right):
@@ -108,7 +108,7 @@ class _Finder:
         return writer if type(writer) is Kernel and self.flow.reader(array) is by else None
 
     def windows(
-        self, step: Contraction, output: Load, labels: Sequence[tuple[str, Affine]]
+        self, step: ContractionStep, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
         """Return the entry to which a kernel sums windows of a product, that kernel, and steps that go with it; else
         None.

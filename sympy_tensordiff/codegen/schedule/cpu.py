@@ -18,7 +18,7 @@ from sympy_tensordiff.codegen.ir.scalars import EXTREMA, VECTORISED, Bound, Ends
 from sympy_tensordiff.codegen.ir.walk import bounds, forms, loads, loops, scalars, statements, weight
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.interior import interior
-from sympy_tensordiff.codegen.schedule.once import Once, gathers_first
+from sympy_tensordiff.codegen.schedule.invariant_reads import InvariantReads, gathers_first
 from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, cut, jam, rfactor, sink, split, split_sums
 from sympy_tensordiff.codegen.schedule.rows import (
     SHORT,
@@ -33,8 +33,8 @@ from sympy_tensordiff.codegen.schedule.rows import (
     sums_plan,
 )
 from sympy_tensordiff.codegen.schedule.short_rows import PART, long_sums, short_row
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.indirect import data_entries
 
 CHAINS = 8
 """As many maxima are computed side by side.
@@ -58,7 +58,7 @@ JAM_WEIGHT = 16
 Of 8, the batch norm takes 1.28 of the time; of 32, no text of the benchmarks changes.
 """
 
-ARITHMETIC = frozenset({"add", "mul", "neg", "pow"})
+JAMMED_OPERATIONS = frozenset({"add", "mul", "neg", "pow"})
 """What else a term of such a row calls takes longer than the reads and writes that are saved."""
 
 
@@ -148,8 +148,8 @@ def _reading_once(body: Sequence[Statement], kernel: Kernel, site: Site) -> tupl
     ends = [(Affine.variable(axis), length) for axis, length in zip(site.outer, box, strict=False)]
     if site.block is not None:
         ends += [(Affine.variable(name), box[0] + 1) for name in site.block]
-    rows = tuple(Row("ge", form) for value, length in ends for form in (value, length - value - 1))
-    return Once(site.prover, site.fresh, extents, has_values=not site.is_within).body(body, rows)
+    rows = tuple(Constraint("ge", form) for value, length in ends for form in (value, length - value - 1))
+    return InvariantReads(site.prover, site.fresh, extents, has_values=not site.is_within).body(body, rows)
 
 
 def _axes(kernel: Kernel, site: Site) -> list[Loop]:
@@ -294,7 +294,9 @@ def is_sum_of_rows(loop: Loop) -> bool:
     if not isinstance(add, Set) or add.reduction != "sum" or not isinstance(add.target, Load):
         return False
     values = list(scalars(row.body))
-    if len(values) > JAM_WEIGHT or any(isinstance(v, Operation) and v.function not in ARITHMETIC for v in values):
+    if len(values) > JAM_WEIGHT or any(
+        isinstance(v, Operation) and v.function not in JAMMED_OPERATIONS for v in values
+    ):
         return False
     if any(data_entries(forms(row.body))):  # rows that data select are not read faster: 0.84 of the row embedding
         return False

@@ -21,9 +21,9 @@ from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, is_ac
 from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span
 from sympy_tensordiff.codegen.ir.programs import (
     Array,
-    Contraction,
+    ContractionStep,
     Correlation,
-    Fused,
+    FusedKernels,
     Kernel,
     Program,
     Scatter,
@@ -38,10 +38,10 @@ from sympy_tensordiff.codegen.schedule.cpu import PLAIN, Nest, Site, scheduled
 from sympy_tensordiff.codegen.schedule.primitives import localise, split_sums
 from sympy_tensordiff.codegen.schedule.rows import is_short, row_plan
 from sympy_tensordiff.codegen.schedule.short_rows import PART
-from sympy_tensordiff.codegen.schedule.split import LARGE
+from sympy_tensordiff.codegen.schedule.split import MAX_KERNEL_OPERATIONS
 from sympy_tensordiff.errors import VerificationError
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.indirect import data_entries
 
 FAR = 64
 """Steps further away than so many others do not run together.
@@ -49,7 +49,7 @@ FAR = 64
 Half and twice as much change no text of the benchmarks.
 """
 
-FEW = 12
+MAX_SUMS_IN_LOOP = 12
 """So many sums over the rows of an array are taken in the loop that reads these rows for another kernel.
 
 Of more, the passes of several rows at a time, which a loop of its own has, are worth more than one pass over memory.
@@ -101,7 +101,7 @@ class _Fusion:
                 result.append(first)
                 continue
             left: list[Step] = []
-            while waiting and len(left) < FAR and group.weight < LARGE:
+            while waiting and len(left) < FAR and group.weight < MAX_KERNEL_OPERATIONS:
                 step = waiting.popleft()
                 producers = self.producers(step, left, group)
                 group.others -= {other.array for other in producers}
@@ -171,7 +171,7 @@ class _Fusion:
         read = self.flow.reads(step)
         own = read & (group.filled | {kernel.array for kernel in producers})
         own_weight = sum(map(self.weight, (*producers, step)))
-        if not read.isdisjoint(group.others | group.totals) or group.weight + own_weight > LARGE:
+        if not read.isdisjoint(group.others | group.totals) or group.weight + own_weight > MAX_KERNEL_OPERATIONS:
             return False
         # What it reads of the group, or else reads as well as the group.
         common = own or {name for name in read & group.read if len(self.shapes[name]) > 1}
@@ -186,7 +186,7 @@ class _Fusion:
             return False
         if kernel.axes and any(loops(loop.body)):
             return False
-        if all(is_short(extent, FEW) for extent in self.shapes[kernel.array]):
+        if all(is_short(extent, MAX_SUMS_IN_LOOP) for extent in self.shapes[kernel.array]):
             common = common | (self.flow.reads(kernel) & group.read)
         return len(kernel.axes) < max(len(self.shapes[name]) for name in common)
 
@@ -208,7 +208,7 @@ class _Fusion:
 
     # ------------------------------------------------------------------------ the common loop
 
-    def fused(self, group: _Group) -> Fused:
+    def fused(self, group: _Group) -> FusedKernels:
         """Return the step for `group`: with one name for the axis, and no name twice."""
         axis = unique(group.kernels[0].axes[0], self.taken)
         taken = {*self.taken, axis}
@@ -218,7 +218,7 @@ class _Fusion:
         for kernel in group.kernels:
             loop = total_loop(kernel, group.extent) if kernel.array in group.totals else None
             parts.append(renamed(kernel, {loop.variable if loop else kernel.axes[0]: axis}, taken, tried))
-        return Fused(axis, group.extent, tuple(parts), frozenset(group.totals), rows)
+        return FusedKernels(axis, group.extent, tuple(parts), frozenset(group.totals), rows)
 
     def rows(self, group: _Group) -> tuple[Array, ...]:
         """Return the temporaries of which one row is enough, without their first axes."""
@@ -265,9 +265,9 @@ def runs_in_blocks(step: Step, prover: Prover) -> bool:
     """Whether the first axis of `step` can be cut: no sum runs over it, and it is not a row along which a scan runs."""
     if isinstance(step, Correlation):
         return True
-    if isinstance(step, Contraction | Trapezoid):
+    if isinstance(step, ContractionStep | Trapezoid):
         return bool(step.output)
-    if isinstance(step, Fused):
+    if isinstance(step, FusedKernels):
         return all(is_plain_total(kernel) for kernel in step.kernels if kernel.array in step.totals)
     if not isinstance(step, Kernel) or isinstance(step, Scatter | Table):
         return False
@@ -287,12 +287,12 @@ def is_plain_total(kernel: Kernel) -> bool:
 # ---------------------------------------------------------------------------- the nests of kernels that run together
 
 
-def nest_of(step: Kernel | Fused, site: Site) -> Nest:
+def nest_of(step: Kernel | FusedKernels, site: Site) -> Nest:
     """Return the nest of `step`, checked against the laws of nests; in plain loops where it is not proved to be
     inside.
     """
-    nest = scheduled_together(step, site) if isinstance(step, Fused) else scheduled(step, site)
-    used, totals = uses(step), step.totals if isinstance(step, Fused) else ()
+    nest = scheduled_together(step, site) if isinstance(step, FusedKernels) else scheduled(step, site)
+    used, totals = uses(step), step.totals if isinstance(step, FusedKernels) else ()
     known = {*used.scalars, *used.integers, *used.arrays, *([step.array] if isinstance(step, Scatter) else [])}
     NestLaws(known, filled_arrays(step), site.block, totals).check((*nest.arrays, *nest.body))
     try:
@@ -302,7 +302,7 @@ def nest_of(step: Kernel | Fused, site: Site) -> Nest:
     return nest
 
 
-def in_plain_loops(step: Kernel | Fused, site: Site, error: VerificationError) -> Nest:
+def in_plain_loops(step: Kernel | FusedKernels, site: Site, error: VerificationError) -> Nest:
     """Return the nest of `step` without the rules of its schedule; raise `error` if there were none."""
     if site.is_plain:
         raise error
@@ -312,7 +312,7 @@ def in_plain_loops(step: Kernel | Fused, site: Site, error: VerificationError) -
     return nest
 
 
-def scheduled_together(step: Fused, site: Site) -> Nest:
+def scheduled_together(step: FusedKernels, site: Site) -> Nest:
     """Return the nest of kernels that run together."""
     bare = site.bare.union(array.name for array in step.rows if not array.shape)
     parts = _Parts(step, replace(site, bare=bare, outer=(), block=None, is_within=True))
@@ -336,7 +336,7 @@ def scheduled_together(step: Fused, site: Site) -> Nest:
 class _Parts:
     """The statements before, in and after the loop over the common axis, and the sums that are one number."""
 
-    step: Fused
+    step: FusedKernels
     site: Site
     arrays: list[Alloc] = field(default_factory=list)
     before: list[Statement] = field(default_factory=list)
@@ -350,7 +350,7 @@ class _Parts:
     def alloc(self, array: Array) -> Alloc:
         """Return the allocation of an array of which one row is enough."""
         proves = self.site.prover.proves
-        shape = [exactly(e) if proves(Row("ge", e)) else Ends((Bound(ZERO), Bound(e))) for e in array.shape]
+        shape = [exactly(e) if proves(Constraint("ge", e)) else Ends((Bound(ZERO), Bound(e))) for e in array.shape]
         return Alloc(array.name, tuple(shape), self.step.filled[0])
 
     def row(self, kernel: Kernel) -> None:

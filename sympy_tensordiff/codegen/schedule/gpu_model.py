@@ -12,8 +12,8 @@ from math import ceil, prod
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Program, kernels_of
-from sympy_tensordiff.codegen.ir.rename import claimed
+from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel, Program, kernels_of
+from sympy_tensordiff.codegen.ir.rename import reserve_name
 from sympy_tensordiff.codegen.ir.scalars import Ends, Identity, Load, Operation, Scalar
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.steps import Shapes
@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes, function_n
 from sympy_tensordiff.codegen.schedule.blocks import BlockNest, block_nest
 from sympy_tensordiff.codegen.schedule.launches import Device, common_axes, on_device, thread_nest
 from sympy_tensordiff.errors import VerificationError
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 
 WARP, SECTOR = 32, 32
 TYPICAL = 1024
@@ -75,12 +75,12 @@ def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list
     found, taken = [], all_names(program)
     nests: dict[str, BlockNest] = {}
     for step in program.kernels if device.has_blocks else ():
-        nest = block_nest(step, device.deals, shapes, lambda wish: claimed(wish, taken))
+        nest = block_nest(step, device.deals, shapes, lambda wish: reserve_name(wish, taken))
         nests |= {} if nest is None else {step.array: nest}
     for step in program.kernels:
-        if isinstance(step, Kernel | Fused):
+        if isinstance(step, Kernel | FusedKernels):
             own = nests.get(step.array)
-            launch = _Threads(step, shapes, known) if own is None else _Blocks(own, known)
+            launch = _Threads(step, shapes, known) if own is None else _ModelBlocks(own, known)
             found.append(_Count(launch, shapes, known, itemsize).figures(function_name(step)))
     return found
 
@@ -88,7 +88,7 @@ def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list
 def temporary_bytes(program: Program, sizes: Mapping[str, int], itemsize: int = 8) -> int:
     """Return the bytes of the temporaries of a call, without numbers of threads."""
     known = computed_sizes(program, sizes)
-    own = {row.name for step in program.kernels if isinstance(step, Fused) for row in step.rows}
+    own = {row.name for step in program.kernels if isinstance(step, FusedKernels) for row in step.rows}
     shapes = [array.shape for array in program.temporaries if array.name not in own]
     return itemsize * sum(prod(max(0, int(form.evaluate(known))) for form in shape) for shape in shapes)
 
@@ -96,7 +96,7 @@ def temporary_bytes(program: Program, sizes: Mapping[str, int], itemsize: int = 
 class _Threads:
     """The threads of a kernel that work for themselves, in the grid that the text of the module makes."""
 
-    def __init__(self, step: Kernel | Fused, shapes: Shapes, known: Values) -> None:
+    def __init__(self, step: Kernel | FusedKernels, shapes: Shapes, known: Values) -> None:
         axes, first = common_axes(step), kernels_of(step)[0]
         box = [max(0, int(form.evaluate(known))) for form in first.box(shapes)[: len(axes)]]
         self.body = thread_nest(step, shapes)
@@ -131,7 +131,7 @@ class _Threads:
         return values
 
 
-class _Blocks:
+class _ModelBlocks:
     """The threads of a kernel whose blocks share memory."""
 
     def __init__(self, nest: BlockNest, known: Values) -> None:
@@ -162,7 +162,7 @@ class _Blocks:
 class _Count:
     """Counts what one warp of a launch does."""
 
-    def __init__(self, launch: _Threads | _Blocks, shapes: Shapes, known: Values, itemsize: int) -> None:
+    def __init__(self, launch: _Threads | _ModelBlocks, shapes: Shapes, known: Values, itemsize: int) -> None:
         self.launch, self.itemsize = launch, itemsize
         self.shared = {alloc.name for alloc in launch.shared}
         self.strides = {
@@ -231,7 +231,7 @@ def _work(node: Scalar) -> int:
     return len(node.arguments) - 1 if node.function in ("add", "mul") else int(node.function not in ("neg", "select"))
 
 
-def _holds(rows: Sequence[Row], lane: Values) -> bool:
+def _holds(rows: Sequence[Constraint], lane: Values) -> bool:
     """Whether rows hold for a thread."""
     values = [(row, int(row.form.evaluate(lane))) for row in rows]
     return all(v >= 0 if r.kind == "ge" else v == 0 if r.kind == "eq" else v % r.modulus == 0 for r, v in values)

@@ -21,9 +21,9 @@ from sympy_tensordiff.codegen.ir.nests import FALSE
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Name, Operation
 from sympy_tensordiff.codegen.ir.walk import forms, loops, statements, weight
-from sympy_tensordiff.codegen.schedule.rows import LONG, runs_less_often
-from sympy_tensordiff.integer.affine import Affine, Quotient, Row, Variable
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.codegen.schedule.rows import MIN_VECTOR_ROW, runs_less_often
+from sympy_tensordiff.integer.affine import Affine, Constraint, Quotient, Variable
+from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotients_in
 
 Lengths: TypeAlias = Mapping[Variable, Affine]
@@ -40,7 +40,7 @@ class Guards(NamedTuple):
 
     lows: list[Affine]
     highs: list[Affine]
-    outer: list[Row]
+    outer: list[Constraint]
     zeros: list[Quotient | SymbolicQuotient]
 
 
@@ -60,7 +60,7 @@ def interior(
     >>> [(str(part.lows[-1].form), str(part.highs[-1].form), len(part.body)) for part in parts]
     [('0', '0', 1), ('1', 'n - 2', 2), ('n - 1', 'n - 1', 1)]
     """
-    if loop.step != 1 or loop.bind or any(loops(loop.body)) or runs_less_often(loop, LONG):
+    if loop.step != 1 or loop.bind or any(loops(loop.body)) or runs_less_often(loop, MIN_VECTOR_ROW):
         return None
     found = guards(loop, lengths)
     is_worth = found.zeros or sum(isinstance(s, If) and is_dear(s) for s in loop.body) > 1
@@ -72,7 +72,7 @@ def interior(
         return (*begin, *parts)
     outside = Name(fresh("outside"))
     flag = Set(outside, FALSE), Set(outside, Operation("not", (condition_of(found.outer),)), "any")
-    is_outside = Row("ge", Affine.variable(outside.name) - 1)
+    is_outside = Constraint("ge", Affine.variable(outside.name) - 1)
     return *begin, If(tuple(found.outer), parts), *flag, If((is_outside,), (loop,))
 
 
@@ -118,10 +118,10 @@ def _parts(
     if len(highs) > 1:
         last = [Affine.variable(name := fresh(f"{loop.variable}_stop")) - 1]
         begin.append(Set(Name(name), Ends((), tuple(map(Bound, highs)))))
-    fails_before = [Row("ge", variable - low) for low in lows if len(lows) == 1]
-    fails_behind = [Row("ge", high - variable) for high in highs if len(highs) == 1]
-    after = [*found.outer, *(Row("ge", variable - low) for low in found.lows)]
-    within = [*after, *(Row("ge", high - variable) for high in found.highs)]
+    fails_before = [Constraint("ge", variable - low) for low in lows if len(lows) == 1]
+    fails_behind = [Constraint("ge", high - variable) for high in highs if len(highs) == 1]
+    after = [*found.outer, *(Constraint("ge", variable - low) for low in found.lows)]
+    within = [*after, *(Constraint("ge", high - variable) for high in found.highs)]
     parts = []
     if first:
         parts.append(_part(loop, [], [first[0] - 1], found.outer, fails_before))
@@ -149,7 +149,11 @@ def _gap(low: Bound, high: Bound, lengths: Lengths) -> int | None:
 
 
 def _part(
-    loop: Loop, lows: Sequence[Affine], highs: Sequence[Affine], holds: Sequence[Row], fails: Sequence[Row]
+    loop: Loop,
+    lows: Sequence[Affine],
+    highs: Sequence[Affine],
+    holds: Sequence[Constraint],
+    fails: Sequence[Constraint],
 ) -> Loop:
     """Return `loop` between further bounds, without conditions in `holds`, and without statements whose conditions
     fail.

@@ -17,7 +17,16 @@ from typing import NamedTuple
 from sympy_tensordiff.codegen.ir.dataflow import check_order, uses
 from sympy_tensordiff.codegen.ir.loops import Statement
 from sympy_tensordiff.codegen.ir.nests import ZERO, span, with_numbers
-from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Fused, Kernel, Program, Scatter, Step, kernels_of
+from sympy_tensordiff.codegen.ir.programs import (
+    Array,
+    ContractionStep,
+    FusedKernels,
+    Kernel,
+    Program,
+    Scatter,
+    Step,
+    kernels_of,
+)
 from sympy_tensordiff.codegen.ir.rename import renamed
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes, calls_in_loops
@@ -25,8 +34,8 @@ from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, loops,
 from sympy_tensordiff.codegen.schedule.blocks import Deal, tiling
 from sympy_tensordiff.codegen.schedule.fusion import FAR
 from sympy_tensordiff.codegen.schedule.recompute import recomputed
-from sympy_tensordiff.codegen.schedule.split import LARGE
-from sympy_tensordiff.codegen.schedule.stages import SHORT, THREADS, in_blocks, in_stages, rounds
+from sympy_tensordiff.codegen.schedule.split import MAX_KERNEL_OPERATIONS
+from sympy_tensordiff.codegen.schedule.split_reductions import SHORT, THREADS, in_blocks, in_stages, rounds
 from sympy_tensordiff.integer.affine import Affine
 
 
@@ -61,7 +70,7 @@ def _private(program: Program, launches: Collection[_Launch]) -> frozenset[str]:
     return frozenset([array.name for array in program.temporaries if users[array.name] == 1])
 
 
-def common_axes(step: Kernel | Fused) -> tuple[str, ...]:
+def common_axes(step: Kernel | FusedKernels) -> tuple[str, ...]:
     """Return the axes of `step` along which there are threads: those that all of its kernels have in common."""
     if isinstance(step, Kernel):
         return step.axes
@@ -69,12 +78,12 @@ def common_axes(step: Kernel | Fused) -> tuple[str, ...]:
     return first[: next(n for n in range(len(first), -1, -1) if all(axes[:n] == first[:n] for axes in others))]
 
 
-def thread_nest(step: Kernel | Fused, shapes: Shapes) -> tuple[Statement, ...]:
+def thread_nest(step: Kernel | FusedKernels, shapes: Shapes) -> tuple[Statement, ...]:
     """Return a step as a nest whose axes are bound to threads: the last axis to x, the one before to y, all others to
     z.
     """
     axes = common_axes(step)
-    numbers = {array.name for array in step.rows} if isinstance(step, Fused) else set()
+    numbers = {array.name for array in step.rows} if isinstance(step, FusedKernels) else set()
     body: tuple[Statement, ...] = ()
     for kernel in kernels_of(step):
         inner = with_numbers(kernel.body, numbers)
@@ -107,7 +116,7 @@ class _Launch:
     def takes(self, step: Kernel) -> bool:
         """Whether the kernel `step` can run in the threads, and gains."""
         box = self.common(step)
-        if isinstance(step, Scatter) or not box or self.weight + weight(step.body) > LARGE:
+        if isinstance(step, Scatter) or not box or self.weight + weight(step.body) > MAX_KERNEL_OPERATIONS:
             return False
         loads = [node for node in scalars(step.body) if isinstance(node, Load) and node.array in self.filled]
         own = tuple(map(Affine.variable, step.axes[: len(box)]))
@@ -146,7 +155,7 @@ class _Launch:
         known = {*taken, *axes}
         kernels = [renamed(kernel, dict(zip(kernel.axes, axes, strict=False)), known) for kernel in self.kernels]
         numbers = [Array(k.array, ()) for k in kernels if k.array in private and len(k.axes) == len(axes)]
-        return Fused(axes[0], self.box[0], tuple(kernels), rows=tuple(numbers))
+        return FusedKernels(axes[0], self.box[0], tuple(kernels), rows=tuple(numbers))
 
 
 class Device(NamedTuple):
@@ -156,7 +165,7 @@ class Device(NamedTuple):
 
     program: Program
     whole: Mapping[str, str]
-    products: Mapping[str, Contraction]
+    products: Mapping[str, ContractionStep]
     """The products by the arrays that they fill; the program has kernels for them, too."""
     deals: Mapping[str, Deal] = {}
     """The sums that blocks of threads share, by the arrays of their kernels."""
@@ -166,7 +175,7 @@ class Device(NamedTuple):
 
 def on_device(program: Program) -> Device:
     """Return `program` as launches, with long sums in stages."""
-    products = {step.array: step for step in program.kernels if isinstance(step, Contraction)}
+    products = {step.array: step for step in program.kernels if isinstance(step, ContractionStep)}
     staged, whole = in_stages(recomputed(calls_in_loops(program)))
     alone = {*products, *(part for part, array in whole.items() if array in products)}
     return Device(in_launches(staged, alone), whole, products)
@@ -188,5 +197,5 @@ def describe_device(program: Program) -> list[str]:
     again = ", ".join(array.name for array in program.temporaries if array.name not in stored)
     lines = [f"computed again where they are summed, instead of stored: {again}"] if again else []
     lines += [f"in parts, where there are less than {THREADS} entries: {whole}"] if whole else []
-    groups = [step for step in device.program.kernels if isinstance(step, Fused)]
+    groups = [step for step in device.program.kernels if isinstance(step, FusedKernels)]
     return lines + [f"in one launch: {', '.join(kernel.array for kernel in step.kernels)}" for step in groups]

@@ -21,12 +21,12 @@ from typing import TypeVar
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement, accumulator, add
-from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Program, Scatter, Step, entrywise
-from sympy_tensordiff.codegen.ir.rename import claimed, unique
+from sympy_tensordiff.codegen.ir.programs import Array, ContractionStep, Kernel, Program, Scatter, Step, entrywise
+from sympy_tensordiff.codegen.ir.rename import reserve_name, unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.walk import Around, all_names, rewrite, rewrite_scalar, with_parts
-from sympy_tensordiff.codegen.schedule.rows import FEW, SHORT, has_few_steps, is_short, row_plan, run_of
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.codegen.schedule.rows import MAX_UNROLLED_STEPS, SHORT, has_few_steps, is_short, row_plan, run_of
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ def _with_turned_products(program: Program) -> Program:
     own = {array.name for array in program.temporaries if len(array.shape) > 1}
     steps = [step for step in program.kernels if type(step) is not Kernel]
     own -= {name for step in steps for name in uses(step).arrays}
-    own &= {step.array for step in steps if isinstance(step, Contraction)}
+    own &= {step.array for step in steps if isinstance(step, ContractionStep)}
     votes: Counter[str] = Counter()
 
     def vote(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
@@ -79,7 +79,7 @@ def _with_turned_products(program: Program) -> Program:
 
     kernels: list[Step] = []
     for step in program.kernels:
-        if isinstance(step, Contraction) and step.array in turned:
+        if isinstance(step, ContractionStep) and step.array in turned:
             step = replace(step, output=_swapped(step.output))
         kernels.append(_visited(step, prover, turn) if type(step) is Kernel else step)
     arrays = [replace(a, shape=_swapped(a.shape)) if a.name in turned else a for a in program.temporaries]
@@ -109,14 +109,14 @@ def _with_copies(program: Program) -> Program:
             order = _last(place, rank)
             shape, index = _permuted(prover.shapes[load.array], order), _permuted(load.index, order)
             if factor > 1:
-                if not prover.proves(Row("ge", shape[-1] - 1)):
+                if not prover.proves(Constraint("ge", shape[-1] - 1)):
                     return load
                 classes = quotient(index[-1], factor)
                 shape = (*shape[:-1], Affine.of(factor), quotient(shape[-1] + (factor - 1), factor))
                 index = (*index[:-1], index[-1] - factor * classes, classes)
             copy = copies.get((load.array, place, factor))
             if copy is None:
-                name = claimed(f"{load.array}_{'turned' if factor == 1 else 'classes'}", taken)
+                name = reserve_name(f"{load.array}_{'turned' if factor == 1 else 'classes'}", taken)
                 copy = copies[load.array, place, factor] = Array(name, shape)
                 made = _copying(copy, load.array, order, taken)
                 if factor > 1:
@@ -162,7 +162,7 @@ def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, fact
     index = dict(zip(order, [*map(Affine.variable, axes), place], strict=True))
     entry = Load(array, tuple([index[m] for m in range(len(order))]))
     total = unique("s", taken)
-    inside = If((Row("ge", extent - 1 - place),), (add(total, entry),))
+    inside = If((Constraint("ge", extent - 1 - place),), (add(total, entry),))
     return entrywise(copy.name, (*axes, residue, row), [accumulator(total), inside], Name(total))
 
 
@@ -185,7 +185,7 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
                 *(a for a, extent in axes if not is_short(extent, n)),
                 *(s.variable for s in inside if not has_few_steps(s, n)),
             )
-            for n in (SHORT, FEW)
+            for n in (SHORT, MAX_UNROLLED_STEPS)
         )
 
         def read(node: Scalar) -> Scalar:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from sympy_tensordiff.codegen.ir.programs import Program, Recurrence
-from sympy_tensordiff.codegen.ir.steps import degenerate_in_loops, not_compiled
+from sympy_tensordiff.codegen.ir.steps import lower_vector_products, not_compiled
 from sympy_tensordiff.codegen.schedule.correlations import with_correlations
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
 from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
@@ -22,7 +22,7 @@ PASSES: Mapping[str, tuple[Pass, ...]] = {
     "cuda": (split_deep, split_large),
     "numba": _COMPILED,
     "llvm": _COMPILED,
-    "c": (degenerate_in_loops, with_correlations, split_deep, split_large, in_reading_order),
+    "c": (lower_vector_products, with_correlations, split_deep, split_large, in_reading_order),
 }
 
 SPLITS = frozenset({split_deep, split_large})

@@ -16,10 +16,10 @@ from sympy_tensordiff.codegen.ir.nests import FALSE, double, real, span, with_sc
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import INFINITY, Bound, Ends, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import subexpressions, with_values
-from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, untied
-from sympy_tensordiff.codegen.schedule.scans import Scan
+from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, interchange_bounds
+from sympy_tensordiff.codegen.schedule.scans import PrefixScan
 from sympy_tensordiff.codegen.schedule.short_rows import in_rounds
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
 Fresh: TypeAlias = Callable[[str], str]
 """Makes a name that nothing has, like the one that is wished for."""
@@ -66,7 +66,7 @@ def _inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) -> list[S
         elif isinstance(statement, Loop | If):
             found += _along(row, leaf)
             leaf, inner = [], row
-            if isinstance(statement, Loop) and (window := untied(statement, row.variable)) is not None:
+            if isinstance(statement, Loop) and (window := interchange_bounds(statement, row.variable)) is not None:
                 statement, lows, highs = window
                 inner = replace(row, lows=(*row.lows, *lows), highs=(*row.highs, *highs))
             found.append(replace(statement, body=tuple(_inside(inner, planner, statement.body))))
@@ -96,7 +96,7 @@ def _along(row: Loop, body: Sequence[Statement]) -> list[Statement]:
     return [replace(row, body=with_values(body, ordered))] if body else []
 
 
-def carry(row: Loop, last: Affine, scan: Scan, others: Collection[str], fresh: Fresh) -> tuple[Statement, ...]:
+def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fresh: Fresh) -> tuple[Statement, ...]:
     """Return one pass along a row, in which a reduction goes on from entry to entry (prefix reductions).
 
     ``last`` is the last entry of the row; ``others`` are the scans whose entries are there already. Exponentials of
@@ -138,7 +138,7 @@ def carry(row: Loop, last: Affine, scan: Scan, others: Collection[str], fresh: F
     return (Set(Name(end), first), *begin, *terms, replace(row, body=tuple(inside), step=-1 if scan.downward else 1))
 
 
-def _grow(scan: Scan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
+def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
     """Return statements that multiply a sum by what its terms gain from the entry before to the next one.
 
     ``end`` is where the loop has ended there. A sum that has not stopped one step before starts again, by ``begin``.
@@ -146,14 +146,14 @@ def _grow(scan: Scan, end: Name, begin: Set, total: Name, growth: Sequence[State
     (near,), far = (scan.loop.lows, scan.loop.highs) if scan.downward else (scan.loop.highs, scan.loop.lows)
     sign, here = (-1 if scan.downward else 1), Affine.variable(end.name)
     steps = (here - near.form - 1) if scan.downward else (near.form - here)
-    had_terms = [Row("ge", (near.form - bound.form) * sign - 1) for bound in far]
+    had_terms = [Constraint("ge", (near.form - bound.form) * sign - 1) for bound in far]
     return [
-        If((Row("eq", steps), *had_terms), tuple(growth)),
-        If((Row("ge", steps - 1),), (Set(total, Number(0)), begin)),
+        If((Constraint("eq", steps), *had_terms), tuple(growth)),
+        If((Constraint("ge", steps - 1),), (Set(total, Number(0)), begin)),
     ]
 
 
-def _adds_one(row: Loop, last: Affine, scan: Scan) -> bool:
+def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
     """Whether each entry of a row has one term more than the entry before, and the first one has one."""
     loop, here = scan.loop, (Bound(Affine.variable(row.variable)),)
     if scan.downward:
@@ -162,7 +162,7 @@ def _adds_one(row: Loop, last: Affine, scan: Scan) -> bool:
 
 
 def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fresh: Fresh) -> list[Statement]:
-    """Return statements that put a sum of exponentials under another shift: times at most 1, or its ``terms`` again."""
+    """Return statements that change the shift of a sum of exponentials: rescale it, or add its ``terms`` again."""
     root, again, moved = Name(fresh("root")), Name(fresh("again")), Name(fresh("moved"))
     is_less = Operation("le", (root, Number(1)))
     is_finite = Operation("lt", (Operation("abs", (total,)), INFINITY))
@@ -183,9 +183,9 @@ def _flagged(flag: Name, condition: Scalar) -> tuple[Set, Set]:
     return Set(flag, FALSE), Set(flag, condition, "any")
 
 
-def _is_set(flag: Name) -> Row:
+def _is_set(flag: Name) -> Constraint:
     """Return the condition that `flag` is set."""
-    return Row("ge", Affine.variable(flag.name) - 1)
+    return Constraint("ge", Affine.variable(flag.name) - 1)
 
 
 def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:

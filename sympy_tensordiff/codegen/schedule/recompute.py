@@ -31,7 +31,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     walk,
 )
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.indirect import data_entries
 
 MAX_TIMES = 8
 """The most times that a value is computed."""

@@ -37,9 +37,9 @@ from sympy_tensordiff.codegen.ir.walk import (
     tested_forms,
 )
 from sympy_tensordiff.codegen.ir.walk import loops as inner_loops
-from sympy_tensordiff.codegen.schedule.scans import Scan, find_scans
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.codegen.schedule.scans import PrefixScan, find_scans
+from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.indirect import data_entries
 
 
 def most_steps(loop: Loop) -> int | None:
@@ -52,7 +52,7 @@ def most_steps(loop: Loop) -> int | None:
 Bounds: TypeAlias = tuple[Bound, ...]
 
 
-def untied(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | None:
+def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | None:
     """Return a loop whose bounds do not depend on `axis`, and the bounds of the entries for which each of its steps
     runs.
 
@@ -126,20 +126,20 @@ STRIP = 512
 Half and twice as many take 0.96 to 1.13 of the time of the seven benchmarks that change.
 """
 
-FEW = 4
+MAX_UNROLLED_STEPS = 4
 """A window of no more steps than this is as fast unrolled as entry by entry of a row.
 
 Of 2, the Gaussian benchmark takes 1.13 of the time.
 """
 
-_BRIEF = 64
+_MAX_SHORT_WINDOW = 64
 """How many steps a loop has at most whose vectors cost more to add up than to fill.
 
 Of 32, FIR takes 1.05 of the time.
 """
 
 
-LONG = 32
+MIN_VECTOR_ROW = 32
 """How many entries a row has at least that is filled several times for the sake of its vectors.
 
 Half and twice as much change no text of the benchmarks.
@@ -199,7 +199,7 @@ class RowPlan:
     planner: RowPlanner
     segments: list[Segment]
     expanded: frozenset[str]
-    scans: tuple[Scan, ...] = ()
+    scans: tuple[PrefixScan, ...] = ()
     """The scans, which run before the last segment."""
 
 
@@ -214,8 +214,8 @@ def sums_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
         return None
     extent = kernel.box(prover.shapes)[-1]
     body = rewrite(kernel.body, lambda s, _: (windowed(s, kernel.axes[-1]) if isinstance(s, Loop) else s,))
-    plan = RowPlanner(replace(kernel, body=body), not extent.is_constant or extent.constant >= LONG).plan()
-    return None if plan is None or is_short(extent) or not prover.proves(Row("ge", extent - 1)) else plan
+    plan = RowPlanner(replace(kernel, body=body), not extent.is_constant or extent.constant >= MIN_VECTOR_ROW).plan()
+    return None if plan is None or is_short(extent) or not prover.proves(Constraint("ge", extent - 1)) else plan
 
 
 def scans_plan(kernel: Kernel) -> RowPlan | None:
@@ -311,14 +311,18 @@ class RowPlanner:
 
     def is_window(self, loop: Loop) -> bool:
         """Whether `loop` has few steps, wherever in the row it runs."""
-        found = untied(loop, self.axis)
+        found = interchange_bounds(loop, self.axis)
         steps = None if found is None else most_steps(found[0])
-        return steps is not None and steps <= _BRIEF
+        return steps is not None and steps <= _MAX_SHORT_WINDOW
 
     def is_brief(self, loop: Loop) -> bool:
         """Whether a sum has few terms, but more than are unrolled, and all reads run along the row."""
         nest = [loop, *inner_loops(loop.body)]
-        if not self.is_long or not all(map(self.is_window, nest)) or all(has_few_steps(inner, FEW) for inner in nest):
+        if (
+            not self.is_long
+            or not all(map(self.is_window, nest))
+            or all(has_few_steps(inner, MAX_UNROLLED_STEPS) for inner in nest)
+        ):
             return False
         loads = [node for node in scalars([loop]) if isinstance(node, Load)]
         along = [node for node in loads if any(self.axis in form.atoms() for form in node.index)]

@@ -36,10 +36,10 @@ from sympy_tensordiff.codegen.ir.walk import (
     statements,
     subexpressions,
 )
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.indirect import data_entries
 
-LONGEST = 64
+MAX_SUMMAND_OPERATIONS = 64
 """A summand of more operations and reads than this is not looked through for exponents.
 
 Half and twice as much change no text of the benchmarks.
@@ -47,7 +47,7 @@ Half and twice as much change no text of the benchmarks.
 
 
 @dataclass(frozen=True)
-class Scan:
+class PrefixScan:
     """A loop that goes on where it has stopped at the entry before, where the conditions hold.
 
     ``downward``: the entry before is the next one of the row, and the loop begins where it has begun there. ``shift``:
@@ -57,13 +57,13 @@ class Scan:
 
     accumulators: tuple[Set, ...]
     loop: Loop
-    conditions: tuple[Row, ...]
+    conditions: tuple[Constraint, ...]
     downward: bool
     shift: Scalar | None = None
     growth: tuple[Statement, ...] = ()
 
 
-def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[Scan], tuple[Statement, ...]]:
+def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[PrefixScan], tuple[Statement, ...]]:
     """Return the scans of a kernel along its last axis, and its body without them and without what they alone have
     used.
 
@@ -73,23 +73,23 @@ def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[Scan],
     outside : mapping
         For each name that is declared at top level, whether it has one value for a row.
     """
-    finder = _Finder(kernel, outside)
+    finder = _ScanFinder(kernel, outside)
     return finder.found, tuple(needed(finder.block(kernel.body, ()), set()))
 
 
-class _Finder:
+class _ScanFinder:
     """The search for scans in one kernel."""
 
     def __init__(self, kernel: Kernel, outside: Mapping[str, bool]) -> None:
         self.axis = kernel.axes[-1]
         self.outside = outside
-        self.found: list[Scan] = []
+        self.found: list[PrefixScan] = []
         self.declared = declared(kernel.body)
         self.depends = dependences(kernel)
         # The loops, at any depth, that fill an accumulator on their own.
         self.additions = [s.name for s in statements(kernel.body) if is_addition(s)]
 
-    def block(self, body: tuple[Statement, ...], conditions: tuple[Row, ...]) -> tuple[Statement, ...]:
+    def block(self, body: tuple[Statement, ...], conditions: tuple[Constraint, ...]) -> tuple[Statement, ...]:
         """Return `body`, a block behind `conditions`, without its scans, which are added to `found`."""
         outer = {s.name: s for s in body if is_accumulator(s)}
         taken: set[Statement] = set()
@@ -104,8 +104,8 @@ class _Finder:
             result.append(statement)
         return tuple(s for s in result if s not in taken)
 
-    def scan(self, loop: Loop, outer: Mapping[str, Set], conditions: tuple[Row, ...]) -> Scan | None:
-        """Return `loop` as a scan; None where it is not one."""
+    def scan(self, loop: Loop, outer: Mapping[str, Set], conditions: tuple[Constraint, ...]) -> PrefixScan | None:
+        """Return `loop` as a scan, a prefix reduction along the row; None if it is not one."""
         rising = [any(self.axis in bound.form.atoms() for bound in side) for side in (loop.lows, loop.highs)]
         if rising[0] == rising[1] or not all(self.is_rising(bound) for bound in (*loop.lows, *loop.highs)):
             return None
@@ -115,7 +115,7 @@ class _Finder:
         alone = all(name in outer and self.is_filled_here(name, loop) for name in filled)
         if not filled or not alone:
             return None
-        scan = Scan(tuple(outer[name] for name in filled), loop, conditions, downward=rising[0])
+        scan = PrefixScan(tuple(outer[name] for name in filled), loop, conditions, downward=rising[0])
         return self.rescaled(scan) or self.grown(scan) if self.varies(loop) else scan
 
     def is_rising(self, bound: Bound) -> bool:
@@ -134,7 +134,7 @@ class _Finder:
         used = {node.name for node in scalars(loop.body) if isinstance(node, Name)} - declared(loop.body).keys()
         return any(name in self.declared and not self.outside.get(name) for name in used)
 
-    def rescaled(self, scan: Scan) -> Scan | None:
+    def rescaled(self, scan: PrefixScan) -> PrefixScan | None:
         """Return a scan whose summand depends on the entry through terms of an exponent only; None for any other."""
         *lets, add = scan.loop.body
         if not is_addition(add) or add.reduction != "sum" or not all(map(is_let, lets)):
@@ -151,7 +151,7 @@ class _Finder:
         whole = shift[0] if len(shift) == 1 else Operation("add", tuple(shift))
         return replace(scan, loop=replace(scan.loop, body=(replace(add, value=value),)), shift=whole)
 
-    def grown(self, scan: Scan) -> Scan | None:
+    def grown(self, scan: PrefixScan) -> PrefixScan | None:
         """Return a scan whose terms all have one factor more at the next entry; None for any other."""
         loop, add = scan.loop, scan.loop.body[-1]
         moving, others = (loop.lows, loop.highs) if scan.downward else (loop.highs, loop.lows)
@@ -161,7 +161,7 @@ class _Finder:
             return None
         return self.with_powers(scan, add) or self.with_product(scan, add)
 
-    def with_powers(self, scan: Scan, add: Set) -> Scan | None:
+    def with_powers(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
         """Return a scan whose terms are multiples of a power with an exponent that grows; None for any other."""
         loop = scan.loop
         fixed = tuple([s for s in loop.body[:-1] if not (is_let(s) and self.axis in self.depends[s.name])])
@@ -180,7 +180,7 @@ class _Finder:
         body = (*fixed, replace(add, value=value))
         return replace(scan, loop=replace(loop, body=body), growth=(replace(add, value=factor, reduction="prod"),))
 
-    def with_product(self, scan: Scan, add: Set) -> Scan | None:
+    def with_product(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
         """Return a scan whose terms are multiples of products that grow by one factor; None for any other."""
         loop = scan.loop
         varying = [s for s in loop.body[:-1] if self.depends_on_axis_in(s)]
@@ -238,7 +238,7 @@ class _Finder:
                 return lets[part.name].value if isinstance(part, Name) and part.name in lets else part
 
             value = rewrite_scalar(value, written)
-            if sum(1 for _ in subexpressions(value)) > LONGEST:
+            if sum(1 for _ in subexpressions(value)) > MAX_SUMMAND_OPERATIONS:
                 return None
 
 

@@ -16,7 +16,14 @@ from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.walk import added, loops, rewrite, scalars, statements
 from sympy_tensordiff.codegen.schedule.angles import works_on_near_angles
-from sympy_tensordiff.codegen.schedule.rows import LONG, RowPlanner, has_few_steps, most_steps, run_of, runs_less_often
+from sympy_tensordiff.codegen.schedule.rows import (
+    MIN_VECTOR_ROW,
+    RowPlanner,
+    has_few_steps,
+    most_steps,
+    run_of,
+    runs_less_often,
+)
 from sympy_tensordiff.integer.affine import Affine
 
 TOGETHER = 8
@@ -64,7 +71,7 @@ def _gains(planner: RowPlanner, count: int) -> bool:
     found = [part for part in varying if isinstance(part, Loop) and not has_few_steps(part)]
     long = [loop for loop in found if all(map(has_few_steps, loops(loop.body)))]
     sums = {part.name for loop in long for part in statements(loop.body) if is_addition(part) and part in adds}
-    if not sums or len(sums) * count > TOGETHER or any(runs_less_often(loop, LONG) for loop in long):
+    if not sums or len(sums) * count > TOGETHER or any(runs_less_often(loop, MIN_VECTOR_ROW) for loop in long):
         return False
     return all(_shares(planner, loop) for loop in long)
 

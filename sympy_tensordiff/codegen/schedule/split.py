@@ -143,7 +143,7 @@ class _Splitter:
 # entry; the others stay with the one place where they are used.
 
 
-LARGE = 300
+MAX_KERNEL_OPERATIONS = 300
 """Kernels of more scalar operations and reads than this are cut.
 
 Half and twice as much change no text of the benchmarks.
@@ -161,14 +161,18 @@ Half and twice as much change no text of the benchmarks.
 
 def split_large(program: Program) -> Program:
     """Return the program with bounded kernels, as far as they consist of more than one large loop."""
-    if all(weight(kernel.body) <= LARGE for kernel in program.nests):
+    if all(weight(kernel.body) <= MAX_KERNEL_OPERATIONS for kernel in program.nests):
         return program
     taken = all_names(program)
     kernels: list[Step] = []
     arrays: list[Array] = []
     shapes = array_shapes(program)
     for kernel in program.kernels:
-        if not isinstance(kernel, Kernel) or isinstance(kernel, Scatter) or weight(kernel.body) <= LARGE:
+        if (
+            not isinstance(kernel, Kernel)
+            or isinstance(kernel, Scatter)
+            or weight(kernel.body) <= MAX_KERNEL_OPERATIONS
+        ):
             kernels.append(kernel)
             continue
         pieces = _Pieces(kernel, taken)

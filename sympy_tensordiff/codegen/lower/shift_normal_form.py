@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sympy_tensordiff.codegen.lower.plan import Candidate, index_forms
+from sympy_tensordiff.codegen.lower.plan import StorageCandidate, index_forms
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 
 
-class Starts:
+class ShiftNormaliser:
     """The candidates of one program, by their form with axes that start at 0."""
 
     def __init__(self, graph: Graph) -> None:
@@ -18,19 +18,19 @@ class Starts:
         self._first: dict[Node, tuple[int, ...]] = {}
         """The starts of the first candidate, by its node with axes that start at 0."""
 
-    def as_before(self, found: Candidate) -> Candidate:
+    def as_before(self, found: StorageCandidate) -> StorageCandidate:
         """Return a candidate with axes counted from where those of the first candidate were that is equal otherwise."""
         starts = _starts(found)
         first = self._first.setdefault(self.graph.substitute(found.node, _places(found, [-s for s in starts])), starts)
         return _moved(self.graph, found, [one - start for one, start in zip(first, starts, strict=True)])
 
 
-def at_origin(graph: Graph, found: Candidate) -> Candidate:
+def at_origin(graph: Graph, found: StorageCandidate) -> StorageCandidate:
     """Return a candidate with axes along which the least constant in index forms is 0."""
     return _moved(graph, found, [-start for start in _starts(found)])
 
 
-def _moved(graph: Graph, found: Candidate, by: Sequence[int]) -> Candidate:
+def _moved(graph: Graph, found: StorageCandidate, by: Sequence[int]) -> StorageCandidate:
     """Return `found` with axes shifted by the numbers `by`: constants in its forms make up for the shift."""
     if not any(by):
         return found
@@ -45,12 +45,12 @@ def _moved(graph: Graph, found: Candidate, by: Sequence[int]) -> Candidate:
     )
 
 
-def _places(found: Candidate, by: Sequence[int]) -> dict[int, Affine]:
+def _places(found: StorageCandidate, by: Sequence[int]) -> dict[int, Affine]:
     """Return the axes that are shifted, each with the form that replaces it."""
     return {axis: Affine.variable(axis) + n for axis, n in zip(found.axes, by, strict=True) if n}
 
 
-def _starts(found: Candidate) -> tuple[int, ...]:
+def _starts(found: StorageCandidate) -> tuple[int, ...]:
     """Return for each axis the least constant added to it in index forms."""
     constants: dict[int, tuple[int, int]] = {}
     own = frozenset(found.axes)

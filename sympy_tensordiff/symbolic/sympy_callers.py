@@ -72,7 +72,7 @@ CORE = [names_of(f"sympy.core.{module}") for module in ("basic", "traversal", "f
 ASKING = {id(names) for names in (CSE, SIMPLIFY, *CORE)}
 
 
-class Shown:
+class CallerDependent:
     """The mixin of all nodes that overrides the attributes that SymPy functions without scopes ask for."""
 
     _args: tuple[Any, ...]
@@ -84,7 +84,7 @@ class Shown:
     def args(self) -> tuple[Any, ...]:
         """Override `Basic.args`: return the arguments, as the calling SymPy function may see them."""
         asking = sys._getframe(1)
-        return shown_args(self, asking) if id(asking.f_globals) in ASKING else self._args
+        return args_for_caller(self, asking) if id(asking.f_globals) in ASKING else self._args
 
     @property
     def func(self) -> Any:
@@ -132,7 +132,7 @@ class Cases(Expr):
     is_commutative = True
 
 
-def shown_args(node: Any, asking: FrameType) -> tuple[Any, ...]:
+def args_for_caller(node: Any, asking: FrameType) -> tuple[Any, ...]:
     """Return the arguments of ``node`` as the calling frame ``asking`` may see them; raise `UnsupportedError` for a
     walk over a huge node.
     """
@@ -220,7 +220,7 @@ def own_cases(body: Basic) -> Iterable[Any]:
     for node in walk:
         if isinstance(node, Piecewise):
             yield node
-        if isinstance(node, (Piecewise, Shown)):
+        if isinstance(node, (Piecewise, CallerDependent)):
             walk.skip()
 
 
@@ -272,7 +272,7 @@ def shown_symbols(node: Any, free: set[Basic], asking: FrameType) -> set[Basic]:
     if names["expr"] is node:
         keeps = not node.is_scalar or any(not variable.is_scalar for variable in variables)
         return free.union(*(variable.free_symbols for variable in variables)) if keeps else free
-    if "free" in names and not isinstance(names["expr"], Shown):
+    if "free" in names and not isinstance(names["expr"], CallerDependent):
         refuse_misread(node, names["expr"], names["free"], variables)
     return free
 

@@ -20,7 +20,7 @@ POSITIVE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sympy.e
 """Functions that are greater than 0 for all real numbers."""
 
 
-class Kind(NamedTuple):
+class SignFacts(NamedTuple):
     """The sign of a value, and whether its derivative is 0 wherever the value is 0.
 
     `sign` is 1 for a positive value, 0 for a nonnegative one, -1 if unknown. `flat` says that the derivative is 0
@@ -31,47 +31,47 @@ class Kind(NamedTuple):
     flat: bool
 
 
-_UNKNOWN = Kind(-1, False)
-_SQUARE = Kind(0, True)
+_UNKNOWN = SignFacts(-1, False)
+_SQUARE = SignFacts(0, True)
 
-Kinds = Sequence[Kind]
+Kinds = Sequence[SignFacts]
 """The kinds of the arguments of a node."""
 
 
-def kind_of(graph: Graph, node: Node) -> Kind:
+def sign_facts(graph: Graph, node: Node) -> SignFacts:
     """Return the sign and the flatness of `node` as far as its structure shows, stored in ``graph.signs``."""
     known = graph.signs
     for part in reachable(node, known=known):
         rule = _RULES.get(part.op)
         known[part] = _UNKNOWN if rule is None else rule(graph, part, [known[arg] for arg in part.args])
-    found: Kind = known[node]
+    found: SignFacts = known[node]
     return found
 
 
-def _common_kind(kinds: Kinds) -> Kind:
+def _common_kind(kinds: Kinds) -> SignFacts:
     """Return the kind of a value that is positive, nonnegative or flat where all of `kinds` are."""
-    return Kind(min(kind.sign for kind in kinds), all(kind.flat for kind in kinds))
+    return SignFacts(min(kind.sign for kind in kinds), all(kind.flat for kind in kinds))
 
 
-def _const(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+def _const(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
     """Return the kind of a number."""
-    return Kind((node.data > 0) - (node.data < 0), True)
+    return SignFacts((node.data > 0) - (node.data < 0), True)
 
 
-def _index(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+def _index(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
     """Return the kind of an index form: flat, and nonnegative if its variables are free and all numbers nonnegative."""
     form = node.data
     sizes = all(isinstance(v, int) and v >= 0 and c > 0 for v, c in form.terms)
-    return Kind(0 if sizes and form.constant >= 0 else -1, True)
+    return SignFacts(0 if sizes and form.constant >= 0 else -1, True)
 
 
-def _scalar(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+def _scalar(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
     """Return the kind of a scalar symbol, from its SymPy assumptions."""
     symbol = node.data
-    return Kind(1, True) if symbol.is_positive else Kind(0 if symbol.is_nonnegative else -1, False)
+    return SignFacts(1, True) if symbol.is_positive else SignFacts(0 if symbol.is_nonnegative else -1, False)
 
 
-def _power(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+def _power(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
     """Return the kind of a power, from that of its base and a constant exponent."""
     base, exponent = kinds[0], node.args[1]
     if exponent.op != "const":
@@ -79,17 +79,17 @@ def _power(graph: Graph, node: Node, kinds: Kinds) -> Kind:
     power = exponent.data
     odd = isinstance(power, int) and power % 2 == 1
     if power < 0:
-        return Kind(1 if base.sign >= 0 or not odd else -1, True)
-    return Kind(base.sign if odd else max(base.sign, 0), power > 1 or base.flat)
+        return SignFacts(1 if base.sign >= 0 or not odd else -1, True)
+    return SignFacts(base.sign if odd else max(base.sign, 0), power > 1 or base.flat)
 
 
-def _addition(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+def _addition(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
     """Return the kind of an addition: unknown if the sign of a term is."""
     if len(node.args) == 2 and node.args[1].op == "const" and _is_distance(graph, *node.args):
         return _SQUARE
     if any(kind.sign < 0 for kind in kinds):
         return _UNKNOWN
-    return Kind(max(kind.sign for kind in kinds), all(kind.flat for kind in kinds))
+    return SignFacts(max(kind.sign for kind in kinds), all(kind.flat for kind in kinds))
 
 
 def _is_distance(graph: Graph, term: Node, constant: Node) -> bool:
@@ -105,47 +105,47 @@ def _is_distance(graph: Graph, term: Node, constant: Node) -> bool:
     if value.op != "call" or abs(factor) != constant.data:
         return False
     if value.data is sympy.exp and factor < 0:
-        exponent = kind_of(graph, graph.neg(value.args[0]))
+        exponent = sign_facts(graph, graph.neg(value.args[0]))
         return exponent.sign >= 0 and exponent.flat
     return value.data in (sympy.sin, sympy.cos)
 
 
-def _call(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+def _call(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
     """Return the kind of a function value, from the function and the kinds of its arguments."""
     if node.data in POSITIVE:
-        return Kind(1, True)
+        return SignFacts(1, True)
     if node.data is hypot:
         return _SQUARE
     if node.data is Cbrt:
         return kinds[0]
     if node.data is sympy.Abs:
-        return Kind(max(kinds[0].sign, 0), True)
+        return SignFacts(max(kinds[0].sign, 0), True)
     if node.data is sympy.Max:
-        return Kind(max(kind.sign for kind in kinds), all(kind.flat for kind in kinds))
+        return SignFacts(max(kind.sign for kind in kinds), all(kind.flat for kind in kinds))
     return _common_kind(kinds) if node.data is sympy.Min else _UNKNOWN
 
 
-def _total(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+def _total(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
     """Return the kind of a sum over a range: nonnegative at most, since over no points it is 0.
 
     A sum of values of both signs may be 0 where none of them is, so it is flat only if they are nonnegative.
     """
     (kind,) = kinds
-    return _SQUARE if kind.sign >= 0 and kind.flat else Kind(min(kind.sign, 0), False)
+    return _SQUARE if kind.sign >= 0 and kind.flat else SignFacts(min(kind.sign, 0), False)
 
 
-def _guarded(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+def _guarded(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
     """Return the kind of a guard or an extremum over a range, which may be 0: nonnegative at most."""
-    return Kind(min(kinds[0].sign, 0), kinds[0].flat)
+    return SignFacts(min(kinds[0].sign, 0), kinds[0].flat)
 
 
-def _contraction(graph: Graph, node: Node, kinds: Kinds) -> Kind:
+def _contraction(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
     """Return the kind of an einsum, given the `kinds` of its operands; a product of equal operands under equal labels
     is a square.
     """
     coefficient, inputs, output, extents = node.data
     if is_view(node):
-        return Kind(
+        return SignFacts(
             min([0, *(kind.sign for kind in kinds)]) if coefficient >= 0 else -1, all(kind.flat for kind in kinds)
         )
     # An axis with one entry is one place under whatever label: a' a of one column is a square.
@@ -155,10 +155,10 @@ def _contraction(graph: Graph, node: Node, kinds: Kinds) -> Kind:
     found = _common_kind([own[arg] if count % 2 else _SQUARE for (arg, _), count in times.items()])
     if len(output) == len(extents):
         return found
-    return _SQUARE if found.sign >= 0 and found.flat else Kind(min(found.sign, 0), False)
+    return _SQUARE if found.sign >= 0 and found.flat else SignFacts(min(found.sign, 0), False)
 
 
-_RULES: dict[str, Callable[[Graph, Node, Kinds], Kind]] = {
+_RULES: dict[str, Callable[[Graph, Node, Kinds], SignFacts]] = {
     "const": _const,
     "index": _index,
     "scalar": _scalar,

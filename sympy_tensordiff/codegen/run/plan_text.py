@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sympy_tensordiff.codegen.emit.forms import Names
+from sympy_tensordiff.codegen.emit.forms import FormNames
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.programs import Fused, Kernel, Program, Scatter, Table
+from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel, Program, Scatter, Table
 from sympy_tensordiff.codegen.ir.steps import (
     describe,
     describe_fused,
@@ -53,7 +53,7 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
     prover = Prover(program)
     steps = fuse(program, prover).kernels if backend in COMPILED else program.kernels
     for n, step in enumerate(steps, 1):
-        if isinstance(step, Fused):
+        if isinstance(step, FusedKernels):
             text = describe_fused(step)
         elif isinstance(step, Scatter):
             text = describe_scatter(step, backend)
@@ -62,8 +62,8 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
         else:
             text = describe(step, shapes)
         lines.append(f"  {n}. {text}")
-        if backend in COMPILED and isinstance(step, Kernel | Fused):
-            place = Site(prover, Names(all_names(program), ()).fresh)
+        if backend in COMPILED and isinstance(step, Kernel | FusedKernels):
+            place = Site(prover, FormNames(all_names(program), ()).fresh)
             nest_of(step, place)
             lines += [f"     {rule.name}: {rule.reason}" for rule in place.fired]
     return "\n".join(lines)

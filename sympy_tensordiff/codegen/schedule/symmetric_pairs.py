@@ -15,19 +15,28 @@ from math import prod
 
 from sympy_tensordiff.codegen.ir.dataflow import Dataflow
 from sympy_tensordiff.codegen.ir.loops import If, Set, Statement, accumulator, add
-from sympy_tensordiff.codegen.ir.programs import Array, Contraction, Kernel, Operand, Program, Scatter, Step, entrywise
-from sympy_tensordiff.codegen.ir.rename import Renaming, claimed, unique
+from sympy_tensordiff.codegen.ir.programs import (
+    Array,
+    ContractionStep,
+    Kernel,
+    Operand,
+    Program,
+    Scatter,
+    Step,
+    entrywise,
+)
+from sympy_tensordiff.codegen.ir.rename import Renaming, reserve_name, unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.steps import extents
 from sympy_tensordiff.codegen.ir.walk import all_names
 from sympy_tensordiff.codegen.lower.costs import is_worth_packing
-from sympy_tensordiff.codegen.lower.storage import Entry
+from sympy_tensordiff.codegen.lower.temporaries import Entry
 from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.nodes import Graph
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.simplify.signs import with_signs
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
+from sympy_tensordiff.simplify.canonical_signs import with_canonical_signs
 
-_FEWEST = 4
+_MIN_PACKED_INDICES = 4
 """Of fewer indices no pairs are left out."""
 
 
@@ -58,11 +67,11 @@ def with_packed_pairs(program: Program, hints: Hints, graph: Graph, entries: Map
 
 def exchangeable_axes(graph: Graph, entry: Entry) -> Iterator[tuple[int, int]]:
     """Yield the pairs of axes that can be exchanged: the entry is the same node then, but for signs of even powers."""
-    plain, *_ = with_signs(graph, [entry.node])
+    plain, *_ = with_canonical_signs(graph, [entry.node])
     for first, second in combinations(range(len(entry.axes)), 2):
         one, other = entry.axes[first], entry.axes[second]
         exchanged = graph.substitute(entry.node, {one: Affine.variable(other), other: Affine.variable(one)})
-        if with_signs(graph, [exchanged])[0] is plain:
+        if with_canonical_signs(graph, [exchanged])[0] is plain:
             yield first, second
 
 
@@ -86,18 +95,18 @@ class _Packing:
         """Record the array of `kernel` as packed, if only products of matrices read it, and lose enough work."""
         name = kernel.array
         readers = self.flow.readers[name]
-        if not readers or not all(isinstance(step, Contraction) for step in readers):
+        if not readers or not all(isinstance(step, ContractionStep) for step in readers):
             return
         for axes in exchangeable_axes(self.graph, self.entries[name]) if name in self.entries else ():
             extent = self.shapes[name][axes[0]]
-            if extent != self.shapes[name][axes[1]] or not extent.is_constant or extent.constant < _FEWEST:
+            if extent != self.shapes[name][axes[1]] or not extent.is_constant or extent.constant < _MIN_PACKED_INDICES:
                 continue
-            found = Packed(claimed(f"{name}_pairs", self.taken), axes, extent.constant)
-            if self.is_worth(found, name, [step for step in readers if isinstance(step, Contraction)]):
+            found = Packed(reserve_name(f"{name}_pairs", self.taken), axes, extent.constant)
+            if self.is_worth(found, name, [step for step in readers if isinstance(step, ContractionStep)]):
                 self.packed[name] = found
                 return
 
-    def is_worth(self, found: Packed, name: str, readers: Sequence[Contraction]) -> bool:
+    def is_worth(self, found: Packed, name: str, readers: Sequence[ContractionStep]) -> bool:
         """Whether the products lose more work than the spreading of their entries takes."""
         before = after = entries = 0
         for step in readers:
@@ -125,7 +134,7 @@ class _Packing:
                 arrays.append(Array(found.name, tuple(shape)))
                 pairs = f"{found.distances * found.extent} of {found.extent**2} pairs of indices"
                 notes.append(f"{found.name}: {pairs}, which may be exchanged")
-            elif isinstance(step, Contraction) and any(operand.array in self.packed for operand in step.operands):
+            elif isinstance(step, ContractionStep) and any(operand.array in self.packed for operand in step.operands):
                 array, kernels = self.multiplied(step)
                 steps += kernels
                 arrays.append(array)
@@ -147,11 +156,11 @@ class _Packing:
         assert isinstance(store, Set)
         return entrywise(found.name, axes, body, store.value)
 
-    def multiplied(self, step: Contraction) -> tuple[Array, list[Step]]:
+    def multiplied(self, step: ContractionStep) -> tuple[Array, list[Step]]:
         """Return the array of a product of packed arrays, and the steps for it: the product, and the kernel that
         spreads it.
         """
-        name = claimed(f"{step.array}_pairs", self.taken)
+        name = reserve_name(f"{step.array}_pairs", self.taken)
         pairs: list[tuple[int, int, Packed]] = []
         for operand in step.operands:
             found = self.packed.get(operand.array)
@@ -171,8 +180,8 @@ class _Packing:
         ]
 
 
-def _own(operand: Operand, step: Contraction, found: Packed) -> tuple[int, int] | None:
-    """Return the labels of a pair of axes of an operand; None where they are not axes of the product alone."""
+def _own(operand: Operand, step: ContractionStep, found: Packed) -> tuple[int, int] | None:
+    """Return the labels of the packed axes of an operand; None unless both are free and in no other operand."""
     first, second = (operand.labels[axis] for axis in found.axes)
     everywhere = Counter((*step.left.labels, *step.right.labels))
     if first == second or everywhere[first] > 1 or everywhere[second] > 1:
@@ -180,14 +189,14 @@ def _own(operand: Operand, step: Contraction, found: Packed) -> tuple[int, int] 
     return (first, second) if {first, second} <= set(step.output) else None
 
 
-def _spread(step: Contraction, name: str, pairs: Sequence[tuple[int, int, Packed]]) -> Kernel:
+def _spread(step: ContractionStep, name: str, pairs: Sequence[tuple[int, int, Packed]]) -> Kernel:
     """Return the kernel that reads, for each two indices, the entry of their pair: its distance and its first index."""
     axes = tuple([f"i{n}" for n in range(len(step.output))])
-    choices: list[list[tuple[Row, dict[int, Affine]]]] = []
+    choices: list[list[tuple[Constraint, dict[int, Affine]]]] = []
     for place, other, found in pairs:
         ahead = Affine.variable(axes[other]) - Affine.variable(axes[place])
         ahead = ahead - found.extent * quotient(ahead, found.extent)
-        near = Row("ge", found.distances - 1 - ahead)
+        near = Constraint("ge", found.distances - 1 - ahead)
         there = {place: ahead, other: Affine.variable(axes[place])}
         back = {place: found.extent - ahead, other: Affine.variable(axes[other])}
         choices.append([(near, there), (near.negation(), back)])

@@ -19,14 +19,14 @@ from sympy_tensordiff.codegen.ir.scalars import VECTORISED, IndexValue, Load, Ma
 from sympy_tensordiff.codegen.ir.walk import forms, rewrite_scalar, scalars, statements, walk, with_parts, with_values
 from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, Segment
 from sympy_tensordiff.integer.affine import Affine, Variable
-from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 from sympy_tensordiff.integer.rows import Rows
 
-Entry: TypeAlias = "DataEntry | Load"
+Entry: TypeAlias = "IndirectIndex | Load"
 
 
 @dataclass(frozen=True)
-class Once:
+class InvariantReads:
     """The search for entries that a pass of a loop reads before others, and their reads.
 
     Parameters
@@ -91,7 +91,7 @@ class Once:
                         yield entry
 
     def entries(self, statement: Statement, arrays: Collection[str]) -> Iterator[Entry]:
-        """Yield the entries of data in `statement`, and those of ``arrays``."""
+        """Yield integer-array entries in the indices of `statement`; if `has_values`, also reads of ``arrays``."""
         own = [replace(statement, body=()) if isinstance(statement, Loop | If) else statement]
         for entry in data_entries(forms(own)):
             if not isinstance(entry, MaskedEntry):
@@ -111,7 +111,7 @@ class Once:
 
 def _changes(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Callable[[Affine], Affine]]:
     """Return functions that put the names of known entries into values, and into forms."""
-    data: dict[Variable, Affine] = {e: Affine.variable(n) for e, n in known.items() if isinstance(e, DataEntry)}
+    data: dict[Variable, Affine] = {e: Affine.variable(n) for e, n in known.items() if isinstance(e, IndirectIndex)}
 
     def form(one: Affine) -> Affine:
         """Return `one` with names in place of known entries of data."""

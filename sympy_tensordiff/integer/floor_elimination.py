@@ -12,22 +12,22 @@ from typing import TypeAlias
 
 from sympy_tensordiff.errors import LoopBoundError
 
-from .affine import Affine, Quotient, Row, Variable, quotient
-from .data import data_entries
+from .affine import Affine, Constraint, Quotient, Variable, quotient
 from .extrema import split_clamps
 from .implication import is_implied, without_redundant
+from .indirect import data_entries
 from .products import SymbolicQuotient, quotient_by, quotients_in, slope, times
 from .rows import normalise_rows
 from .system import definitions
 
 
-def eliminate_floors(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
+def eliminate_floors(row: Constraint, loops: frozenset[Variable]) -> list[Constraint] | None:
     """Return ``row`` as equivalent inequalities without floors of ``loops``; None if there are none.
 
     ``c*floor(f/d) + r >= 0`` is ``f + d*floor(r/c) >= 0`` for positive ``c``, and
     ``r - c*floor(f/d) >= 0`` is ``d*floor(r/c) + d - 1 - f >= 0``.
     """
-    result: list[Row] = []
+    result: list[Constraint] = []
     waiting = [row]
     while waiting:
         row = waiting.pop()
@@ -39,7 +39,7 @@ def eliminate_floors(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
         if not floors:
             result.append(row)
         elif row.kind == "eq":
-            waiting += (Row("ge", -row.form), Row("ge", row.form))
+            waiting += (Constraint("ge", -row.form), Constraint("ge", row.form))
         else:
             q, c = min(floors, key=lambda item: abs(item[1]))
             rest = row.form - Affine({q: c})
@@ -48,17 +48,17 @@ def eliminate_floors(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
             if row.kind == "mod" or any(not loops.isdisjoint(r.atoms()) for r in rounded):
                 return None
             share = times(share, Affine.of(q.divisor))
-            waiting.append(Row("ge", q.form + share if c > 0 else share + (q.divisor - 1) - q.form))
+            waiting.append(Constraint("ge", q.form + share if c > 0 else share + (q.divisor - 1) - q.form))
     return result
 
 
-def rows_without_quotients(rows: Sequence[Row], loops: frozenset[Variable]) -> list[Row]:
+def rows_without_quotients(rows: Sequence[Constraint], loops: frozenset[Variable]) -> list[Constraint]:
     """Return ``rows`` with floors and subtracted maxima of loop variables written out as inequalities where possible.
 
     A multiple of a floor next to another loop variable stays: it bounds that one, or is left to its own loop. With
     tensor entries, which may only be read where other rows hold, it raises LoopBoundError.
     """
-    result: list[Row] = []
+    result: list[Constraint] = []
     for row in (part for given in rows for part in split_clamps(given, loops)):
         written = eliminate_floors(row, loops)
         if written is None and data_entries([row.form]):
@@ -67,11 +67,13 @@ def rows_without_quotients(rows: Sequence[Row], loops: frozenset[Variable]) -> l
     return result
 
 
-def system_without_quotients(rows: tuple[Row, ...], variable: Variable, known: Sequence[Row]) -> tuple[Row, ...]:
+def system_without_quotients(
+    rows: tuple[Constraint, ...], variable: Variable, known: Sequence[Constraint]
+) -> tuple[Constraint, ...]:
     """Return the rows for the loop over ``variable`` and its outer loops without floors of it; raise LoopBoundError if
     impossible.
     """
-    result: list[Row] = []
+    result: list[Constraint] = []
     for row in rows:
         written = eliminate_floors(row, frozenset([variable]))
         if written is None:
@@ -80,7 +82,7 @@ def system_without_quotients(rows: tuple[Row, ...], variable: Variable, known: S
     return rows if result == list(rows) else without_redundant(result, known)
 
 
-def _no_bound(row: Row) -> LoopBoundError:
+def _no_bound(row: Constraint) -> LoopBoundError:
     """Return the error for a row that no loop bound expresses because of a floor."""
     return LoopBoundError(
         "no bounds of a loop express {}, a multiple of a rounded quotient of one index beside an index: split the sum "
@@ -89,7 +91,7 @@ def _no_bound(row: Row) -> LoopBoundError:
     )
 
 
-def innermost_bound(row: Row, variables: Sequence[Variable]) -> Row | None:
+def innermost_bound(row: Constraint, variables: Sequence[Variable]) -> Constraint | None:
     """Return a row that bounds the innermost of its variables: the row itself or a weaker one that follows; None if
     neither does.
 
@@ -101,17 +103,17 @@ def innermost_bound(row: Row, variables: Sequence[Variable]) -> Row | None:
     if innermost is None or eliminate_floors(row, frozenset([innermost])) is not None:
         return row
     form = _upper_estimate(row.form, frozenset([innermost])) if row.kind == "ge" else Affine()
-    return None if innermost in form.hidden() or form.is_constant else Row("ge", form)
+    return None if innermost in form.hidden() or form.is_constant else Constraint("ge", form)
 
 
-def affine_in(rows: Iterable[Row], variables: frozenset[Variable]) -> list[Row]:
+def affine_in(rows: Iterable[Constraint], variables: frozenset[Variable]) -> list[Constraint]:
     """Return the rows that contain ``variables`` by coefficients only, after floors of them are written out where
     possible.
     """
     return [row for row in _without_floors_in_lowest_terms(rows, variables) if row.form.hidden().isdisjoint(variables)]
 
 
-def relax_to_affine(rows: Iterable[Row], variables: frozenset[Variable]) -> list[Row]:
+def relax_to_affine(rows: Iterable[Constraint], variables: frozenset[Variable]) -> list[Constraint]:
     """Return constraints that are linear in ``variables`` and hold wherever ``rows`` do: floors of the variables are
     replaced by their linear bounds.
 
@@ -123,7 +125,7 @@ def relax_to_affine(rows: Iterable[Row], variables: frozenset[Variable]) -> list
     )
 
 
-def _without_floors_in_lowest_terms(rows: Iterable[Row], variables: frozenset[Variable]) -> Sequence[Row]:
+def _without_floors_in_lowest_terms(rows: Iterable[Constraint], variables: frozenset[Variable]) -> Sequence[Constraint]:
     """Return the normalised rows, without congruences on ``variables`` and with floors of these written out where
     possible.
     """
@@ -134,7 +136,7 @@ def _without_floors_in_lowest_terms(rows: Iterable[Row], variables: frozenset[Va
     return parts if reduced is None else reduced
 
 
-def floors_relaxed(row: Row, variables: frozenset[Variable]) -> list[Row]:
+def floors_relaxed(row: Constraint, variables: frozenset[Variable]) -> list[Constraint]:
     """Return the row, or inequalities that follow from it without floors of ``variables``.
 
     >>> i, j = (Affine.variable(v) for v in "ij")
@@ -144,7 +146,7 @@ def floors_relaxed(row: Row, variables: frozenset[Variable]) -> list[Row]:
     if row.kind == "mod" or row.form.hidden().isdisjoint(variables):
         return [row]
     return [
-        Row("ge", _upper_estimate(form, variables))
+        Constraint("ge", _upper_estimate(form, variables))
         for form in ((row.form,) if row.kind == "ge" else (row.form, -row.form))
     ]
 
@@ -172,7 +174,7 @@ BoundForms: TypeAlias = list[tuple[Affine, int]]
 """Forms and their divisors, as in `nests.Bounds`."""
 
 
-def divided_bounds(variable: Variable, row: Row, known: Sequence[Row]) -> tuple[BoundForms, BoundForms]:
+def divided_bounds(variable: Variable, row: Constraint, known: Sequence[Constraint]) -> tuple[BoundForms, BoundForms]:
     """Return the lower and upper bounds of ``variable`` by a row that multiplies it by a symbol: ``i >= -floor(r/M)``
     for ``M*i + r >= 0``.
 
@@ -193,23 +195,25 @@ def divided_bounds(variable: Variable, row: Row, known: Sequence[Row]) -> tuple[
     )
 
 
-def positive_divisors(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) -> tuple[Row, ...]:
-    """Return ``divisor >= 1`` for each divisor of `divided_bounds` whose sign only the rows of the loop imply.
+def positive_divisors(
+    variable: Variable, rows: Sequence[Constraint], known: Sequence[Constraint]
+) -> tuple[Constraint, ...]:
+    """Return guards ``divisor >= 1`` for divisors in bounds of ``variable`` that only ``rows`` imply to be positive.
 
     These guards are tested outside of the loop: if the loop has no points, a divisor may be 0.
     """
-    result: dict[Row, None] = {}
+    result: dict[Constraint, None] = {}
     for row in rows if any(variable in row.form.hidden() for row in rows) else ():
         parts = slope(row.form, variable) if variable in row.form.hidden() else None
         signed = (parts[0], -parts[0]) if parts is not None and not parts[0].is_constant else ()
         if not any(_is_positive(divisor, known) for divisor in signed):
             result.update(
-                {Row("ge", divisor - 1): None for divisor in signed if _is_positive(divisor, (*rows, *known))}
+                {Constraint("ge", divisor - 1): None for divisor in signed if _is_positive(divisor, (*rows, *known))}
             )
     return tuple(result)
 
 
-def times_divisors(rows: Iterable[Row]) -> tuple[Row, ...]:
+def times_divisors(rows: Iterable[Constraint]) -> tuple[Constraint, ...]:
     """Return the rows that contain a quotient by a symbol, each multiplied by its divisor, which is positive.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
@@ -217,7 +221,7 @@ def times_divisors(rows: Iterable[Row]) -> tuple[Row, ...]:
     (M*i - M*floor((p)/(M)) >= 0,)
     """
     return tuple(
-        Row(row.kind, times(row.form, divisor))
+        Constraint(row.kind, times(row.form, divisor))
         for row in rows
         if row.kind != "mod"
         for divisor in dict.fromkeys(v.divisor for v, _ in row.form.terms if isinstance(v, SymbolicQuotient))
@@ -236,8 +240,8 @@ def symbolic_divisors(forms: Iterable[Affine]) -> list[Affine]:
 
 
 def bounds_by_multiples(
-    rows: Sequence[Row], variable: Variable, outer: Sequence[Variable], known: Sequence[Row]
-) -> list[Row]:
+    rows: Sequence[Constraint], variable: Variable, outer: Sequence[Variable], known: Sequence[Constraint]
+) -> list[Constraint]:
     """Return the bounds of outer loops that follow from rows with a symbolic multiple of ``variable``: from ``r >=
     M*i`` and ``i >= s``.
     """
@@ -250,10 +254,10 @@ def bounds_by_multiples(
             forms.append(low + high)
         elif _is_positive(a, known) and _is_positive(-b, known):
             forms.append(times(-b, low) + times(a, high))
-    return [Row("ge", form) for form in forms if _bounds_innermost(form, outer, known)]
+    return [Constraint("ge", form) for form in forms if _bounds_innermost(form, outer, known)]
 
 
-def may_miss(rows: Sequence[Row], variable: Variable, known: Sequence[Row]) -> bool:
+def may_miss(rows: Sequence[Constraint], variable: Variable, known: Sequence[Constraint]) -> bool:
     """Return whether ``r <= M*i <= s``, two of ``rows``, may have no solution ``i``: ``s - r >= M - 1`` is not implied.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
@@ -265,18 +269,18 @@ def may_miss(rows: Sequence[Row], variable: Variable, known: Sequence[Row]) -> b
     """
     linear = [parts for row in rows if (parts := slope(row.form, variable)) is not None]
     return any(
-        a == -b and _is_positive(a, known) and not is_implied(Row("ge", low + high - a + 1), known)
+        a == -b and _is_positive(a, known) and not is_implied(Constraint("ge", low + high - a + 1), known)
         for (a, low), (b, high) in permutations(linear, 2)
     )
 
 
-def _bounds_innermost(form: Affine, variables: Sequence[Variable], known: Sequence[Row]) -> bool:
+def _bounds_innermost(form: Affine, variables: Sequence[Variable], known: Sequence[Constraint]) -> bool:
     """Return whether ``form >= 0`` bounds the innermost of ``variables`` in it."""
     innermost = next((v for v in reversed(variables) if v in form.atoms()), None)
     parts = None if innermost is None else slope(form, innermost)
     return parts is not None and (_is_positive(parts[0], known) or _is_positive(-parts[0], known))
 
 
-def _is_positive(form: Affine, known: Sequence[Row]) -> bool:
+def _is_positive(form: Affine, known: Sequence[Constraint]) -> bool:
     """Return whether ``known`` imply ``form >= 1``."""
-    return is_implied(Row("ge", form - 1), known)
+    return is_implied(Constraint("ge", form - 1), known)

@@ -14,15 +14,15 @@ from sympy_tensordiff.codegen.ir.rename import named, unique
 from sympy_tensordiff.codegen.lower.blocks import Block
 from sympy_tensordiff.codegen.lower.carries import carried_last, carried_variables, has_windows
 from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_table, shared_parts, uses
-from sympy_tensordiff.codegen.lower.plan import Candidate, Context, Planner, Stored
-from sympy_tensordiff.codegen.lower.scatters import Part, split_diagonals, split_scatters
+from sympy_tensordiff.codegen.lower.plan import Context, Planner, StorageCandidate, Stored
+from sympy_tensordiff.codegen.lower.scatters import ScatterTerm, split_diagonals, split_scatters
+from sympy_tensordiff.codegen.lower.shift_normal_form import ShiftNormaliser
 from sympy_tensordiff.codegen.lower.shifts import Instance, Shifts
-from sympy_tensordiff.codegen.lower.starts import Starts
 from sympy_tensordiff.codegen.lower.structures import Structures
 from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.interning import Recursion, trampoline
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import Rows
 
@@ -75,7 +75,7 @@ class Storage:
         self.hints = hints or Hints()
         self.library = hints is not None
         self.planner = Planner(graph, facts)
-        self.starts = Starts(graph)
+        self.starts = ShiftNormaliser(graph)
         self.shifts = Shifts(graph, self.planner)
         self.kernels: list[programs.Step] = []
         self.stored: dict[Node, list[Stored]] = {}
@@ -91,8 +91,8 @@ class Storage:
         self._tried: dict[str, int] = {}
         self._tried_locals: dict[str, int] = {}
         self._uses: Counter[Node] = Counter()
-        self._everywhere: Counter[Node] = Counter()
-        self._begun: set[Node] = set()
+        self._uses_in_results: Counter[Node] = Counter()
+        self._in_progress: set[Node] = set()
         self.repeated: set[Node] = set()
         """Calls and sums that several sums need, over the axes of `Planner.numbered`."""
         self.shares_rows = False
@@ -112,7 +112,7 @@ class Storage:
         for name, value in vars(self).items():
             if isinstance(value, dict | list | set):
                 setattr(other, name, copy(value))
-        other.starts, other.shifts = Starts(self.graph), Shifts(self.graph, self.planner)
+        other.starts, other.shifts = ShiftNormaliser(self.graph), Shifts(self.graph, self.planner)
         other._structures = Structures()
         return other
 
@@ -120,7 +120,7 @@ class Storage:
 
     def expect(self, results: Sequence[Node]) -> None:
         """Record the results that will be computed, so that they can share parts."""
-        self._everywhere = uses(*results)
+        self._uses_in_results = uses(*results)
 
     def output(self, node: Node, name: str) -> programs.Array:
         """Add the kernel of the result `node`, called `name`; return its array."""
@@ -141,15 +141,15 @@ class Storage:
         else:
             body = node
         array = programs.Array(name, tuple(self.form(extent) for extent in extents))
-        yield self._keep_shared(body, Context((), ()))
+        yield self._store_common_parts(body, Context((), ()))
         yield self._keep_tables(body)
         yield self._kernel(name, axes, extents, (), body)
         if node.op == "comprehension" and node not in self.stored:
-            self.stored[node] = [Stored(name, Candidate(node, (), (), (), (), ()), ())]
-            self._know_entries(name, axes, extents, body)
+            self.stored[node] = [Stored(name, StorageCandidate(node, (), (), (), (), ()), ())]
+            self._register_result(name, axes, extents, body)
         return array
 
-    def _know_entries(self, name: str, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> None:
+    def _register_result(self, name: str, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> None:
         """Record that an array holds `body` over `axes`, to be read also without the comprehension around it."""
         if not (body.height or is_dear(body)) or body.op == "read":
             return
@@ -193,7 +193,7 @@ class Storage:
             self.shifts.search([body], context)
         return Block(context, frozenset(axes), uses=uses(body))
 
-    def _scatter(self, name: str, number: int, part: Part) -> Recursion[None]:
+    def _scatter(self, name: str, number: int, part: ScatterTerm) -> Recursion[None]:
         """One instance for each point of the first variables, which adds to the entries that data select.
 
         What the declared ranges of the data prove is not tested.
@@ -218,7 +218,7 @@ class Storage:
         """
         wanted = shared or node.op == "comprehension" or (is_dear(node) and self.tables)
         wanted = wanted or self._continues(node, context)
-        if not wanted and node not in self._structures and not self._may_be_worth(node, context):
+        if not wanted and node not in self._structures and not self._may_be_worth_storing(node, context):
             return None  # the quick answer in most cases
         if node.free.isdisjoint(context.variables):
             for stored in self.stored.get(node, ()):
@@ -230,7 +230,7 @@ class Storage:
                 return serving, self._index(serving, found)
         if not shared and is_dear(node):
             shared = wanted = self.tables and bool(candidates) and is_table(candidates[0], self.names)
-        if not (node.height or shared or self._is_called_often(node, candidates, context)):
+        if not (node.height or shared or self._is_redundant_call(node, candidates, context)):
             return None  # a call of a function, of which there is no array
         if not candidates or not (wanted or self._worth_keeping(node, candidates[0].rank, context)):
             return None
@@ -239,15 +239,15 @@ class Storage:
         if is_rounded and not self._takes_fewer(candidate, context):
             return None
         # One that is begun is an array for the sake of a scatter, and turns out to be none.
-        if candidate.node in self._begun or not self.planner.is_safe(candidate.node, candidate.rows):
+        if candidate.node in self._in_progress or not self.planner.is_safe(candidate.node, candidate.rows):
             return None
-        yield self._keep_shared(node, context)
-        self._begun.add(candidate.node)
+        yield self._store_common_parts(node, context)
+        self._in_progress.add(candidate.node)
         stored = yield self._keep(candidate, context)
-        self._begun.discard(candidate.node)
+        self._in_progress.discard(candidate.node)
         return stored, self._index(stored, candidate)
 
-    def _keep_shared(self, node: Node, home: Context) -> Recursion[None]:
+    def _store_common_parts(self, node: Node, home: Context) -> Recursion[None]:
         """Store the parts of `node` with a sum that are used elsewhere, too, before `node` itself.
 
         So ``1/S`` and ``1/S**2`` read one ``S``. Outermost parts only: their kernels see to what is below them. The
@@ -255,7 +255,7 @@ class Storage:
         """
         if not self.temporaries or node.op == "comprehension":
             return
-        totals = self._uses, self._everywhere
+        totals = self._uses, self._uses_in_results
         for part in shared_parts(node, totals, self.outside.union(home.variables)):
             yield self._temporary(self.graph.split_coefficient(part)[1], home, shared=True)
 
@@ -269,47 +269,49 @@ class Storage:
     def _at_shift(self, use: Instance, context: Context) -> Recursion[scalars.Scalar | None]:
         """Return the stored entry for `use`; None in the kernel that stores it, or without such an entry."""
         candidate = use.candidate
-        if candidate.node in self._begun or not self.shifts.is_inside(use, context):
+        if candidate.node in self._in_progress or not self.shifts.is_inside(use, context):
             return None
         stored = self._serving(replace(candidate, rows=self.shifts.domains[candidate.node].rows))
         if stored is None:
-            self._begun.add(candidate.node)
+            self._in_progress.add(candidate.node)
             stored = yield self._keep(replace(self.shifts.domains[candidate.node], forms=candidate.forms), context)
-            self._begun.discard(candidate.node)
+            self._in_progress.discard(candidate.node)
         entry = scalars.Load(stored.array, tuple(self.form(form) for form in self._index(stored, candidate)))
         return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
 
-    def _candidates(self, node: Node, context: Context) -> list[Candidate]:
+    def _candidates(self, node: Node, context: Context) -> list[StorageCandidate]:
         """Return `node` as functions of few integers, those with the same origin as earlier ones first."""
         found = self.planner.candidates(node, context)
         if node.op == "read":  # over its remainders it would be the array that it reads
             found = found[-1:]
         return list(dict.fromkeys((*map(self.starts.as_before, found), *found)))
 
-    def _serving(self, candidate: Candidate) -> Stored | None:
+    def _serving(self, candidate: StorageCandidate) -> Stored | None:
         """Return an array that has been filled wherever the candidate is needed; None without one."""
         known = (*self.facts, *candidate.rows)
         arrays = self.stored.get(candidate.node, ())
         return next((a for a in arrays if all(is_implied(row, known) for row in a.candidate.rows)), None)
 
-    def _index(self, stored: Stored, candidate: Candidate) -> tuple[Affine, ...]:
+    def _index(self, stored: Stored, candidate: StorageCandidate) -> tuple[Affine, ...]:
         """Return the index in an array at which the candidate is stored."""
         index = tuple(form - low for form, low in zip(candidate.forms, stored.lows, strict=True))
         return tuple(index[place] for place in stored.order) or index
 
-    def allocated(self, candidate: Candidate) -> tuple[str, tuple[Affine, ...], list[Affine]]:
+    def allocated(self, candidate: StorageCandidate) -> tuple[str, tuple[Affine, ...], list[Affine]]:
         """Return the name of a new array for a candidate, its least indices and its extents."""
         name = self._fresh(self.graph.labels.get(candidate.node, "t"))
         lows = tuple(self._extreme(low, True, name) for low in candidate.lows)
         extents = []
         for low, high in zip(lows, candidate.highs, strict=True):
             extent = self._extreme(high, False, name) - low + 1
-            if not is_implied(Row("ge", extent), self.facts):
+            if not is_implied(Constraint("ge", extent), self.facts):
                 extent = self._extreme((extent, Affine.of(0)), True, name)
             extents.append(extent)
         return name, lows, extents
 
-    def _keep(self, candidate: Candidate, context: Context, order: tuple[int, ...] | None = None) -> Recursion[Stored]:
+    def _keep(
+        self, candidate: StorageCandidate, context: Context, order: tuple[int, ...] | None = None
+    ) -> Recursion[Stored]:
         """Add the kernel of a new array that stores a candidate, with its axes in `order`; return the array."""
         graph = self.graph
         name, lows, extents = self.allocated(candidate)
@@ -336,7 +338,7 @@ class Storage:
         self._structures.add(candidate.node)
         # Under a guard the entries are 0 where others may need them.
         if candidate.node.op == "comprehension" and not (lows or guard):
-            self._know_entries(name, axes, extents, body)
+            self._register_result(name, axes, extents, body)
         return stored
 
     def _extreme(self, forms: Sequence[Affine], greatest: bool, owner: str) -> Affine:
@@ -348,10 +350,13 @@ class Storage:
         named = tuple(self.form(form) for form in forms)
         self.sizes.append(programs.Size(self.names[v], named if greatest else (), () if greatest else named))
         sign = 1 if greatest else -1
-        self.facts += tuple(Row("ge", sign * (Affine.variable(v) - form)) for form in forms)
+        self.facts += tuple(Constraint("ge", sign * (Affine.variable(v) - form)) for form in forms)
         return Affine.variable(v)
 
-    def _may_be_worth(self, node: Node, context: Context) -> bool:
+    def _may_be_worth_storing(self, node: Node, context: Context) -> bool:
+        """Return whether an array for `node` may need fewer axes than the loops around it; a quotient may save one
+        axis.
+        """
         rank = self.planner.rank(node, context)
         return self._worth_keeping(node, rank - bool(self.planner.quotients(node, context)), context)
 
@@ -375,12 +380,12 @@ class Storage:
             return False
         return not has_windows([v for v in context.variables if v in node.free], context.rows)
 
-    def _is_called_often(self, node: Node, candidates: Sequence[Candidate], context: Context) -> bool:
+    def _is_redundant_call(self, node: Node, candidates: Sequence[StorageCandidate], context: Context) -> bool:
         """Whether loops around the call `node` compute it many times for each of its values."""
         is_call = self.temporaries and bool(candidates) and is_dear(node) and not calls_external(node)
         return is_call and candidates[0].rank < context.dimension and self._takes_fewer(candidates[0], context)
 
-    def _takes_fewer(self, candidate: Candidate, context: Context) -> bool:
+    def _takes_fewer(self, candidate: StorageCandidate, context: Context) -> bool:
         """Whether a candidate of quotients or remainders has fewer entries than the loops around run.
 
         ``i // 2`` takes fewer values than ``i``; ``(i + k) % n`` may take more than ``k``, and ``100*i + k`` more than
@@ -391,6 +396,7 @@ class Storage:
         return entries < self.planner.entries(map(Affine.variable, context.variables), context, self.hints)
 
     def _count_uses(self, body: Node) -> None:
+        """Add to the counts how often each node is an argument in `body`."""
         self._uses.update(uses(body))
 
     # -------------------------------------------------------------- names and forms
@@ -400,7 +406,8 @@ class Storage:
         return named(form, self.names, self.arrays)
 
     def rows(self, rows: Rows) -> Rows:
-        return tuple(Row(row.kind, self.form(row.form), row.modulus) for row in rows)
+        """Return the constraints over names in place of variables and integer tensors, as `form` does for a form."""
+        return tuple(Constraint(row.kind, self.form(row.form), row.modulus) for row in rows)
 
     def _fresh(self, name: str) -> str:
         """Return a name like `name` that nothing else in the program has."""
@@ -424,7 +431,7 @@ class Storage:
         raise NotImplementedError
 
     def _additions(
-        self, array: str, variables: Sequence[int], part: Part, block: Block
+        self, array: str, variables: Sequence[int], part: ScatterTerm, block: Block
     ) -> Recursion[tuple[loops.Statement, ...]]:
         """Return the loops of a scatter into `array` over further `variables`; implemented by `lower.Lowering`."""
         raise NotImplementedError

@@ -52,7 +52,7 @@ class Signed(NamedTuple):
     core: Node
 
 
-def with_signs(graph: Graph, nodes: Sequence[Node], *, numbers: bool = True) -> list[Node]:
+def with_canonical_signs(graph: Graph, nodes: Sequence[Node], *, numbers: bool = True) -> list[Node]:
     """Return `nodes` with one form for additions that differ in their sign only; those of whole tensors as they are.
 
     Parameters
@@ -63,11 +63,11 @@ def with_signs(graph: Graph, nodes: Sequence[Node], *, numbers: bool = True) -> 
         Whether additions give away common numbers, too.
     """
     work = _Signs(graph, numbers)
-    return [node if node.whole else work.root(node) for node in nodes]
+    return [node if node.has_tensor_ops else work.root(node) for node in nodes]
 
 
 class _Signs:
-    """The rewriting of `with_signs`, with the results of each node."""
+    """The rewriting of `with_canonical_signs`, with the results of each node."""
 
     def __init__(self, graph: Graph, numbers: bool) -> None:
         self.graph = graph
@@ -95,7 +95,7 @@ class _Signs:
 
     def signed(self, node: Node) -> Signed:
         """Return `node` as a number times a core, from the same forms of its arguments."""
-        if node.whole or not node.args:
+        if node.has_tensor_ops or not node.args:
             return Signed(node, 1, node)
         args = [self.done[arg] for arg in node.args]
         match node.op:
@@ -132,7 +132,7 @@ class _Signs:
         return Signed(node, number, self.graph.add([self.graph.scale(factor, term) for term in node.args]))
 
     def opposite(self, arg: Signed) -> Node:
-        """Return `arg` times -1 in the form that stands alone; of an addition term by term."""
+        """Return `arg` times -1 as a single node, with the sign moved into each term of an addition."""
         if arg.alone.op == "add":
             return self.graph.add([self.graph.neg(term) for term in arg.alone.args])
         return self.graph.neg(arg.alone)
@@ -154,7 +154,7 @@ class _Signs:
         node = term[1]
         if node not in self.leading:
             parts = _sketch(node)
-            kind = 0 if node is self.graph.one else 1 if node.op == "read" else 2 if node.plain else 3
+            kind = 0 if node is self.graph.one else 1 if node.op == "read" else 2 if node.is_guard_free else 3
             bound = any(v < 0 for v in node.free)
             self.leading[node] = (kind, bound, sorted(map(_label, parts)), node.id)
         return self.leading[node]
@@ -235,4 +235,4 @@ def _form_key(form: Affine) -> tuple[Any, ...]:
     return tuple(sorted(terms)), form.constant
 
 
-__all__ = ["with_signs", "without_minus"]
+__all__ = ["with_canonical_signs", "without_minus"]

@@ -24,7 +24,7 @@ from sympy_tensordiff.codegen.ir.loops import (
 )
 from sympy_tensordiff.codegen.ir.nests import ZERO, span
 from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program, Scatter, Size, Step, entrywise
-from sympy_tensordiff.codegen.ir.rename import claimed, unique
+from sympy_tensordiff.codegen.ir.rename import reserve_name, unique
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.walk import (
     Around,
@@ -167,7 +167,7 @@ class _Stages:
         """
         loop, _, _, is_across, start, before = chosen
         shape, own = self.shapes[kernel.array], set(own_names(kernel))
-        name, part = claimed(f"{kernel.array}_parts", self.taken), unique("part", self.taken | own)
+        name, part = reserve_name(f"{kernel.array}_parts", self.taken), unique("part", self.taken | own)
         self.taken.add(part)
         self.levels[part] = self.levels.get(loop.variable, 0) + 1
         low = loop.lows[0].form + chunk * Affine.variable(part)
@@ -207,11 +207,11 @@ class _Stages:
 
     def size(self, wish: str, value: Affine) -> Affine:
         """Return a new size: the value if that is positive, else 1."""
-        self.sizes.append(Size(claimed(wish, self.taken), (value, Affine.of(1))))
+        self.sizes.append(Size(reserve_name(wish, self.taken), (value, Affine.of(1))))
         return Affine.variable(self.sizes[-1].name)
 
 
-class _Blocks(_Stages):
+class _ReductionBlocks(_Stages):
     """The dealing of the sums of one program to blocks of threads that share memory, in at most two stages."""
 
     def __init__(self, program: Program) -> None:
@@ -277,7 +277,7 @@ def in_blocks(program: Program) -> tuple[Stages, dict[str, Deal]]:
 
     Law: every result is the same, but for the order in which the terms of a sum are added.
     """
-    work = _Blocks(program)
+    work = _ReductionBlocks(program)
     return _in_stages(program, work), work.deals
 
 

@@ -19,7 +19,7 @@ import sympy
 
 from sympy_tensordiff.codegen.lower.loop_arrays import LoopArray, LoopArrays, complement
 from sympy_tensordiff.codegen.lower.lower import Lowering
-from sympy_tensordiff.codegen.lower.plan import Candidate
+from sympy_tensordiff.codegen.lower.plan import StorageCandidate
 from sympy_tensordiff.codegen.lower.tensors import Definition
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.disequalities import unequal_forms
@@ -29,7 +29,7 @@ from sympy_tensordiff.graph.nodes import replace as substituted
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import is_empty, is_implied
 from sympy_tensordiff.integer.rows import Rows, rows_connected_to
-from sympy_tensordiff.simplify.choices import cases_of
+from sympy_tensordiff.simplify.node_properties import cases_of
 
 
 def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence[Definition]) -> list[Definition]:
@@ -52,12 +52,12 @@ def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence
 
 
 @dataclass(frozen=True)
-class Part:
+class TieTerm:
     """A rounded part of one ``case`` of the values of a maximum; ``candidate`` says how it depends on the indices."""
 
     case: int
     node: Node
-    candidate: Candidate
+    candidate: StorageCandidate
     stored: LoopArray
 
 
@@ -66,7 +66,7 @@ class _Ties(LoopArrays):
 
     def __init__(self, graph: Graph, lowering: Lowering) -> None:
         super().__init__(graph, lowering)
-        self.parts: dict[Node, list[Part]] = {}
+        self.parts: dict[Node, list[TieTerm]] = {}
         self.cases: dict[Node, list[tuple[Rows, Node]]] = {}
         self.done: dict[tuple[Node, Rows, tuple[Affine, ...]], Node] = {}
         self.defined: set[Node] = set()
@@ -85,7 +85,7 @@ class _Ties(LoopArrays):
         for extremum in compared:
             self.parts_of(extremum)
 
-    def parts_of(self, extremum: Node) -> list[Part]:
+    def parts_of(self, extremum: Node) -> list[TieTerm]:
         """Return the rounded parts of the values of a maximum, each with its array."""
         if extremum not in self.parts:
             variables, rows, body = self.open(extremum)
@@ -101,7 +101,7 @@ class _Ties(LoopArrays):
                 # What is needed in several cases has one array for all of them.
                 found = self.candidate(part, variables, (*rows, *around) if several[part] == 1 else rows)
                 # The array may be that of another maximum, over its indices.
-                self.parts[extremum].append(Part(number, part, found, replace(self.array(found), candidate=found)))
+                self.parts[extremum].append(TieTerm(number, part, found, replace(self.array(found), candidate=found)))
         return self.parts[extremum]
 
     # -------------------------------------------------------------- what reads it

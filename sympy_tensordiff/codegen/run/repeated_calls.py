@@ -21,7 +21,7 @@ Comparing 4 MB takes 0.6 ms, the checks that it saves take 4 ms.
 
 
 @dataclass(frozen=True, slots=True)
-class Recent:
+class LastCall:
     """The properties of a call that needed no conversions; the checks of another call with the same ones would also
     pass.
     """
@@ -83,8 +83,8 @@ def _fits(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
 
 def remember(
     arguments: Sequence[Argument], values: Sequence[Any], prepared: PreparedArguments, run: Callable[..., None]
-) -> Recent | None:
-    """Return the properties of a call for `Recent`; None if its next call must be checked, too."""
+) -> LastCall | None:
+    """Return the properties of a call for `LastCall`; None if its next call must be checked, too."""
     if prepared.suspects:  # whether data are out of bounds may depend on numbers
         return None
     expected: list[tuple[Any, Any, Any]] = []
@@ -114,7 +114,7 @@ def remember(
         else:
             return None
     is_plain = all(kind is np.ndarray for kind, _, _ in expected)
-    return Recent(tuple(expected), tuple(data), is_plain, prepared.shapes, prepared.dtype, run)
+    return LastCall(tuple(expected), tuple(data), is_plain, prepared.shapes, prepared.dtype, run)
 
 
 # ---------------------------------------------------------------------------- memory of temporaries

@@ -8,26 +8,26 @@ import sympy
 
 from sympy_tensordiff.graph.interning import Recursion, breadth_first, is_total, outside_of_binders, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable, replace
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.floor_elimination import symbolic_divisors
 from sympy_tensordiff.integer.implication import is_empty, is_implied
+from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, positive_rows, shape_rows
-from sympy_tensordiff.integer.unfolding import symbolic_divisors
 
 LIMIT = 32
 """Cotangents of more nodes count as unconditional: products with all of their choices would explode."""
 
 
-class Choices:
+class NodeProperties:
     """Cached answers about nodes: what they read, where they are 0, and where they may be evaluated."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.zero: dict[tuple[Node, Row, Rows], bool] = {}
-        self.defined: dict[tuple[Node, Row | None, Rows], bool] = {}
+        self.zero: dict[tuple[Node, Constraint, Rows], bool] = {}
+        self.defined: dict[tuple[Node, Constraint | None, Rows], bool] = {}
         self.reads: dict[Node, dict[Node, None]] = {}
 
-    def is_defined(self, node: Node, facts: Rows, row: Row | None = None) -> Recursion[bool]:
+    def is_defined(self, node: Node, facts: Rows, row: Constraint | None = None) -> Recursion[bool]:
         """Return whether `node` is defined under `facts`: it is a number, and reads inside of shapes only.
 
         So it may be evaluated where it was not before. With a `row`: where this constraint does not hold, so that
@@ -35,7 +35,7 @@ class Choices:
         """
         if node.op == "comprehension":
             return False
-        if node.plain:
+        if node.is_guard_free:
             total = node.total or is_reciprocal(node, facts)
             return total and all(is_implied(needed, facts) for needed in self.read_conditions(node))
         key = (node, row, facts)
@@ -71,7 +71,7 @@ class Choices:
         variables, rows, body = self.graph.inside(node, atoms_in(facts))
         return variables, (*facts, *rows), body
 
-    def read_conditions(self, node: Node) -> Iterator[Row]:
+    def read_conditions(self, node: Node) -> Iterator[Constraint]:
         """Yield the constraints under which all reads in `node`, outside of its binders, are defined."""
         stack = [node]
         while stack:
@@ -85,18 +85,18 @@ class Choices:
         for read in self.reads[node]:
             yield from defining_constraints(self.graph, read)
 
-    def is_redundant(self, row: Row, node: Node, facts: Rows) -> Recursion[bool]:
+    def is_redundant(self, row: Constraint, node: Node, facts: Rows) -> Recursion[bool]:
         """Return whether a guard with the constraint `row` around `node` may be dropped: where `facts` hold and `row`
         does not, `node` is defined and 0.
         """
         defined: bool = yield self.is_defined(node, facts, row)
         return defined and bool((yield self.vanishes_without(node, row, facts)))
 
-    def vanishes_without(self, node: Node, row: Row, facts: Rows) -> Recursion[bool]:
+    def vanishes_without(self, node: Node, row: Constraint, facts: Rows) -> Recursion[bool]:
         """Return whether `node` is 0 wherever `facts` hold and `row` does not, because its own guards or ranges imply
         `row`.
         """
-        if node.plain:
+        if node.is_guard_free:
             return node is self.graph.zero
         key = (node, row, facts)
         if key not in self.zero:
@@ -112,7 +112,7 @@ class Choices:
             self.zero[key] = found
         return self.zero[key]
 
-    def parts_vanish_without(self, node: Node, row: Row, facts: Rows) -> Recursion[bool]:
+    def parts_vanish_without(self, node: Node, row: Constraint, facts: Rows) -> Recursion[bool]:
         """Return the answer of `vanishes_without` for a product, an addition or a choice.
 
         Of a product one factor has to be 0, of the others all parts.
@@ -181,7 +181,7 @@ def count_chosen(graph: Graph, node: Node) -> Node:
 def is_reciprocal(node: Node, facts: Rows) -> bool:
     """Whether `node` is a constant power of an index form that `facts` imply to be positive, as ``1/m`` of a size."""
     base, exponent = node.args if node.op == "pow" else (node, node)
-    return base.op == "index" and exponent.op == "const" and is_implied(Row("ge", base.data - 1), facts)
+    return base.op == "index" and exponent.op == "const" and is_implied(Constraint("ge", base.data - 1), facts)
 
 
 def is_power(node: Node) -> bool:
@@ -220,13 +220,15 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
             yield graph.index(Affine.variable(entry)), (*facts, *context_of(row, rows, variables, entry))
 
 
-def context_of(row: Row, rows: Rows, variables: Sequence[int], entry: DataEntry | None = None) -> Iterator[Row]:
+def context_of(
+    row: Constraint, rows: Rows, variables: Sequence[int], entry: IndirectIndex | None = None
+) -> Iterator[Constraint]:
     """Yield the constraints of `rows` that hold where `row`, one of them, is tested: those of outer loops, or all
     others of a guard; without constraints on the tensor entry `entry`.
     """
     place = {v: n for n, v in enumerate(variables)}
 
-    def level(row: Row) -> int:
+    def level(row: Constraint) -> int:
         """Return the position of the innermost of `variables` in `row`; -1 without one."""
         return max((place[v] for v in row.form.atoms() if v in place), default=-1)
 
@@ -262,7 +264,7 @@ def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
 
 def _outermost_guard(node: Node) -> Node | None:
     """Return the first guard in `node`, breadth first and outside of binders; None without one."""
-    guarded = breadth_first(node, lambda part: [arg for arg in outside_of_binders(part) if not arg.plain])
+    guarded = breadth_first(node, lambda part: [arg for arg in outside_of_binders(part) if not arg.is_guard_free])
     return next((part for part in guarded if part.op == "guard"), None)
 
 
@@ -270,7 +272,9 @@ def _outside(rows: Rows) -> list[Rows]:
     """Return disjoint systems of constraints that together hold where not all of `rows` do."""
     pieces: list[Rows] = []
     for n, row in enumerate(rows):
-        opposites = [Row("ge", row.form - 1), Row("ge", -row.form - 1)] if row.kind == "eq" else [row.negation()]
+        opposites = (
+            [Constraint("ge", row.form - 1), Constraint("ge", -row.form - 1)] if row.kind == "eq" else [row.negation()]
+        )
         pieces += [(*rows[:n], opposite) for opposite in opposites]
     return pieces
 

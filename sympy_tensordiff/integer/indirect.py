@@ -1,6 +1,6 @@
 """Entries of integer tensors in affine forms: indirect indices, as in the gather ``x[idx[i]]``.
 
-A `DataEntry` such as ``idx[i]`` is an unknown function of its indices, of which at most the range is known. It is
+A `IndirectIndex` such as ``idx[i]`` is an unknown function of its indices, of which at most the range is known. It is
 a column of its own in a system, no elimination solves for its indices, and an equation ``p == idx[i]`` is tested by
 the loops, never solved for ``i``. "Data" are the entries of such tensors.
 """
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from .affine import Affine, Compound, Row, Variable
+from .affine import Affine, Compound, Constraint, Variable
 from .rows import substitute_all
 
 
-class DataEntry(Compound):
+class IndirectIndex(Compound):
     """The integer ``tensor[index]`` as a variable of a form: an indirect index.
 
     Parameters
@@ -60,14 +60,14 @@ class DataEntry(Compound):
         index = substitute_all(self.index, mapping)
         if all(new is old for new, old in zip(index, self.index, strict=True)):
             return None
-        return Affine.variable(DataEntry(self.tensor, index, self.below))
+        return Affine.variable(IndirectIndex(self.tensor, index, self.below))
 
-    def definition(self) -> tuple[Row, ...]:
+    def definition(self) -> tuple[Constraint, ...]:
         """Return ``0 <= entry < below``; nothing if no range is declared."""
         if self.below is None:
             return ()
         entry = Affine.variable(self)
-        return Row("ge", entry), Row("ge", self.below - 1 - entry)
+        return Constraint("ge", entry), Constraint("ge", self.below - 1 - entry)
 
     def evaluate(self, values: Mapping[Variable, Any]) -> int:
         """Return the value; ``values`` has the array (or nested sequences) of the tensor under its name."""
@@ -77,7 +77,7 @@ class DataEntry(Compound):
         return int(value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, DataEntry) and self.key() == other.key() and self.below == other.below
+        return isinstance(other, IndirectIndex) and self.key() == other.key() and self.below == other.below
 
     __hash__ = Compound.__hash__
 
@@ -85,7 +85,7 @@ class DataEntry(Compound):
         return f"{self.tensor}[{', '.join(map(str, self.index)) or '()'}]"
 
 
-def data_entries(forms: Iterable[Affine]) -> list[DataEntry]:
+def data_entries(forms: Iterable[Affine]) -> list[IndirectIndex]:
     """Return all tensor entries in ``forms``, each once, those nested inside other compounds included.
 
     >>> i = Affine.variable("i")
@@ -93,10 +93,10 @@ def data_entries(forms: Iterable[Affine]) -> list[DataEntry]:
     >>> data_entries([i, 2 * Affine.variable(DataEntry("idx", (inner + 1,)))])
     [idx[jdx[i] + 1], jdx[i]]
     """
-    return [compound for compound in compounds_in(forms) if isinstance(compound, DataEntry)]
+    return [compound for compound in compounds_in(forms) if isinstance(compound, IndirectIndex)]
 
 
-def innermost_first(forms: Iterable[Affine]) -> list[DataEntry]:
+def innermost_first(forms: Iterable[Affine]) -> list[IndirectIndex]:
     """Return all tensor entries in ``forms``, each once and after the entries in its own index.
 
     >>> i = Affine.variable("i")
@@ -104,7 +104,7 @@ def innermost_first(forms: Iterable[Affine]) -> list[DataEntry]:
     >>> innermost_first([Affine.variable(DataEntry("idx", (inner + 1,))), inner])
     [jdx[i], idx[jdx[i] + 1]]
     """
-    found: dict[DataEntry, None] = {}
+    found: dict[IndirectIndex, None] = {}
     waiting = list(reversed(data_entries(forms)))
     while waiting:
         entry = waiting[-1]
@@ -128,11 +128,11 @@ def with_ranges(form: Affine, below: Mapping[str, Affine]) -> Affine:
     mapping: dict[Variable, Affine] = {}
     for entry in outermost_entries(form) if form.compounds() else ():
         index = tuple([with_ranges(part, below) for part in entry.index])
-        mapping[entry] = Affine.variable(DataEntry(entry.tensor, index, below.get(entry.tensor)))
+        mapping[entry] = Affine.variable(IndirectIndex(entry.tensor, index, below.get(entry.tensor)))
     return form.substitute(mapping) if mapping else form
 
 
-def outermost_entries(form: Affine) -> set[DataEntry]:
+def outermost_entries(form: Affine) -> set[IndirectIndex]:
     """Return the tensor entries of a form that are not part of another entry's index.
 
     >>> i = Affine.variable("i")
@@ -140,12 +140,12 @@ def outermost_entries(form: Affine) -> set[DataEntry]:
     >>> outermost_entries(2 * Affine.variable(DataEntry("idx", (inner + 1,))))
     {idx[jdx[i] + 1]}
     """
-    found: set[DataEntry] = set()
+    found: set[IndirectIndex] = set()
     waiting = [form]
     while waiting:
         compounds = [v for v, _ in waiting.pop().terms if isinstance(v, Compound)]
-        found.update(v for v in compounds if isinstance(v, DataEntry))
-        waiting += [part for v in compounds if not isinstance(v, DataEntry) for part in v.forms()]
+        found.update(v for v in compounds if isinstance(v, IndirectIndex))
+        waiting += [part for v in compounds if not isinstance(v, IndirectIndex) for part in v.forms()]
     return found
 
 
@@ -168,10 +168,10 @@ def compounds_in(forms: Iterable[Affine]) -> list[Compound]:
     return list(found)
 
 
-def partition_data(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
+def partition_data(rows: Iterable[Constraint]) -> tuple[list[Constraint], list[Constraint]]:
     """Return the constraints of ``rows`` without tensor entries, and the constraints with some."""
-    plain: list[Row] = []
-    data: list[Row] = []
+    plain: list[Constraint] = []
+    data: list[Constraint] = []
     for row in rows:
         (data if data_entries([row.form]) else plain).append(row)
     return plain, data
@@ -187,7 +187,7 @@ def data_terms(form: Affine) -> dict[Compound, int]:
     return {v: c for v, c in form.terms if isinstance(v, Compound) and data_entries([Affine({v: 1})])}
 
 
-def eliminate_shared_entries(rows: Sequence[Row]) -> tuple[Row, ...]:
+def eliminate_shared_entries(rows: Sequence[Constraint]) -> tuple[Constraint, ...]:
     """Subtract equations with tensor entries from each other, so that each entry remains in one of them where that is
     possible.
 
@@ -201,11 +201,11 @@ def eliminate_shared_entries(rows: Sequence[Row]) -> tuple[Row, ...]:
         row = result[n]
         for m, other in enumerate(result) if row.kind == "eq" else ():
             if m != n and other.kind == "eq":
-                result[m] = Row("eq", eliminate_entries_by_equations(other.form, [row]))
+                result[m] = Constraint("eq", eliminate_entries_by_equations(other.form, [row]))
     return tuple(result)
 
 
-def eliminate_entries_by_equations(form: Affine, rows: Iterable[Row]) -> Affine:
+def eliminate_entries_by_equations(form: Affine, rows: Iterable[Constraint]) -> Affine:
     """Eliminate tensor entries from ``form`` by equations: ``2*idx[i] + k`` is ``p + k`` where ``p == 2*idx[i]``."""
     for row in rows:
         for v, c in list(data_terms(row.form).items())[:1] if row.kind == "eq" else ():
@@ -230,7 +230,9 @@ def data_depth(form: Affine) -> int:
     (0, 1, 2)
     """
     compounds = [v for v, _ in form.terms if isinstance(v, Compound)]
-    return max((isinstance(v, DataEntry) + max(map(data_depth, v.forms()), default=0) for v in compounds), default=0)
+    return max(
+        (isinstance(v, IndirectIndex) + max(map(data_depth, v.forms()), default=0) for v in compounds), default=0
+    )
 
 
 def depends_only_indirectly(form: Affine, variables: Collection[Variable]) -> bool:
@@ -247,7 +249,7 @@ def depends_only_indirectly(form: Affine, variables: Collection[Variable]) -> bo
     return bool(common) and common <= variables_in_indirect_indices(form)
 
 
-def constraints_for_the_body(rows: Sequence[Row], variables: Collection[Variable]) -> list[Row]:
+def constraints_for_the_body(rows: Sequence[Constraint], variables: Collection[Variable]) -> list[Constraint]:
     """Return the constraints that the body of a sum over ``variables`` has to test, since no loop bound can express
     them.
 
@@ -259,7 +261,7 @@ def constraints_for_the_body(rows: Sequence[Row], variables: Collection[Variable
     >>> constraints_for_the_body([Row("ge", k - entry), Row("eq", entry - p), Row("ge", entry - p), Row("ge", i)], "ik")
     [-p + idx[i] == 0, -p + idx[i] >= 0]
     """
-    result: list[Row] = []
+    result: list[Constraint] = []
     enclosing: dict[Variable, set[Variable]] = {}
     for row in sorted(rows):
         outer = variables_in_indirect_indices(row.form).intersection(variables)

@@ -111,10 +111,8 @@ def refuse_whole(operand: Any, place: str, way_out: str = "", also: str = "") ->
     raise UnsupportedError(f"{place}: a scalar is needed, and {shown} has rank {operand.rank}; {way_out}{also}")
 
 
-def refuse_asked(tensor: Any, asking: FrameType) -> None:
-    """Raise `UnsupportedError` if the calling frame ``asking`` is the constructor of a scalar node that would accept
-    the whole tensor.
-    """
+def refuse_property_access(tensor: Any, asking: FrameType) -> None:
+    """Raise `UnsupportedError` if the function that asks ``tensor`` for a property would take it for a scalar."""
     found = ASKING.get(_function_of(asking))
     if found is not None:
         refuse_whole(tensor, *found)

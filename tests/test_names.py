@@ -1,0 +1,48 @@
+"""Names and docstrings follow the rules that a program can check: one class per name, limits with a noun, no "What"."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import sympy_tensordiff
+
+PACKAGE = Path(sympy_tensordiff.__file__).parent
+TREES = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+
+SAME_CONCEPT = {"Contraction"}
+"""Classes of one name in two modules: the contraction in the graph, and the contraction in print."""
+
+NOT_AT_THE_BEGINNING = {"What", "Where", "How", "That", "Which"}
+LIMIT_WITHOUT_NOUN = re.compile(r"_?(MOST|LEAST|FEW|LONG|MANY|LARGE|SMALL|NEAR|WIDE|ENOUGH|[A-Z]+EST)$")
+
+
+def test_no_two_classes_share_a_name():
+    places = defaultdict(set)
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].add(path)
+    assert {name for name, where in places.items() if len(where) > 1} <= SAME_CONCEPT
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun():
+    wrong = []
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            doc = ast.get_docstring(node) if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)) else None
+            if doc and doc.split()[0] in NOT_AT_THE_BEGINNING:
+                wrong.append(f"{path}: {getattr(node, 'name', 'the module')}")
+    assert not wrong
+
+
+def test_limits_say_what_they_limit():
+    wrong = []
+    for path, tree in TREES.items():
+        for node in tree.body:
+            target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+            if isinstance(target, ast.Name) and LIMIT_WITHOUT_NOUN.match(target.id):
+                wrong.append(f"{path}: {target.id}")
+    assert not wrong
