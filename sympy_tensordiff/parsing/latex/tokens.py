@@ -8,7 +8,7 @@ from lark import Token
 
 from sympy_tensordiff.parsing.frontend import TERMINALS, Language
 
-MAX_INPUT = 6_000
+MAX_INPUT = 4_500
 """The greatest number of characters of an input."""
 MAX_DEPTH = 120
 """The greatest depth of the syntax tree; a pair of parentheses has about three levels."""
