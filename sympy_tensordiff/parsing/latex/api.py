@@ -14,9 +14,9 @@ from sympy_tensordiff.errors import ParseError
 from sympy_tensordiff.parsing.axes import AxisClasses, size_symbols
 from sympy_tensordiff.parsing.frontend import Tree, bottom_up, check_declarations, check_not_keyword, read, short
 from sympy_tensordiff.parsing.latex.build import LatexBuilder
-from sympy_tensordiff.parsing.latex.lower import Lowering
+from sympy_tensordiff.parsing.latex.lower import LatexLowering
 from sympy_tensordiff.parsing.latex.lower_base import Scope
-from sympy_tensordiff.parsing.latex.names import GREEK, Binder, items_of, name_of_index
+from sympy_tensordiff.parsing.latex.names import GREEK, LatexBinder, items_of, name_of_index
 from sympy_tensordiff.parsing.latex.shapes import LatexShapes, conflict, first_index, integer_value, order_of_rank
 from sympy_tensordiff.parsing.latex.tokens import ENVIRONMENTS, LATEX, MAX_INPUT
 from sympy_tensordiff.parsing.matrix.api import infer_orders, order_word
@@ -41,7 +41,7 @@ def read_latex(text: str) -> ParsedExpression:
     for node in declarations:
         node.text = node.text.lstrip("\\")
     check_declarations(declarations)
-    formula = Lowering(root, {node.text: len(node.children) for node in declarations if not is_size(node)})
+    formula = LatexLowering(root, {node.text: len(node.children) for node in declarations if not is_size(node)})
     formula.sizes.update(node.text for node in declarations if is_size(node))
     formula.integers.update(formula.sizes)
     sizes = {node: [formula.size(part.children[0], {}) for part in node.children] for node in declarations}
@@ -55,10 +55,10 @@ def read_latex(text: str) -> ParsedExpression:
         formula.base = first_index(formula, {node.text: sizes[node] for node in declarations})
         start = "1 in the text and at 0 in the expression" if formula.base else "0 in the text"
         formula.notes[f"indices start at {start}"] = None
-    return Reader(root, formula, body, sizes).result()
+    return LatexReader(root, formula, body, sizes).result()
 
 
-def _define_part(formula: Lowering, statement: Tree) -> None:
+def _define_part(formula: LatexLowering, statement: Tree) -> None:
     """Add the part that a line after "where" defines."""
     body = statement.children[0]
     if body.kind != "relation" or body.tokens[0].strip("& ") != "=":
@@ -94,7 +94,7 @@ def _words() -> frozenset[str]:
     return frozenset(re.findall("[A-Za-z]{2,}", files(__package__).joinpath("grammar.lark").read_text("utf-8")))
 
 
-def _definition(formula: Lowering, statement: Tree) -> Tree:
+def _definition(formula: LatexLowering, statement: Tree) -> Tree:
     """Return the meaning of a statement: an expression, or a tensor where the left side has indices."""
     body, *ranges = statement.children
     if body.kind != "relation" or body.tokens[0].strip("& ") != "=" or len(body.tokens) > 1:
@@ -103,7 +103,7 @@ def _definition(formula: Lowering, statement: Tree) -> Tree:
         return formula.lower(body, {})
     left, right = body.children
     axes = _left_indices(left)
-    scope: Scope = {letter: Binder(letter, node) for letter, node in axes}
+    scope: Scope = {letter: LatexBinder(letter, node) for letter, node in axes}
     formula.indices.update(scope)
     for item in ranges:
         letter = name_of_index(item.children[0]) if item.kind == "relation" else None
@@ -131,10 +131,10 @@ def _left_indices(left: Tree) -> list[tuple[str, Tree]]:
     return [(letter, item) for letter, item in found if letter is not None and len(letter) == 1 and letter.isalpha()]
 
 
-class Reader:
+class LatexReader:
     """Inference of orders and sizes, and the expression, of one lowered formula."""
 
-    def __init__(self, root: Tree, formula: Lowering, body: Tree, sizes: dict[Tree, list[Tree]]) -> None:
+    def __init__(self, root: Tree, formula: LatexLowering, body: Tree, sizes: dict[Tree, list[Tree]]) -> None:
         self.root = root
         self.sizes = sizes
         self.formula = formula

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sympy_tensordiff.parsing.frontend import Tree, bottom_up
 from sympy_tensordiff.parsing.latex.lower_base import LoweringBase, Scope
 from sympy_tensordiff.parsing.latex.names import (
-    Binder,
+    LatexBinder,
     items_of,
     leaf,
     letters_in,
@@ -46,10 +46,12 @@ class BinderLowering(LoweringBase):
         self.binders[reduction] = found
         return reduction
 
-    def limits(self, script: Tree, scope: Scope, above: Tree | None = None) -> tuple[list[Binder], list[Tree], Scope]:
+    def limits(
+        self, script: Tree, scope: Scope, above: Tree | None = None
+    ) -> tuple[list[LatexBinder], list[Tree], Scope]:
         """Return the binders of a subscript, the conditions in it, and the scope inside."""
         inner = dict(scope)
-        found: list[Binder] = []
+        found: list[LatexBinder] = []
         conditions: list[Tree] = []
         for item in items_of(script):
             if item.kind != "relation":
@@ -70,19 +72,19 @@ class BinderLowering(LoweringBase):
     def bind(
         self,
         part: Tree,
-        scope: dict[str, Binder],
+        scope: dict[str, LatexBinder],
         lower: Tree | None = None,
         upper: Tree | None = None,
         is_open: bool = False,
-    ) -> Binder:
+    ) -> LatexBinder:
         """Add the index ``part`` to ``scope`` and return its binder; raise `ParseError` if it is not a letter."""
         letter = name_of_index(part)
         if letter is None or letter.isdigit() or letter in self.declared:
             raise part.error(f"{part.shown} is not an index: an index is a letter that is not declared")
-        scope[letter] = Binder(letter, part, lower, upper, is_open)
+        scope[letter] = LatexBinder(letter, part, lower, upper, is_open)
         return scope[letter]
 
-    def range_of(self, item: Tree, scope: dict[str, Binder], above: Tree | None) -> Binder | None:
+    def range_of(self, item: Tree, scope: dict[str, LatexBinder], above: Tree | None) -> LatexBinder | None:
         """Return the binder of ``i = 1``, ``0 <= i < n`` or ``i < n``; None if ``item`` is a condition."""
         signs = [RELATIONS.get(token.strip("& \\"), "") for token in item.tokens]
         if "" in signs:

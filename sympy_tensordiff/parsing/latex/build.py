@@ -9,7 +9,7 @@ import sympy
 from sympy import S
 
 from sympy_tensordiff.parsing.frontend import Tree
-from sympy_tensordiff.parsing.latex.lower import Lowering
+from sympy_tensordiff.parsing.latex.lower import LatexLowering
 from sympy_tensordiff.parsing.matrix.build import MatrixBuilder
 from sympy_tensordiff.parsing.matrix.shapes import MATRIX
 from sympy_tensordiff.parsing.numbers import errors_at
@@ -32,7 +32,7 @@ _CONDITIONS = ("relation", "both", "either")
 class LatexBuilder(MatrixBuilder):
     """Builder of the expression of a LaTeX formula."""
 
-    formula: Lowering
+    formula: LatexLowering
     stated: frozenset[int]
 
     def expression(self, nodes: Sequence[Tree]) -> Any:

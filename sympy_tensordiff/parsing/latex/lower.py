@@ -22,7 +22,7 @@ from sympy_tensordiff.parsing.matrix.shapes import FUNCTIONS
 _FUNCTION_NAMES = {"Tr": "tr", "trace": "tr", "sgn": "sign", "ReLU": "relu", "ln": "log"}
 
 
-class Lowering(OperandLowering):
+class LatexLowering(OperandLowering):
     """Lowering of all nodes: products, parentheses and functions."""
 
     def _lower_number(self, node: Tree, scope: Scope) -> Tree:

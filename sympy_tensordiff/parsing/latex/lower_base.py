@@ -8,7 +8,7 @@ from lark import Token
 
 from sympy_tensordiff.parsing.frontend import Tree, bottom_up
 from sympy_tensordiff.parsing.latex.names import (
-    Binder,
+    LatexBinder,
     bound_letters,
     command_of,
     first_limits,
@@ -17,7 +17,7 @@ from sympy_tensordiff.parsing.latex.names import (
     name_of,
 )
 
-Scope = Mapping[str, Binder]
+Scope = Mapping[str, LatexBinder]
 
 
 class LoweringBase:
@@ -41,7 +41,7 @@ class LoweringBase:
 
     def __init__(self, root: Tree, declared: Mapping[str, int]) -> None:
         self.declared = declared
-        self.binders: dict[Tree, list[Binder]] = {}
+        self.binders: dict[Tree, list[LatexBinder]] = {}
         self.scopes: dict[Tree, Scope] = {}
         self.ranks: dict[str, tuple[int, Tree]] = {}
         self.integers: set[str] = set()

@@ -32,7 +32,7 @@ PAIR_INDICES = frozenset("ijklpqrst")
 
 
 @dataclass(eq=False, slots=True)
-class Binder:
+class LatexBinder:
     """A bound index: its letter, and its first and last value as trees, or None where it runs along a whole axis.
 
     ``axis`` is the number of this axis, once shapes are inferred.

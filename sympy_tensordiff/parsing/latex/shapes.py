@@ -10,9 +10,9 @@ from sympy import S
 
 from sympy_tensordiff.parsing.axes import AxisClasses
 from sympy_tensordiff.parsing.frontend import Tree, bottom_up, short
-from sympy_tensordiff.parsing.latex.lower import Lowering
+from sympy_tensordiff.parsing.latex.lower import LatexLowering
 from sympy_tensordiff.parsing.latex.lower_base import Scope
-from sympy_tensordiff.parsing.latex.names import Binder
+from sympy_tensordiff.parsing.latex.names import LatexBinder
 from sympy_tensordiff.parsing.matrix.shapes import (
     COLUMN,
     MATRIX,
@@ -55,7 +55,7 @@ class LatexShapes(ShapeInference):
         names: Mapping[str, Axes] | None = None,
         sizes: Mapping[str, int] | None = None,
         *,
-        formula: Lowering,
+        formula: LatexLowering,
         higher: Mapping[str, int],
     ) -> None:
         super().__init__(orders, is_numpy, unified, names, sizes)
@@ -116,7 +116,7 @@ class LatexShapes(ShapeInference):
         if greatest is not None and any(part.kind == "index" and part.text in scope for part in bottom_up(subscript)):
             self.least.append((axis, greatest + 1 - self.formula.base, subscript))
 
-    def axis_of_binder(self, binder: Binder) -> int:
+    def axis_of_binder(self, binder: LatexBinder) -> int:
         """Return the axis along which an index runs, created at its first use."""
         if binder.axis is None:
             binder.axis = self.new_axis()
@@ -286,7 +286,7 @@ def greatest_value(node: Tree, scope: Scope, base: int, is_least: bool = False) 
     return None
 
 
-def first_index(formula: Lowering, sizes: Mapping[str, Sequence[Tree]]) -> int:
+def first_index(formula: LatexLowering, sizes: Mapping[str, Sequence[Tree]]) -> int:
     """Return the number at which the indices of the text start: 0 or 1.
 
     It is 1 if sums start there and no index is 0. Where shapes are declared, ``sizes``, an index must also be as great
