@@ -15,9 +15,10 @@ from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.printing import in_latex, unlabelled, upright
+from sympy_tensordiff.symbolic.scans import Scan
 from sympy_tensordiff.symbolic.signatures import Scalar
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
-from sympy_tensordiff.symbolic.traversal import named_in
+from sympy_tensordiff.symbolic.traversal import named_in, nodes_in
 
 LONGEST_FORMULA = 120
 """A formula of more signs, which are more than a line of a page, is shown in parts where that makes it shorter."""
@@ -90,13 +91,18 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
     whole = None
     if not any(measures(e).is_unprintable for e in exprs):
         whole = _equations(names, [], exprs)
-        if count_signs(whole) <= LONGEST_FORMULA:
+        if count_signs(whole) <= LONGEST_FORMULA or _has_scan(exprs):
             return whole
     found, reduced = cse(exprs)
     if not found:
         return _equations(names, [], exprs) if whole is None else whole
     in_parts = _equations(names, found, reduced)
     return in_parts if whole is None or count_signs(in_parts) < LEAST_SAVING * count_signs(whole) else whole
+
+
+def _has_scan(exprs: Sequence[Any]) -> bool:
+    """Return whether a recurrence occurs in `exprs`: its formula is in parts of its own, and has no further ones."""
+    return any(isinstance(node, Scan) for node in nodes_in(exprs, lambda node: node.args))
 
 
 def count_signs(formula: str) -> int:
