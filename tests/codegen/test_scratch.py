@@ -12,7 +12,7 @@ from every import every
 from numba.extending import overload
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.run import recent as scratch
+from sympy_tensordiff.codegen.run import repeated_calls as scratch
 
 i, j, k, n, m = td.indices("i j k n m")
 x = td.TensorSymbol("x", (n, m))
