@@ -234,7 +234,7 @@ HOSTILE = {
     "x_{" * 1000 + "i" + "}" * 1000: "more than 120 levels",
     r"\exp" * 1000 + "(x)": "more than 120 levels",
     r"\sum_{i=1}^{n}" * 300 + "x_i": "more than 120 levels",
-    r"\input{/etc/passwd}": r"`\input` is not read",
+    r"\input{/etc/passwd}": r"`\input` is not read; macros are not expanded",
     r"\write18{ls}": r"`\write` is not read",
     r"\newcommand{\f}[1]{#1#1}\f{\f{x}}": r"`\newcommand` is not read",
     r"\def\a{\a\a}\a": r"`\def` is not read",
