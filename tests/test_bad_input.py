@@ -371,9 +371,9 @@ FUNCTIONS = {
             ("infinite", oo * s, UnsupportedError, "oo is not a finite real number"),
             (
                 "least of all",
-                Piecewise((s, s > 0), (-oo, True)),
+                x[0] - oo,
                 UnsupportedError,
-                "the greatest or least take a large",
+                "oo is not a finite real number; tensors are real: as a value of a choice",
             ),
             ("no number", nan * x[0], UnsupportedError, "nan is not a finite real number"),
             ("does not commute", c * x[0], UnsupportedError, "symbol c is not real"),
@@ -498,9 +498,9 @@ KERNELS = {
         "no backend can evaluate polylog",
     ),
     "unknown backend": (
-        lambda: td.lambdify([x], f, "jax"),
+        lambda: td.lambdify([x], f, "julia"),
         ArgumentError,
-        "'jax'; the backends are 'numpy', 'numba', ",
+        "'julia'; the backends are 'numpy', 'numba', ",
     ),
     "no backend": (lambda: td.lambdify([x], f, None), ArgumentError, "unknown backend None"),
     "unknown backend of text": (lambda: td.generate_code([x], f, "julia"), ArgumentError, "unknown backend 'julia'"),

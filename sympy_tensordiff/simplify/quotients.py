@@ -19,6 +19,8 @@ from fractions import Fraction
 from math import gcd, lcm
 from typing import NamedTuple
 
+import sympy
+
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -58,7 +60,9 @@ def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[No
         All that are reachable, arguments first, if they are known.
     """
     nodes = reachable(*roots) if nodes is None else nodes
-    if not any(map(_may_cancel, nodes)):
+    # Derivatives of squared arccosines have forms of their own, which are finite at both ends.
+    has_angle = any(node.op == "call" and node.data is sympy.acos for node in nodes)
+    if has_angle or not any(map(_may_cancel, nodes)):
         return list(roots)
     work, done = Quotients(graph), dict[Node, Node]()
     for node in nodes:

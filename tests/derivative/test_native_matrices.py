@@ -25,7 +25,7 @@ MATRICES = [
     (td.gradient, ((w.T * X * X.T * w)[0, 0], w), 2 * X * X.T * w),
     (td.gradient, (w.T * S * w + w.T * w, w), (S + S.T) * w + 2 * w),
     (td.gradient, (residual.T * residual, w), 2 * X * residual),
-    (td.gradient, (Trace(S * X * X.T), X), S * X + S.T * X),
+    (td.gradient, (Trace(S * X * X.T), X), (S + S.T) * X),
     (td.gradient, (sympy.log(Determinant(S)), S), Inverse(S.T)),
     (td.gradient, (w.T * Inverse(S) * w, S), -Inverse(S.T) * w * w.T * Inverse(S.T)),
     (td.gradient, (w.T * w, v), sympy.ZeroMatrix(n, 1)),

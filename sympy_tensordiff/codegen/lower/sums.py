@@ -85,7 +85,7 @@ MAX_SPLIT = 4
 
 def _with_known(graph: Graph, planner: Planner, node: Node, known: Container[Node]) -> tuple[Node, Node] | None:
     """Return a sum as a sum of products with an inner sum that is ``known``, and that sum over the numbered axes; None
-    without one.
+    without one, or where the outer indices have no bounds of their own.
     """
     variables, rows, body = graph.open(node)
     factors = graph.factors(body)
@@ -97,11 +97,19 @@ def _with_known(graph: Graph, planner: Planner, node: Node, known: Container[Nod
             if not all(any(v in factor.free for factor in others) for v in outer):
                 continue
             around, own = partition(rows, inner)
+            if not all(_is_bounded(v, around) for v in outer):
+                continue
             part = graph.sum(inner, own, graph.mul(coupled))
             name = _numbered(planner, part, outer)
             if name in known and part.free.intersection(outer):
                 return graph.sum(outer, around, graph.mul([*others, part])), name
     return None
+
+
+def _is_bounded(v: int, rows: Rows) -> bool:
+    """Return whether `rows` have a lower and an upper bound of the index `v`, or an equation for it."""
+    signs = {(row.form.coefficient(v) > 0, row.kind) for row in rows if row.form.coefficient(v)}
+    return any(kind == "eq" for _, kind in signs) or {(True, "ge"), (False, "ge")} <= signs
 
 
 def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[Node]:
