@@ -43,7 +43,7 @@ def test_third_derivatives_read_inside(name, monkeypatch):
 
     monkeypatch.setattr(pipeline, "tighten", twice)
     third = jacobian(jacobian(gradient(function, variable), variable), variable)
-    assert len(results) == 3
+    assert len(results) >= 3  # a Jacobian compares both modes
     for first, second in results:
         assert first == second  # what is tight stays as it is
     for size in (1, 3) if variable is x else (2,):
