@@ -16,7 +16,7 @@ from sympy_tensordiff.codegen.schedule import split
 from sympy_tensordiff.codegen.schedule import split as partition
 from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
 
-TINY = {"LARGE": 4, "PIECE": 4, "SHARED": 1}
+TINY = {"MAX_KERNEL_OPERATIONS": 4, "PIECE": 4, "SHARED": 1}
 SHORT = {"DEPTH": 3, "SIZE": 4, "WIDTH": 2}
 
 
@@ -61,7 +61,7 @@ def test_kernels_have_bounded_size():
     program = split_large(split_deep(whole))
     verify(program)
     assert len(program.kernels) > 10
-    assert max(sum(1 for _ in scalars(kernel.body)) for kernel in program.kernels) <= 2 * partition.LARGE
+    assert max(sum(1 for _ in scalars(kernel.body)) for kernel in program.kernels) <= 2 * partition.MAX_KERNEL_OPERATIONS
     for backend in BACKENDS:
         assert max(map(len, print_source(whole, backend).splitlines())) < 8000
 

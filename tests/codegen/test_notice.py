@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
 ])  # fmt: skip
 def test_notice(stream, value, wait, expected):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compilation, "PATIENCE", 0.05)
+        patch.setattr(compilation, "ANNOUNCE_AFTER_SECONDS", 0.05)
         patch.setattr(sys, "stderr", stream())
         patch.setenv(compilation.NOTICE, value)
         with compilation.announce_if_slow("compiling 3 kernels"):
