@@ -61,7 +61,8 @@ def test_kernels_have_bounded_size():
     program = split_large(split_deep(whole))
     verify(program)
     assert len(program.kernels) > 10
-    assert max(sum(1 for _ in scalars(kernel.body)) for kernel in program.kernels) <= 2 * partition.MAX_KERNEL_OPERATIONS
+    sizes = [sum(1 for _ in scalars(kernel.body)) for kernel in program.kernels]
+    assert max(sizes) <= 2 * partition.MAX_KERNEL_OPERATIONS
     for backend in BACKENDS:
         assert max(map(len, print_source(whole, backend).splitlines())) < 8000
 
