@@ -62,7 +62,10 @@ def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[No
     nodes = reachable(*roots) if nodes is None else nodes
     # Derivatives of squared arccosines have forms of their own, which are finite at both ends.
     has_angle = any(node.op == "call" and node.data is sympy.acos for node in nodes)
-    if has_angle or not any(map(_may_cancel, nodes)):
+    # Quotients of opposite exponentials stay as they are: kernels scale both, so that neither overflows.
+    exponents = {node.args[0] for node in nodes if node.op == "call" and node.data is sympy.exp}
+    has_opposites = any(graph.neg(exponent) in exponents for exponent in exponents)
+    if has_angle or has_opposites or not any(map(_may_cancel, nodes)):
         return list(roots)
     work, done = Quotients(graph), dict[Node, Node]()
     for node in nodes:
