@@ -233,7 +233,10 @@ def _work(node: Scalar) -> int:
 
 def _holds(rows: Sequence[Constraint], lane: Values) -> bool:
     """Whether rows hold for a thread."""
-    values = [(row, int(row.form.evaluate(lane))) for row in rows]
+    try:
+        values = [(row, int(row.form.evaluate(lane))) for row in rows]
+    except KeyError:  # of data, which the model does not know
+        return True
     return all(v >= 0 if r.kind == "ge" else v == 0 if r.kind == "eq" else v % r.modulus == 0 for r, v in values)
 
 
