@@ -7,12 +7,14 @@ A product is a coefficient and rational exponents of its factors, a sum is a pol
     1/t - r**2/t**2        1/t**2            where t is r**2 + 1
     c + e*(u - 1) + e      c + e*u           x/(x + y) + y/(x + y)    1
 
-Each form of a node is compared with the node itself by what a reader sees of it, and the shortest one is taken. Factors
-that cancel are not 0 and not infinite where the node is a number.
+with ``a`` that is computed, such as a norm, in ``(a - b)/a``: see `Quotients.shortest`. Each form of a node is compared
+with the node itself by what a reader sees of it, and the shortest one is taken. Factors that cancel are not 0 and not
+infinite where the node is a number.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
@@ -27,6 +29,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 MOST_TERMS = 12
 """Longer polynomials are left as they are."""
+
+_LETTERS = frozenset({"const", "index", "read", "scalar", "tensor"})
 
 _SIGN = 100
 """The length of a sign; a divisor is so much longer than a factor as 1."""
@@ -119,9 +123,29 @@ class Quotients:
         """Return the shortest of the forms of `node`; `node` itself if no other one is shorter."""
         best, least = node, self.length(node)
         for form in self.forms(node):
-            if form is not node and form.shape == node.shape and self.length(form) < least:
+            is_shorter = form is not node and form.shape == node.shape and self.length(form) < least
+            if is_shorter and self._keeps_digits(node, form):
                 best, least = form, self.length(form)
         return best
+
+    def _keeps_digits(self, node: Node, form: Node) -> bool:
+        """Return whether `form` has all sums of letters that `node` has, or fewer additions or divisors.
+
+        ``(a - b)/a`` keeps the digits of a small difference, which ``1 - b/a`` loses to the rounding of the quotient. A
+        difference of computed values has lost them before.
+        """
+        lost = self._sums_of_letters(node) - self._sums_of_letters(form)
+        before, after = _size(node), _size(form)
+        return not lost or (after != before and all(map(operator.le, after, before)))
+
+    def _sums_of_letters(self, node: Node) -> set[frozenset[Node]]:
+        """Return the sums of variables, entries and numbers below `node`, as sets of terms without coefficients."""
+        found: set[frozenset[Node]] = set()
+        for part in reachable(node):
+            terms = {self.graph.split_view(arg)[1] for arg in part.args if part.op == "add"}
+            if terms and all(term.op in _LETTERS for term in terms):
+                found.add(frozenset(terms))
+        return found
 
     def forms(self, node: Node) -> Iterator[Node]:
         """Yield other forms of `node`, a sum or a product."""
@@ -303,6 +327,13 @@ class Quotients:
                 own += _SIGN
             self.lengths[part] = own
         return self.lengths[node]
+
+
+def _size(node: Node) -> tuple[int, int]:
+    """Return the number of additions and of divisors below `node`, shared nodes once."""
+    parts = reachable(node)
+    additions = sum(len(part.args) - 1 for part in parts if part.op == "add")
+    return additions, sum(part.op == "pow" and _is_divisor(part) for part in parts)
 
 
 def _coefficient(node: Node) -> Number:
