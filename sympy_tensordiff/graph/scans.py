@@ -70,7 +70,7 @@ def step_constants(scan: Scan) -> tuple[dict[Any, Any], list[Any], list[Any]]:
 
 
 def _placeholder(expr: Any) -> Any:
-    """Return a variable in the place of an expression."""
+    """Return a variable that replaces an expression."""
     return TensorSymbol(f"constant_{measures(expr).digest.hex()[:12]}", shape_of(expr))
 
 

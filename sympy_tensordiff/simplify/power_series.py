@@ -97,7 +97,7 @@ def _power_of(
 
 
 def _raised(found: Series, power: Fraction) -> Series | None:
-    """Return a power of a series; None if its first coefficient is no rational number."""
+    """Return a power of a series; None if its first coefficient is not rational."""
     if (found.order * power).denominator != 1:
         return None
     first = found.coefficients[0]

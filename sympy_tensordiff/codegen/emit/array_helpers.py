@@ -96,7 +96,7 @@ def log_determinant(x):
 ''',
     "factorized": '''
 def factorized(matrix, kind):
-    """What solves with a matrix need: the matrix itself."""
+    """The factors of a matrix for later solves: the matrix itself."""
     return matrix
 ''',
     "solve_factorized": '''

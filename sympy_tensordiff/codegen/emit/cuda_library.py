@@ -65,7 +65,7 @@ def has_cupy() -> bool:
 
 
 def require_library(step: Step) -> None:
-    """Raise UnsupportedError, which names what ``step`` computes, if CuPy is not available; there are no scans."""
+    """Raise UnsupportedError, which names what ``step`` computes, if CuPy is not available, or for a scan."""
     if isinstance(step, Recurrence):
         raise UnsupportedError(
             f"{step.array} is computed by a scan, which CUDA kernels do not run: use backend='llvm', which has a loop "

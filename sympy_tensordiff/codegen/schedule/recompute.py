@@ -1,7 +1,7 @@
 """Values of pairs that are computed again where they are summed, instead of stored: O(n) memory for sums over n x n.
 
 Distances, kernels of Gaussians and other values of two points are large arrays of small ones. A device computes such a
-value several times in less time than it takes to write and read it, and for many points there is no memory for all.
+value several times in less time than it takes to write and read it, and for many points they do not fit in memory.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def recomputed(program: Program) -> Program:
 
 
 def _degree(shape: Sequence[Affine]) -> int:
-    """Return the number of extents that are no constants."""
+    """Return the number of extents that are not constants."""
     return sum(not extent.is_constant for extent in shape)
 
 
