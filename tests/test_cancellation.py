@@ -165,6 +165,22 @@ def test_the_variable_may_be_a_product_a_difference_or_a_distance():
     np.testing.assert_allclose(np.array(values), [[1 + 1e-9] * 2, [1, 1], [0.5, 0.5]], rtol=1e-15)
 
 
+def test_terms_may_be_read_from_arrays():
+    """The exponentials are results of their own, from which the quotient reads."""
+    powers = td.exp(x)
+    points = np.array([0.0, 1e-9, -1e-5])
+    _, quotient = td.lambdify(x, (powers, (powers - 1 - x) / x**2), "numpy")(points)
+    np.testing.assert_allclose(quotient, 0.5 + points / 6 + points**2 / 24, rtol=1e-14)
+
+
+def test_series_that_converge_slowly_are_used_near_0_only():
+    """The series of ``atan(3*s)`` converges for ``abs(s) < 1/3``, and slowly near there."""
+    formula, points = 3 * s - atan(3 * s), [(1e-6, 0), (0.05, 0), (-0.24, 0), (0.3, 0), (0.4, 0)]
+    (slope,) = at_points([slopes(formula)], [points], "numpy")
+    for at in points:
+        assert in_ulps(slope[at], exact(formula.diff(s), at)) <= 100, at
+
+
 def test_sums_that_do_not_cancel_stay():
     """No choice comes into kernels whose terms keep their digits."""
     for formula in (exp(s) + 1, sin(s) + s, s * exp(s), 1 / s + log(s), cos(s) / s, tanh(s) + tanh(t)):
