@@ -77,7 +77,7 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> ProgramCost:
     >>> td.cost(td.gradient(f, x)).operations
     4*d*n + n
     >>> td.cost(td.hvp(f, x, v)), td.cost(td.hessian(f, x), sizes={n: 100, d: 10}).operations
-    (Cost(operations=6*d*n + 2*n, largest=d, memory=d + 3*n), 23100)
+    (ProgramCost(operations=6*d*n + 2*n, largest=d, memory=d + 3*n), 23100)
     """
     flat, _ = flatten(expr)
     exprs = [as_operand(e, "the expression") for e in flat]

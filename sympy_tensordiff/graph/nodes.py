@@ -19,7 +19,7 @@ Whole tensors have a ``shape``; they are closed, no bound variable is free in th
 nodes (`add`, `pow`, `call`, `select`, conditions) of whole tensors have the shape of their arguments,
 of which some may be scalars; products, sums over axes, transposes, deltas are ``ein``.
 
-An entry of a tensor of integers is never a ``read``: it is the index that is one `DataEntry`, as in the
+An entry of a tensor of integers is never a ``read``: it is the index that is one `IndirectIndex`, as in the
 forms of other reads. ``Graph.symmetric`` says which matrices are known to be symmetric or not, an entry of a
 symmetric variable is one node in both orders of its indices, and ``Graph.positive`` holds the variables that are
 positive definite. ``Graph.integers`` has the nodes of integer tensors by name, ``Graph.below`` the upper limits

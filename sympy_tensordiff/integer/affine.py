@@ -373,7 +373,7 @@ class Constraint(NamedTuple):
         """Return the negation of an inequality or a congruence as one constraint; an equation has none.
 
         >>> i = Affine.variable("i")
-        >>> Row("ge", i - 3).negation(), Row("mod", i, 2).negation(), Row("mod", i, 3).negation()
+        >>> Constraint("ge", i - 3).negation(), Constraint("mod", i, 2).negation(), Constraint("mod", i, 3).negation()
         (-i + 2 >= 0, (i + 1) mod 2 == 0, i - 3*floor(i/3) - 1 >= 0)
         """
         if self.kind == "ge":

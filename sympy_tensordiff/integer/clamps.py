@@ -110,7 +110,7 @@ def decide_clamps(form: Affine, facts: Rows) -> Affine:
 
     >>> from .extrema import minimum_of
     >>> i, n = Affine.variable("i"), Affine.variable("n")
-    >>> decide_clamps(minimum_of([i, n - 1]), (Row("ge", n - i - 1),))
+    >>> decide_clamps(minimum_of([i, n - 1]), (Constraint("ge", n - i - 1),))
     i
     """
     for part in positive_parts_in((form,)):
@@ -153,7 +153,7 @@ def gist(form: Affine, facts: Rows) -> Affine:
 
     >>> r, M = Affine.variable("r"), Affine.variable("M")
     >>> from sympy_tensordiff.integer.products import quotient_by, times
-    >>> digit = (Row("ge", r), Row("ge", M - 1 - r))
+    >>> digit = (Constraint("ge", r), Constraint("ge", M - 1 - r))
     >>> gist(r - times(M, quotient_by(r, M)), digit)
     r
     """

@@ -254,7 +254,7 @@ def cases(rows: Sequence[Constraint], limit: int | None = CASES_LIMIT) -> Iterat
     They are split by ``limit`` positive parts at most, if it is given; further ones stay in the systems.
 
     >>> i, j = Affine.variable("i"), Affine.variable("j")
-    >>> list(cases([Row("ge", positive_part(i) - j)]))
+    >>> list(cases([Constraint("ge", positive_part(i) - j)]))
     [(i - j >= 0, i >= 0), (-j >= 0, -i - 1 >= 0)]
     """
     parts = positive_parts_in(row.form for row in rows) if limit is None or limit > 0 else []
@@ -272,7 +272,7 @@ def split_clamps(row: Constraint, variables: frozenset[Variable]) -> list[Constr
     f``.
 
     >>> i, k, n = (Affine.variable(v) for v in "ikn")
-    >>> split_clamps(Row("ge", minimum_of([i, n]) - k), frozenset("ikn"))
+    >>> split_clamps(Constraint("ge", minimum_of([i, n]) - k), frozenset("ikn"))
     [i - k >= 0, -k + n >= 0]
     """
     result: list[Constraint] = []

@@ -96,7 +96,7 @@ def innermost_bound(row: Constraint, variables: Sequence[Variable]) -> Constrain
     neither does.
 
     >>> i = Affine.variable("i")
-    >>> innermost_bound(Row("ge", 5 * quotient(i, 3) - 2 * quotient(i, 2) - 9), "i")
+    >>> innermost_bound(Constraint("ge", 5 * quotient(i, 3) - 2 * quotient(i, 2) - 9), "i")
     4*i - 48 >= 0
     """
     innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
@@ -140,7 +140,7 @@ def floors_relaxed(row: Constraint, variables: frozenset[Variable]) -> list[Cons
     """Return the row, or inequalities that follow from it without floors of ``variables``.
 
     >>> i, j = (Affine.variable(v) for v in "ij")
-    >>> floors_relaxed(Row("ge", i - 3 * quotient(i, 3) - j), frozenset("i"))
+    >>> floors_relaxed(Constraint("ge", i - 3 * quotient(i, 3) - j), frozenset("i"))
     [-3*j + 6 >= 0]
     """
     if row.kind == "mod" or row.form.hidden().isdisjoint(variables):
@@ -217,7 +217,7 @@ def times_divisors(rows: Iterable[Constraint]) -> tuple[Constraint, ...]:
     """Return the rows that contain a quotient by a symbol, each multiplied by its divisor, which is positive.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
-    >>> times_divisors([Row("ge", i - quotient_by(p, M)), Row("ge", i)])
+    >>> times_divisors([Constraint("ge", i - quotient_by(p, M)), Constraint("ge", i)])
     (M*i - M*floor((p)/(M)) >= 0,)
     """
     return tuple(
@@ -261,10 +261,10 @@ def may_miss(rows: Sequence[Constraint], variable: Variable, known: Sequence[Con
     """Return whether ``r <= M*i <= s``, two of ``rows``, may have no solution ``i``: ``s - r >= M - 1`` is not implied.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
-    >>> rest, some = p - times(M, i), [Row("ge", M - 1)]
-    >>> may_miss([Row("ge", rest), Row("ge", M - 1 - rest)], "i", some)
+    >>> rest, some = p - times(M, i), [Constraint("ge", M - 1)]
+    >>> may_miss([Constraint("ge", rest), Constraint("ge", M - 1 - rest)], "i", some)
     False
-    >>> may_miss([Row("ge", rest), Row("ge", 9 - rest)], "i", some)
+    >>> may_miss([Constraint("ge", rest), Constraint("ge", 9 - rest)], "i", some)
     True
     """
     linear = [parts for row in rows if (parts := slope(row.form, variable)) is not None]

@@ -32,11 +32,12 @@ def eliminate(rows: Iterable[Constraint], variable: Variable) -> tuple[Constrain
     --------
     >>> from sympy_tensordiff.integer.affine import Affine
     >>> j, k, p = (Affine.variable(v) for v in "jkp")
-    >>> eliminate([Row("ge", k), Row("ge", 4 - k), Row("ge", p - k), Row("ge", 2 - p + k)], "k")
+    >>> eliminate([Constraint("ge", k), Constraint("ge", 4 - k), Constraint("ge", p - k),
+    ...            Constraint("ge", 2 - p + k)], "k")
     (p >= 0, -p + 6 >= 0)
-    >>> eliminate([Row("eq", k - 2 * j), Row("ge", k - 3)], "k")
+    >>> eliminate([Constraint("eq", k - 2 * j), Constraint("ge", k - 3)], "k")
     (j - 2 >= 0,)
-    >>> eliminate([Row("ge", k - 1), Row("ge", -k)], "k") is None
+    >>> eliminate([Constraint("ge", k - 1), Constraint("ge", -k)], "k") is None
     True
     """
     merged = merge_parallel(rows)
@@ -76,7 +77,7 @@ def project(
     --------
     >>> from sympy_tensordiff.integer.affine import Affine
     >>> i, k, n = (Affine.variable(v) for v in "ikn")
-    >>> project([Row("ge", i), Row("ge", k - i), Row("ge", n - k - 1)], ["i", "k"])
+    >>> project([Constraint("ge", i), Constraint("ge", k - i), Constraint("ge", n - k - 1)], ["i", "k"])
     (n - 1 >= 0,)
     """
     current: tuple[Constraint, ...] | None = merge_parallel(rows)
@@ -107,9 +108,9 @@ def project_exactly(rows: Iterable[Constraint], drop: Iterable[Variable]) -> tup
     --------
     >>> from sympy_tensordiff.integer.affine import Affine
     >>> k, p, q = (Affine.variable(v) for v in "kpq")
-    >>> project_exactly([Row("ge", k - p), Row("ge", q - 2 * k)], ["k"])
+    >>> project_exactly([Constraint("ge", k - p), Constraint("ge", q - 2 * k)], ["k"])
     (-2*p + q >= 0,)
-    >>> project_exactly([Row("ge", 3 * k - p), Row("ge", q - 2 * k)], ["k"]) is None
+    >>> project_exactly([Constraint("ge", 3 * k - p), Constraint("ge", q - 2 * k)], ["k"]) is None
     True
     """
     current = merge_parallel(rows)
@@ -193,7 +194,8 @@ def constraints_on_union(
     Examples
     --------
     >>> i, k, n = (Affine.variable(v) for v in "ikn")
-    >>> constraints_on_union([[Row("ge", k), Row("ge", i - k)], [Row("ge", k), Row("ge", n - k)]], ["k"])
+    >>> constraints_on_union([[Constraint("ge", k), Constraint("ge", i - k)], [Constraint("ge", k),
+    ...                                                                        Constraint("ge", n - k)]], ["k"])
     (k >= 0, -k + n + max(0, i - n) >= 0)
     """
     first, *others = systems

@@ -35,9 +35,9 @@ def is_empty(rows: Sequence[Constraint], facts: Sequence[Constraint] = ()) -> bo
     Examples
     --------
     >>> i, p = Affine.variable("i"), Affine.variable("p")
-    >>> is_empty([Row("ge", i), Row("ge", p - i), Row("ge", -p - 1)])
+    >>> is_empty([Constraint("ge", i), Constraint("ge", p - i), Constraint("ge", -p - 1)])
     True
-    >>> is_empty([Row("eq", 2 * i - p)], [Row("mod", p + 1, 2)])
+    >>> is_empty([Constraint("eq", 2 * i - p)], [Constraint("mod", p + 1, 2)])
     True
     """
     return _is_empty_by_cases((*rows, *facts))
@@ -49,11 +49,11 @@ def is_implied(row: Constraint, rows: Sequence[Constraint]) -> bool:
     Examples
     --------
     >>> i, p = Affine.variable("i"), Affine.variable("p")
-    >>> is_implied(Row("ge", p), [Row("ge", i), Row("ge", p - 2 * i)])
+    >>> is_implied(Constraint("ge", p), [Constraint("ge", i), Constraint("ge", p - 2 * i)])
     True
-    >>> is_implied(Row("mod", p, 4), [Row("eq", p - 2 * i), Row("mod", i, 2)])
+    >>> is_implied(Constraint("mod", p, 4), [Constraint("eq", p - 2 * i), Constraint("mod", i, 2)])
     True
-    >>> is_implied(Row("ge", p - 1), [Row("ge", p), Row("mod", p + 1, 2)])
+    >>> is_implied(Constraint("ge", p - 1), [Constraint("ge", p), Constraint("mod", p + 1, 2)])
     True
     """
     reduced = normalise(row)
@@ -120,7 +120,7 @@ def minimum(form: Affine, rows: Sequence[Constraint]) -> Fraction | None:
     Examples
     --------
     >>> i = Affine.variable("i")
-    >>> box = [Row("ge", 2 * i - 1), Row("ge", 6 - i)]
+    >>> box = [Constraint("ge", 2 * i - 1), Constraint("ge", 6 - i)]
     >>> minimum(3 * i, box), maximum(3 * i, box), maximum(i, box[:1])
     (Fraction(3, 1), Fraction(18, 1), None)
     """
@@ -147,11 +147,13 @@ def remove_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = (
     Examples
     --------
     >>> i, p = Affine.variable("i"), Affine.variable("p")
-    >>> remove_redundant([Row("ge", i + p), Row("ge", i), Row("ge", p + 2), Row("ge", 4 - i)], [Row("ge", p)])
+    >>> remove_redundant([Constraint("ge", i + p), Constraint("ge", i), Constraint("ge", p + 2),
+    ...                   Constraint("ge", 4 - i)], [Constraint("ge", p)])
     (i >= 0, -i + 4 >= 0)
-    >>> remove_redundant([Row("ge", i - p), Row("ge", p - i), Row("ge", i - 2), Row("ge", 1 - p)])
+    >>> remove_redundant([Constraint("ge", i - p), Constraint("ge", p - i), Constraint("ge", i - 2),
+    ...                   Constraint("ge", 1 - p)])
     (-1 >= 0,)
-    >>> remove_redundant([Row("ge", 17 - p), Row("mod", p, 2)])
+    >>> remove_redundant([Constraint("ge", 17 - p), Constraint("mod", p, 2)])
     (-p + 16 >= 0, (p) mod 2 == 0)
     """
     merged = _tightened(merge_parallel(rows), facts)
@@ -178,9 +180,9 @@ def without_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = 
     """Return ``rows`` without those implied by the others under ``facts``; but a row without tensor entries stays if
     only rows with tensor entries imply it, since it may be a loop bound.
 
-    >>> from .indirect import DataEntry
-    >>> i, entry = Affine.variable("i"), Affine.variable(DataEntry("idx", (Affine.variable("i") - 3,)))
-    >>> rows = [Row("ge", i - 3), Row("ge", i - 3 - entry), Row("ge", entry)]
+    >>> from .indirect import IndirectIndex
+    >>> i, entry = Affine.variable("i"), Affine.variable(IndirectIndex("idx", (Affine.variable("i") - 3,)))
+    >>> rows = [Constraint("ge", i - 3), Constraint("ge", i - 3 - entry), Constraint("ge", entry)]
     >>> remove_redundant(rows), without_redundant(rows)
     ((i - idx[i - 3] - 3 >= 0, idx[i - 3] >= 0), (i - 3 >= 0, i - idx[i - 3] - 3 >= 0, idx[i - 3] >= 0))
     """
@@ -197,7 +199,8 @@ def merge_parallel(rows: Iterable[Constraint]) -> tuple[Constraint, ...] | None:
     Examples
     --------
     >>> i = Affine.variable("i")
-    >>> merge_parallel([Row("ge", 2 * i - 3), Row("ge", i), Row("ge", 9 - i), Row("ge", 2 - i)])
+    >>> merge_parallel([Constraint("ge", 2 * i - 3), Constraint("ge", i), Constraint("ge", 9 - i),
+    ...                 Constraint("ge", 2 - i)])
     (i - 2 == 0,)
     """
     strongest: dict[_Terms, Affine] = {}

@@ -30,7 +30,7 @@ class IndirectIndex(Compound):
     Examples
     --------
     >>> i, k = Affine.variable("i"), Affine.variable("k")
-    >>> form = 2 * Affine.variable(DataEntry("idx", (i + 1,))) + k
+    >>> form = 2 * Affine.variable(IndirectIndex("idx", (i + 1,))) + k
     >>> form, form.substitute({"i": 3 * k})
     (k + 2*idx[i + 1], k + 2*idx[3*k + 1])
     >>> form.evaluate({"i": 0, "k": 7, "idx": [5, 6]})
@@ -89,8 +89,8 @@ def data_entries(forms: Iterable[Affine]) -> list[IndirectIndex]:
     """Return all tensor entries in ``forms``, each once, those nested inside other compounds included.
 
     >>> i = Affine.variable("i")
-    >>> inner = Affine.variable(DataEntry("jdx", (i,)))
-    >>> data_entries([i, 2 * Affine.variable(DataEntry("idx", (inner + 1,)))])
+    >>> inner = Affine.variable(IndirectIndex("jdx", (i,)))
+    >>> data_entries([i, 2 * Affine.variable(IndirectIndex("idx", (inner + 1,)))])
     [idx[jdx[i] + 1], jdx[i]]
     """
     return [compound for compound in compounds_in(forms) if isinstance(compound, IndirectIndex)]
@@ -100,8 +100,8 @@ def innermost_first(forms: Iterable[Affine]) -> list[IndirectIndex]:
     """Return all tensor entries in ``forms``, each once and after the entries in its own index.
 
     >>> i = Affine.variable("i")
-    >>> inner = Affine.variable(DataEntry("jdx", (i,)))
-    >>> innermost_first([Affine.variable(DataEntry("idx", (inner + 1,))), inner])
+    >>> inner = Affine.variable(IndirectIndex("jdx", (i,)))
+    >>> innermost_first([Affine.variable(IndirectIndex("idx", (inner + 1,))), inner])
     [jdx[i], idx[jdx[i] + 1]]
     """
     found: dict[IndirectIndex, None] = {}
@@ -120,9 +120,9 @@ def with_ranges(form: Affine, below: Mapping[str, Affine]) -> Affine:
     has none.
 
     >>> from .implication import is_implied
-    >>> n, entry = Affine.variable("n"), Affine.variable(DataEntry("idx", (Affine.variable("i"),)))
+    >>> n, entry = Affine.variable("n"), Affine.variable(IndirectIndex("idx", (Affine.variable("i"),)))
     >>> declared = with_ranges(2 * entry + 1, {"idx": n})
-    >>> declared, is_implied(Row("ge", declared - 1), ()), is_implied(Row("ge", 2 * n - declared - 1), ())
+    >>> declared, is_implied(Constraint("ge", declared - 1), ()), is_implied(Constraint("ge", 2 * n - declared - 1), ())
     (2*idx[i] + 1, True, True)
     """
     mapping: dict[Variable, Affine] = {}
@@ -136,8 +136,8 @@ def outermost_entries(form: Affine) -> set[IndirectIndex]:
     """Return the tensor entries of a form that are not part of another entry's index.
 
     >>> i = Affine.variable("i")
-    >>> inner = Affine.variable(DataEntry("jdx", (i,)))
-    >>> outermost_entries(2 * Affine.variable(DataEntry("idx", (inner + 1,))))
+    >>> inner = Affine.variable(IndirectIndex("jdx", (i,)))
+    >>> outermost_entries(2 * Affine.variable(IndirectIndex("idx", (inner + 1,))))
     {idx[jdx[i] + 1]}
     """
     found: set[IndirectIndex] = set()
@@ -154,7 +154,7 @@ def compounds_in(forms: Iterable[Affine]) -> list[Compound]:
 
     >>> from sympy_tensordiff.integer.affine import quotient
     >>> i = Affine.variable("i")
-    >>> inner = Affine.variable(DataEntry("jdx", (i,)))
+    >>> inner = Affine.variable(IndirectIndex("jdx", (i,)))
     >>> compounds_in([i, quotient(inner + i, 2)])
     [floor((i + jdx[i])/2), jdx[i]]
     """
@@ -181,7 +181,7 @@ def data_terms(form: Affine) -> dict[Compound, int]:
     """Return the terms of a form that are tensor entries or contain one, with their coefficients.
 
     >>> i = Affine.variable("i")
-    >>> data_terms(3 * i - 2 * Affine.variable(DataEntry("idx", (i,))))
+    >>> data_terms(3 * i - 2 * Affine.variable(IndirectIndex("idx", (i,))))
     {idx[i]: -2}
     """
     return {v: c for v, c in form.terms if isinstance(v, Compound) and data_entries([Affine({v: 1})])}
@@ -192,8 +192,8 @@ def eliminate_shared_entries(rows: Sequence[Constraint]) -> tuple[Constraint, ..
     possible.
 
     >>> p, q, i = (Affine.variable(v) for v in "pqi")
-    >>> entry = Affine.variable(DataEntry("idx", (i,)))
-    >>> eliminate_shared_entries([Row("eq", p - 2 * entry), Row("eq", q - 4 * entry)])
+    >>> entry = Affine.variable(IndirectIndex("idx", (i,)))
+    >>> eliminate_shared_entries([Constraint("eq", p - 2 * entry), Constraint("eq", q - 4 * entry)])
     (p - 2*idx[i] == 0, -2*p + q == 0)
     """
     result = list(rows)
@@ -225,8 +225,8 @@ def data_depth(form: Affine) -> int:
     """Return how deeply tensor entries are nested in each other's indices in a form; 0 without entries.
 
     >>> i = Affine.variable("i")
-    >>> inner = Affine.variable(DataEntry("jdx", (i,)))
-    >>> data_depth(i), data_depth(inner - i), data_depth(Affine.variable(DataEntry("idx", (inner + i,))))
+    >>> inner = Affine.variable(IndirectIndex("jdx", (i,)))
+    >>> data_depth(i), data_depth(inner - i), data_depth(Affine.variable(IndirectIndex("idx", (inner + i,))))
     (0, 1, 2)
     """
     compounds = [v for v, _ in form.terms if isinstance(v, Compound)]
@@ -239,7 +239,7 @@ def depends_only_indirectly(form: Affine, variables: Collection[Variable]) -> bo
     """Return whether ``form`` depends on some of ``variables``, and on these only inside indices of tensor entries.
 
     >>> i, k = Affine.variable("i"), Affine.variable("k")
-    >>> entry = Affine.variable(DataEntry("idx", (i,)))
+    >>> entry = Affine.variable(IndirectIndex("idx", (i,)))
     >>> [depends_only_indirectly(form, "i") for form in (entry - k, entry - i, k)]
     [True, True, False]
     >>> depends_only_indirectly(entry - k, "ik")
@@ -257,8 +257,9 @@ def constraints_for_the_body(rows: Sequence[Constraint], variables: Collection[V
     over ``i`` inside the one over ``k``.
 
     >>> i, k, p = (Affine.variable(v) for v in "ikp")
-    >>> entry = Affine.variable(DataEntry("idx", (i,)))
-    >>> constraints_for_the_body([Row("ge", k - entry), Row("eq", entry - p), Row("ge", entry - p), Row("ge", i)], "ik")
+    >>> entry = Affine.variable(IndirectIndex("idx", (i,)))
+    >>> constraints_for_the_body([Constraint("ge", k - entry), Constraint("eq", entry - p),
+    ...                           Constraint("ge", entry - p), Constraint("ge", i)], "ik")
     [-p + idx[i] == 0, -p + idx[i] >= 0]
     """
     result: list[Constraint] = []

@@ -87,8 +87,9 @@ def bounds(
     Examples
     --------
     >>> p, k, j = (Affine.variable(v) for v in "pkj")
-    >>> rows = [Row("ge", p - k), Row("ge", 2 - p + k), Row("ge", j), Row("ge", 3 - j), Row("ge", k), Row("ge", 4 - k)]
-    >>> nest, rest = bounds(rows, ["k", "j"], [Row("ge", p), Row("ge", 7 - p)])
+    >>> rows = [Constraint("ge", p - k), Constraint("ge", 2 - p + k), Constraint("ge", j),
+    ...         Constraint("ge", 3 - j), Constraint("ge", k), Constraint("ge", 4 - k)]
+    >>> nest, rest = bounds(rows, ["k", "j"], [Constraint("ge", p), Constraint("ge", 7 - p)])
     >>> nest[0]
     Bounds(variable='k', lows=((p - 2, 1), (0, 1)), highs=((p, 1), (4, 1)))
     >>> nest[1], rest
@@ -138,13 +139,14 @@ def order(
     Examples
     --------
     >>> i, j, n = (Affine.variable(v) for v in "ijn")
-    >>> order([Row("ge", i), Row("ge", j), Row("ge", i - j), Row("ge", n - i)], ["j", "i"])
+    >>> order([Constraint("ge", i), Constraint("ge", j), Constraint("ge", i - j), Constraint("ge", n - i)], ["j", "i"])
     ('i', 'j')
-    >>> order([Row("ge", j), Row("ge", i), Row("ge", n - i - 2 * j)], ["i", "j"])
+    >>> order([Constraint("ge", j), Constraint("ge", i), Constraint("ge", n - i - 2 * j)], ["i", "j"])
     ('j', 'i')
     >>> from sympy_tensordiff.integer.products import times
     >>> gap = times(n, j) - 2 * i
-    >>> order([Row("ge", gap), Row("ge", 9 - gap), Row("ge", i), Row("ge", n - 2 * i - 1)], ["i", "j"])
+    >>> order([Constraint("ge", gap), Constraint("ge", 9 - gap), Constraint("ge", i),
+    ...        Constraint("ge", n - 2 * i - 1)], ["i", "j"])
     ('j', 'i')
     """
     remaining = list(variables)

@@ -31,7 +31,7 @@ def linear(parts: Iterable[Affine | Constraint]) -> bool:
     """Return whether no form or row contains a compound: no floor, maximum, product or tensor entry.
 
     >>> i = Affine.variable("i")
-    >>> linear([Row("ge", i - 3)]), linear([i, i + Affine.variable(Quotient(i, 2))])
+    >>> linear([Constraint("ge", i - 3)]), linear([i, i + Affine.variable(Quotient(i, 2))])
     (True, False)
     """
     # A compound is sorted after all plain variables.
@@ -50,7 +50,7 @@ def partition(
     """Return the constraints of ``rows`` that contain none of ``variables``, and the constraints that contain some.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
-    >>> partition([Row("ge", n - i), Row("ge", n - 1)], "i")
+    >>> partition([Constraint("ge", n - i), Constraint("ge", n - 1)], "i")
     ((n - 1 >= 0,), (-i + n >= 0,))
     """
     parts: tuple[list[Constraint], list[Constraint]] = [], []
@@ -92,7 +92,7 @@ def unit_bounds_of(variable: Variable, rows: Iterable[Constraint]) -> tuple[list
     """Return the lower and the upper bounds of a variable by rows of any kind where its coefficient is 1 or -1.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
-    >>> unit_bounds_of("i", [Row("ge", i - 1), Row("ge", n - i), Row("ge", 9 - 2 * i)])
+    >>> unit_bounds_of("i", [Constraint("ge", i - 1), Constraint("ge", n - i), Constraint("ge", 9 - 2 * i)])
     ([1], [n])
     """
     bounds: tuple[list[Affine], list[Affine]] = [], []
@@ -162,12 +162,12 @@ def normalise(row: Constraint) -> Constraint | bool:
     declared range of a tensor entry, is True.
 
     >>> i = Affine.variable("i")
-    >>> normalise(Row("ge", 2 * i - 1)), normalise(Row("eq", 2 * i - 3))
+    >>> normalise(Constraint("ge", 2 * i - 1)), normalise(Constraint("eq", 2 * i - 3))
     (i - 1 >= 0, False)
-    >>> normalise(Row("mod", 6 * i + 2, 4))
+    >>> normalise(Constraint("mod", 6 * i + 2, 4))
     (i + 1) mod 2 == 0
     >>> remainder = i - 5 * Affine.variable(Quotient(i, 5))
-    >>> normalise(Row("eq", remainder - 2)), normalise(Row("ge", remainder - 4))
+    >>> normalise(Constraint("eq", remainder - 2)), normalise(Constraint("ge", remainder - 4))
     ((i + 3) mod 5 == 0, (i + 1) mod 5 == 0)
     """
     kind, form, modulus = row

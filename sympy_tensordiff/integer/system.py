@@ -150,10 +150,10 @@ class System:
     Examples
     --------
     >>> p, t = Affine.variable("p"), Affine.variable("t")
-    >>> system = System((Row("eq", p - 2 * t - 1), Row("ge", p)))
+    >>> system = System((Constraint("eq", p - 2 * t - 1), Constraint("ge", p)))
     >>> system.minimum(p), system.is_empty
     (Fraction(1, 1), False)
-    >>> System((Row("eq", p - 2 * t - 1), Row("mod", p, 2))).is_empty
+    >>> System((Constraint("eq", p - 2 * t - 1), Constraint("mod", p, 2))).is_empty
     True
     """
 
@@ -271,7 +271,7 @@ class System:
         """Return the least non-negative integer that ``form`` can be by the equations alone.
 
         >>> p = Affine.variable("p")
-        >>> System((Row("mod", p + 1, 4),)).excess(p), System(()).excess(2 * p + 3)
+        >>> System((Constraint("mod", p + 1, 4),)).excess(p), System(()).excess(2 * p + 3)
         (3, 1)
         """
         foreign = {v: c for v, c in form.terms if v not in self.images}

@@ -247,8 +247,8 @@ def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> d
     A variable whose relevant bound is not a single form is left out.
 
     >>> i, j, n = (Affine.variable(v) for v in "ijn")
-    >>> triangle = [Row("ge", j), Row("ge", i - j), Row("ge", i), Row("ge", n - i)]
-    >>> least_slack_point(Row("ge", n - j - 1), ["j", "i"], triangle)
+    >>> triangle = [Constraint("ge", j), Constraint("ge", i - j), Constraint("ge", i), Constraint("ge", n - i)]
+    >>> least_slack_point(Constraint("ge", n - j - 1), ["j", "i"], triangle)
     {'j': n, 'i': n}
     """
     form, values = row.form, dict[int, Affine]()
@@ -286,7 +286,7 @@ def find_point(
     Examples
     --------
     >>> i, j = Affine.variable("i"), Affine.variable("j")
-    >>> find_point([Row("eq", 3 * i - 2 * j - 1), Row("ge", i - 2), Row("ge", 9 - j)], ["i", "j"])
+    >>> find_point([Constraint("eq", 3 * i - 2 * j - 1), Constraint("ge", i - 2), Constraint("ge", 9 - j)], ["i", "j"])
     {'i': 5, 'j': 7}
     """
     for case in cases(rows, limit=None):
@@ -313,8 +313,9 @@ def count_points(rows: Sequence[Constraint], variables: Sequence[Variable]) -> i
     """Return the number of integer points of a system whose only variables are ``variables``, by enumeration.
 
     >>> z1, z2 = Affine.variable("z1"), Affine.variable("z2")
-    >>> box = [Row("ge", 1 - z1), Row("ge", z1 + 1), Row("ge", z1 + z2), Row("ge", 4 - z1 - z2)]
-    >>> count_points([*box, Row("ge", z2 + 1), Row("ge", 5 - z2)], ["z1", "z2"])  # fig. 4 of the paper
+    >>> box = [Constraint("ge", 1 - z1), Constraint("ge", z1 + 1), Constraint("ge", z1 + z2),
+    ...        Constraint("ge", 4 - z1 - z2)]
+    >>> count_points([*box, Constraint("ge", z2 + 1), Constraint("ge", 5 - z2)], ["z1", "z2"])  # fig. 4 of the paper
     15
     """
     systems = (_numeric_system(case, variables) for case in cases(rows, limit=None))

@@ -78,7 +78,7 @@ class Parts:
         Scalars and tensors.
     free : iterable of int
         The variables that are never bound: sizes and free indices.
-    facts : iterable of Row
+    facts : iterable of Constraint
         What is known of those.
     wanted : iterable of Node
         Parts to be named wherever they occur, without regard to their size.

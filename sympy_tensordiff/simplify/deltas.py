@@ -32,7 +32,7 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Constraint]
     graph : Graph
     variables : sequence of int
         The variables summed over, in the order in which one would like to lose them.
-    rows : iterable of Row
+    rows : iterable of Constraint
         Conditions; together with the guards inside ``body`` they bound every variable. Conditions on
         data that a variable selects are tested in the body.
     body : Node

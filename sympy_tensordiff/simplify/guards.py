@@ -73,7 +73,7 @@ def rewrite_in_fewest_indices(
     graph : Graph
     body : Node
         Evaluated only where ``row`` holds.
-    row : Row
+    row : Constraint
         An equation with data.
     solution : mapping
         The equation solved for the data, or empty where a multiple of the data is known.
@@ -286,9 +286,9 @@ def union(first: Rows, second: Rows, facts: Rows) -> Rows | None:
     --------
     >>> from sympy_tensordiff.integer.affine import Affine
     >>> p, q = Affine.variable("p"), Affine.variable("q")
-    >>> union((Row("ge", p - q - 1),), (Row("eq", p - q),), ())
+    >>> union((Constraint("ge", p - q - 1),), (Constraint("eq", p - q),), ())
     (p - q >= 0,)
-    >>> union((Row("ge", p - 2),), (Row("eq", p),), ()) is None
+    >>> union((Constraint("ge", p - 2),), (Constraint("eq", p),), ()) is None
     True
     """
     one, two = _halves(first), _halves(second)

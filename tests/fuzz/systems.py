@@ -31,9 +31,9 @@ class IndexSystem:
     ----------
     loops, parameters : tuple of str
         The variables.
-    rows : tuple of Row
+    rows : tuple of Constraint
         They bound the loops; equations, congruences and quotients among them.
-    facts : tuple of Row
+    facts : tuple of Constraint
         Rows over the parameters alone.
     box : dict from variable to range
         Values of the loops that hold all points.
@@ -148,7 +148,8 @@ def points(rows: Sequence[Constraint], box: Mapping[Variable, range], values: Ma
     Examples
     --------
     >>> i, j = Affine.variable("i"), Affine.variable("j")
-    >>> points([Row("ge", i - j), Row("eq", 2 * j - Affine.variable("p"))], {"i": range(3), "j": range(3)}, {"p": 2})
+    >>> points([Constraint("ge", i - j), Constraint("eq", 2 * j - Affine.variable("p"))],
+    ...        {"i": range(3), "j": range(3)}, {"p": 2})
     array([[1, 1],
            [2, 1]])
     """

@@ -2,7 +2,7 @@
 
 All integer expressions are `Affine` forms over *names* (Python identifiers that the lowering has
 made safe): sizes, integer arguments, axes of the kernel and loop variables; a `Quotient` in a form
-is a floor division, a `DataEntry` an entry of an integer array, by the array's name. Scalar
+is a floor division, an `IndirectIndex` an entry of an integer array, by the array's name. Scalar
 expressions are the trees of `scalars`.
 """
 

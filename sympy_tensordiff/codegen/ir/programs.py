@@ -32,7 +32,7 @@ class Argument:
 
     ``kind`` "array": the parameter is ``array`` itself (rank 0: a scalar or a 0-d array); "scalar": a real number;
     "integer": an integer (a size or a free index). ``label`` is the user's own name, for messages; ``name`` is a safe
-    identifier. Arrays of ``dtype`` "integer" occur in index forms only, as `DataEntry`; every call checks that their
+    identifier. Arrays of ``dtype`` "integer" occur in index forms only, as `IndirectIndex`; every call checks that
     entries are in ``0 … below - 1``, for the reason ``selects``, and that ``symmetric`` matrices are symmetric.
     """
 

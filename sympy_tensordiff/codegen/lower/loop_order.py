@@ -84,7 +84,7 @@ def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | Non
     """Return rows with the same points in which each variable is bounded by those before it; None if one has no bounds.
 
     >>> i, j, n = (Affine.variable(v) for v in (1, 2, 3))
-    >>> triangle = (Row("ge", j), Row("ge", i - j), Row("ge", n - i))
+    >>> triangle = (Constraint("ge", j), Constraint("ge", i - j), Constraint("ge", n - i))
     >>> nested_rows((2, 1), triangle, ())
     (2 >= 0, -2 + 3 >= 0, 1 - 2 >= 0, -1 + 3 >= 0)
     """

@@ -55,7 +55,7 @@ def interior(
     >>> from sympy_tensordiff.codegen.ir.scalars import Load
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> left, right = (Set(Name("s"), Load("x", (i + k,)), "sum") for k in (-1, 1))
-    >>> body = (If((Row("ge", i - 1),), (left,)), If((Row("ge", n - i - 2),), (right,)))
+    >>> body = (If((Constraint("ge", i - 1),), (left,)), If((Constraint("ge", n - i - 2),), (right,)))
     >>> parts = interior(span("i", Affine(), n, body), lambda name: name, {}, lambda test: True)
     >>> [(str(part.lows[-1].form), str(part.highs[-1].form), len(part.body)) for part in parts]
     [('0', '0', 1), ('1', 'n - 2', 2), ('n - 1', 'n - 1', 1)]

@@ -293,7 +293,7 @@ def cut(loop: Loop, number: int) -> tuple[Loop, ...]:
     Statement ``number`` of the loop is an `If`, whose conditions on the variable bound it by integer forms.
 
     >>> i = Affine.variable("i")
-    >>> body = (If((Row("ge", Affine.variable("m") - i),), (Set(Name("s"), Number(1), "sum"),)),)
+    >>> body = (If((Constraint("ge", Affine.variable("m") - i),), (Set(Name("s"), Number(1), "sum"),)),)
     >>> (within,) = cut(span("i", Affine(), Affine.variable("n"), body), 0)
     >>> [str(bound.form) for bound in within.highs]
     ['n - 1', 'm']
