@@ -41,6 +41,9 @@ LENGTH = 64
 MAX_NODES = 120
 """Larger entries are left as they are."""
 
+MAX_ENTRIES = 500
+"""The number of entries of arrays that are looked into at most."""
+
 _COEFFICIENTS_TO_TELL = 14
 """The number of coefficients that tell whether terms cancel."""
 
@@ -114,14 +117,28 @@ def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, N
 
 
 def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node]) -> dict[Node, Node]:
-    """Return for each node the node with the entries of `arrays` in place of reads, where they are arithmetic only."""
+    """Return for each node the node with the entries of `arrays` in place of reads, where they are arithmetic only.
+
+    Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all.
+    """
     done: dict[Node, Node] = {}
-    for node in nodes:
-        done[node] = node if node.shape else graph.with_args(node, [done[arg] for arg in node.args])
-        table = arrays.get(node.args[0]) if node.op == "read" else None
-        if table is not None and table.op == "comprehension" and _is_arithmetic(table.args[0]):
-            entry = graph.entry(table, node.data)
-            done[node] = _with_entries_of(graph, reachable(entry), arrays)[entry]
+    entries: dict[Node, Node] = {}
+    pending = list(reversed(nodes))
+    while pending:
+        node = pending[-1]
+        table = arrays.get(node.args[0]) if node.op == "read" and len(entries) < MAX_ENTRIES else None
+        if table is not None and node not in entries and table.op == "comprehension" and _is_arithmetic(table.args[0]):
+            entries[node] = graph.entry(table, node.data)
+        needed = () if node.shape else (entries[node],) if node in entries else node.args
+        missing = [arg for arg in needed if arg not in done]
+        if missing:
+            pending += missing
+            continue
+        if node in entries:
+            done[node] = done[entries[node]]
+        else:
+            done[node] = node if node.shape else graph.with_args(node, [done[arg] for arg in node.args])
+        pending.pop()
     return done
 
 

@@ -170,6 +170,13 @@ def whole_samples(row: Any, squares: Any) -> dict[str, dict[str, Any]]:
             "equal points": td.Subs(sympy.Derivative(h(u, v), u, v), (u, v), (x[k], x[k])),
             "one variable": td.Subs(sympy.Derivative(h(u, x[k]), u), u, x[i] + c),
         },
+        "Scan": {
+            "states": td.scan(lambda a, z: sympy.sin(a) * c + z, THIRD, x),
+            "last state": td.scan(lambda a, z, t: a * y[k] + z * (t + 1), row, x, last=True) ** 2,
+            "vectors": td.scan(lambda a, t: X @ a * x[j] + t, A @ squares, length=2)[1, p],
+        },
+        "Time": {"of a step": td.scan(lambda a, t: a * x[j] + t**2, c, length=3)[2]},
+        "ScanVariable": {"backwards": td.scan(lambda a, z: a * z / 2 + s, 1, x, reverse=True)},
         "sigmoid": {"plain": td.sigmoid(c * x[k]), "of a tensor": td.sigmoid(x), "of a sum": td.sigmoid(td.sum(x)) * c},
         "softplus": {"plain": td.softplus(c * x[k]), "of a tensor": td.softplus(x - y)},
         "log1mexp": {"plain": td.log1mexp(-td.exp(x[k])), "of a tensor": td.log1mexp(x - y)},
