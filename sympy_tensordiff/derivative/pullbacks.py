@@ -179,7 +179,7 @@ def _is_integer(node: Node) -> bool:
 
     def is_rounded(part: Node) -> bool:
         """Whether `part` has integer values whatever its arguments are."""
-        return part.op == "index" or (part.op == "call" and part.data in (sympy.floor, sympy.ceiling, sympy.sign))
+        return part.op == "index" or (part.op == "call" and part.data in (sympy.floor, sympy.ceiling, sympy.sign, sympy.LeviCivita))
 
     def is_closed(part: Node) -> bool:
         """Whether `part` has an integer value where its arguments have."""
@@ -296,6 +296,7 @@ FUNCTIONS: dict[Any, Rule] = {
     sympy.floor: _zero,
     sympy.ceiling: _zero,
     sympy.Heaviside: _zero,
+    sympy.LeviCivita: _zero,
     sympy.frac: _add,
     Cbrt: _cube_root,
 }

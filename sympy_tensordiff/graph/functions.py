@@ -25,7 +25,7 @@ from sympy_tensordiff.symbolic.scalar_functions import xlogy as xlogy
 
 TOTAL: frozenset[Any] = frozenset({
     *(sympy.sin, sympy.cos, sympy.atan, sympy.atan2, sympy.tanh, sympy.sech, sympy.asinh, sympy.sinc),
-    *(sympy.Abs, sympy.sign, sympy.floor, sympy.ceiling, sympy.frac, sympy.Heaviside, sympy.Max, sympy.Min),
+    *(sympy.LeviCivita, sympy.Abs, sympy.sign, sympy.floor, sympy.ceiling, sympy.frac, sympy.Heaviside, sympy.Max, sympy.Min),
     *(sympy.erf, sympy.erfc, sympy.erf2, cfunctions.Cbrt, cfunctions.hypot, cfunctions.fma),
     *(sigmoid, softplus, log_ndtr),
 })  # fmt: skip
