@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sympy import Max, Mul, Pow, S, exp
 from sympy.printing.pretty.stringpict import prettyForm
 
-from sympy_tensordiff.symbolic.choice_notation import choice_notation
+from sympy_tensordiff.symbolic.choice_notation import choice_notation, clipped
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.matrix_notation import added_labels, einsum_notation
 from sympy_tensordiff.symbolic.norm_notation import at_no_zero, with_norms
@@ -289,6 +289,8 @@ def _function(node: Any) -> Any:
         return Call("sqrt", operands)
     if isinstance(body, Max) and set(body.args) == {S.Zero, *names}:
         return Call("relu", operands)
+    if (arguments := clipped(node)) is not None:
+        return Call("clip", tuple(map(_notation, arguments)))
     name = type(body).__name__
     name = NAMES.get(name, name)
     numbers = tuple(Leaf(arg) for arg in body.args if arg.is_Number)  # of an extremum
