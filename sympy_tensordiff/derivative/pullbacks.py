@@ -174,12 +174,16 @@ def _integer_form(node: Node) -> Affine | None:
     return total
 
 
+_ROUNDED = frozenset({sympy.floor, sympy.ceiling, sympy.sign, sympy.LeviCivita})
+"""Functions with integer values."""
+
+
 def _is_integer(node: Node) -> bool:
     """Whether the structure of the scalar `node` shows that it has integer values only."""
 
     def is_rounded(part: Node) -> bool:
         """Whether `part` has integer values whatever its arguments are."""
-        return part.op == "index" or (part.op == "call" and part.data in (sympy.floor, sympy.ceiling, sympy.sign, sympy.LeviCivita))
+        return part.op == "index" or (part.op == "call" and part.data in _ROUNDED)
 
     def is_closed(part: Node) -> bool:
         """Whether `part` has an integer value where its arguments have."""

@@ -25,9 +25,9 @@ from sympy_tensordiff.symbolic.scalar_functions import xlogy as xlogy
 
 TOTAL: frozenset[Any] = frozenset({
     *(sympy.sin, sympy.cos, sympy.atan, sympy.atan2, sympy.tanh, sympy.sech, sympy.asinh, sympy.sinc),
-    *(sympy.LeviCivita, sympy.Abs, sympy.sign, sympy.floor, sympy.ceiling, sympy.frac, sympy.Heaviside, sympy.Max, sympy.Min),
+    *(sympy.Abs, sympy.sign, sympy.floor, sympy.ceiling, sympy.frac, sympy.Heaviside, sympy.Max, sympy.Min),
     *(sympy.erf, sympy.erfc, sympy.erf2, cfunctions.Cbrt, cfunctions.hypot, cfunctions.fma),
-    *(sigmoid, softplus, log_ndtr),
+    *(sigmoid, softplus, log_ndtr, sympy.LeviCivita),
 })  # fmt: skip
 """Functions that are finite for all real numbers."""
 

@@ -109,7 +109,8 @@ class _Simplification:
             return
         nodes = reachable(*changed)
         weight, shorter = size(nodes), SHORTER * written_size(self.roots, self.nodes)
-        if weight <= max(self.limit, self.weight) or (weight <= HEAVIER * self.limit and written_size(changed, nodes) <= shorter):
+        is_light = weight <= max(self.limit, self.weight)
+        if is_light or (weight <= HEAVIER * self.limit and written_size(changed, nodes) <= shorter):
             cost = self.model.of(changed)
             # Where nodes only go, nothing has to be computed that was not before, in whatever order.
             goes = {node for node in nodes if not node.view}.issubset(self.nodes)

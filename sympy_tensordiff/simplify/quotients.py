@@ -15,7 +15,7 @@ infinite where the node is a number.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from math import gcd, lcm
@@ -141,7 +141,7 @@ class Quotients:
             found = self.shortest(product)
             if found is not product:
                 rest = [(arg, own) for arg, own in operands if own not in ((), place)]
-                extents = dict(enumerate(node.data.extents))
+                extents: dict[Hashable, Affine] = dict(enumerate(node.data.extents))
                 return self.graph.ein(1, [(found, place), *rest], node.data.output, extents)
         return node
 

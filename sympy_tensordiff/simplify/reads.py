@@ -357,9 +357,9 @@ def _reflection(body: Node, variable: int) -> Affine | None:
     """Return the form ``c`` of a read at ``c - variable``; None unless all forms in `body` subtract `variable`."""
     found = None
     for part in reachable(body, keys=frozenset((variable,))):
-        if part.op in RANGED or part.op in ("guard", "index"):
-            if part.op == "index" or variable in atoms_in(part.data):
-                return None
+        has_rows = part.op in RANGED or part.op == "guard"
+        if part.op == "index" or (has_rows and variable in atoms_in(part.data)):
+            return None
         for form in part.data if part.op == "read" else ():
             factors = {v: c for v, c in form.terms if v == variable or not isinstance(v, int)}
             if factors:

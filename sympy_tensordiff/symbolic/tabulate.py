@@ -133,7 +133,8 @@ def read(
     nodes = upper_nodes(tensor.body)
     if len(nodes) > WRITTEN_OUT:
         return tensor[indices]
-    cheap = (once and _reads_once(indices, tensor.shape, scope)) or not any(isinstance(node, IndexedReduction) for node in nodes)
+    has_sums = any(isinstance(node, IndexedReduction) for node in nodes)
+    cheap = not has_sums or (once and _reads_once(indices, tensor.shape, scope))
     return tensor.write_out(indices) if cheap or not keeps_sums else tensor[indices]
 
 
