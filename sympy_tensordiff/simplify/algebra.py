@@ -6,9 +6,7 @@ another time, and for operands and terms in another order.
 
 Rules of one node (`recognition`); ``u``, ``x`` are any tensors or scalars:
 
-- ``log(sum(exp(u)))`` over axes is ``lse(u)``; ``log(1 + exp(u))`` is ``softplus(u)``
-- ``(1 + exp(u))**-n`` is ``sigmoid(-u)**n``; ``log(sigmoid(u))`` is ``-softplus(-u)``
-- ``1 - sigmoid(u)`` is ``sigmoid(-u)``, unless only ``sigmoid(u)`` is there: ``s (1 - s)`` stays
+- ``log(sum(exp(u)))`` over axes is ``lse(u)``
 - ``(x**a)**n`` is ``x**(a n)``; ``exp(u)**-n`` is ``exp(-u)**n``; ``abs(x)**(2 n)`` is ``x**(2 n)``
 - functions of a transposed or repeated tensor are transposed or repeated functions
 - the diagonal of a function of repeated tensors is the function of what is repeated
@@ -19,7 +17,6 @@ Rules of the operands of a product (`products`):
 
 - ``inv(A) A`` and ``A inv(A)`` are deltas; ``exp(u) exp(-u)`` is 1
 - ``exp(u) / sum(exp(u))`` is ``exp(u - lse(u))``, whose sum is 1
-- ``exp(u) sigmoid(-u)`` is ``sigmoid(u)``
 - ``sign(x) abs(x)**n`` is ``x**n`` for odd n, ``x sign(x)`` is ``abs(x)``
 - ``x (x y)**n`` is ``x**(n + 1) y**n``
 

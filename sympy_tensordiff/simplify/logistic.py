@@ -18,7 +18,8 @@ Results for readers follow one more law, where ``a - b`` is one term: ``(1 - y)*
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from itertools import islice, product
 
 import sympy
@@ -26,6 +27,7 @@ import sympy
 from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.simplify.logarithms import Logarithms, exponents_of
+from sympy_tensordiff.simplify.products import counted
 
 _FUNCTIONS = frozenset({sympy.exp, sympy.log, sympy.cosh, sigmoid})
 """Functions without which nothing is rewritten."""
@@ -42,11 +44,11 @@ def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> l
     graph : Graph
     roots : sequence of Node
     numbers : bool
-        Whether the roots are computed as they are. If not, they are differentiated and written: `recognition` has
-        rules of its own for whole tensors, and some forms of logarithms are none for readers.
+        Whether the roots are computed as they are. If not, they are differentiated and written, and some forms of
+        logarithms are none for readers.
     """
     work = _Logistic(graph, numbers)
-    return _rewritten(graph, roots, work.form)
+    return _rewritten(graph, roots, work)
 
 
 def for_readers(graph: Graph, roots: Sequence[Node]) -> list[Node]:
@@ -54,17 +56,20 @@ def for_readers(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     term.
     """
     work = _Readable(graph, False)
-    return _rewritten(graph, roots, work.form)
+    return _rewritten(graph, roots, work)
 
 
-def _rewritten(graph: Graph, roots: Sequence[Node], form: Callable[[Node], Node]) -> list[Node]:
-    """Return `roots` with `form` applied to each node over its rewritten arguments."""
+def _rewritten(graph: Graph, roots: Sequence[Node], work: _Logistic) -> list[Node]:
+    """Return `roots` with the rules of `work` applied to each node over its rewritten arguments."""
     parts = reachable(*roots)
     if not any(part.op == "call" and part.data in _FUNCTIONS for part in parts):
         return list(roots)
     done: dict[Node, Node] = {}
+    work.uses = counted(parts, roots)
     for part in parts:
-        done[part] = form(graph.with_args(part, [done[arg] for arg in part.args]))
+        done[part] = new = graph.with_args(part, [done[arg] for arg in part.args])
+        work.uses[new] += work.uses[part] if new is not part else 0
+        done[part] = work.form(new)
     return [done[root] for root in roots]
 
 
@@ -116,13 +121,12 @@ class _Logistic(PairJoiner):
         super().__init__(graph)
         self.numbers = numbers
         self.logarithms = Logarithms(graph, numbers)
+        self.uses: Counter[Node] = Counter()
 
     def form(self, node: Node) -> Node:
         """Return `node`, whose arguments are rewritten already, with the rules applied."""
         if node.op == "call" and node.data is sympy.log:
             return self.logarithms.logarithm(node.args[0])
-        if node.has_tensor_ops and not self.numbers:
-            return node
         match node.op:
             case "pow":
                 return self.power(node, *node.args)
@@ -146,21 +150,29 @@ class _Logistic(PairJoiner):
         return self.graph.pow(self.sigmoid(self.graph.neg(exponents[1])), self.graph.const(-exponent.data))
 
     def complement(self, node: Node) -> Node:
-        """Rewrite ``a - a*s(u)`` in an addition of few terms as ``a*s(-u)``; other additions as they are."""
+        """Rewrite ``a - a*s(u)`` in an addition of few terms as ``a*s(-u)``; other additions as they are.
+
+        Of whole tensors ``s*(1 - s)`` stays.
+        """
         graph, terms = self.graph, node.args
         for term in terms if len(terms) <= _MAX_TERMS else ():
             coefficient, rest = graph.split_view(term)
             factors = graph.factors(rest)
             for factor in factors:
                 base, times = self.raised(factor)
-                if times:
+                if times and (not node.shape or self.is_replaceable(base)):
                     others = [other for other in factors if other is not factor]
-                    product = graph.mul((*others, graph.pow(base, graph.const(times - 1))))
+                    others += [graph.pow(base, graph.const(times - 1))] if times > 1 else []
+                    product = graph.mul(others)
                     whole = graph.scale(-coefficient, product)
                     if whole in terms:
                         joined = self.form(graph.mul((whole, self.sigmoid(graph.neg(base.args[0])))))
                         return self.form(graph.add([joined, *(t for t in terms if t is not term and t is not whole)]))
         return node
+
+    def is_replaceable(self, base: Node) -> bool:
+        """Whether ``s(-u)`` for ``1 - s(u)`` is no further sigmoid, which would cost more than the subtraction."""
+        return self.uses[base] < 2 or self.uses[self.sigmoid(self.graph.neg(base.args[0]))] > 0
 
     def raised(self, node: Node) -> tuple[Node, int]:
         """Return ``(s(u), n)`` for ``s(u)**n`` with a positive integer n; the base of another node, and 0."""
@@ -242,7 +254,12 @@ class _Readable(_Logistic):
         """Return the only sigmoid factor of `term` and the product of its other factors; None unless it has exactly one
         and no power of a sigmoid.
         """
-        factors = self.graph.factors(term)
+        factors: list[Node] = []
+        stack = [term]
+        while stack:
+            inner = self.graph.factors(stack.pop())
+            factors += inner if len(inner) == 1 else ()
+            stack += inner if len(inner) > 1 else ()
         found = [factor for factor in factors if _is_call(factor, sigmoid)]
         if len(found) != 1 or any(factor.op == "pow" and _is_call(factor.args[0], sigmoid) for factor in factors):
             return None

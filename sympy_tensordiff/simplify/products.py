@@ -14,7 +14,6 @@ import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view
 from sympy_tensordiff.graph.einsum_normal_form import Label, Labels, Operand
-from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine
@@ -210,11 +209,6 @@ def _shifts(graph: Graph, exponent: Node) -> list[Node]:
     return [term.args[0] if term.args and is_view(term) else term for term in terms]
 
 
-def _sigmoid(graph: Graph, product: ContractionParts) -> list[Operand] | None:
-    """Rewrite exp(u) sigmoid(-u) as sigmoid(u); None without such operands."""
-    return _opposite(graph, product, sympy.exp, sigmoid, lambda u: graph.call(sigmoid, (u,)))
-
-
 def _exponentials(graph: Graph, product: ContractionParts) -> list[Operand] | None:
     """Rewrite exp(u) exp(-u) as 1; None without such operands."""
     return _opposite(graph, product, sympy.exp, sympy.exp, lambda _: graph.one)
@@ -282,7 +276,7 @@ def _powers_of_products(graph: Graph, product: ContractionParts) -> list[Operand
 
 
 RULES: tuple[Callable[[Graph, ContractionParts], list[Operand] | None], ...] = (
-    _inverse, _softmax, _sigmoid, _exponentials, _normalised, _signs, _powers_of_products,
+    _inverse, _softmax, _exponentials, _normalised, _signs, _powers_of_products,
 )  # fmt: skip
 
 
@@ -368,9 +362,9 @@ def rewritten(
     return [changed.get(root, root) for root in roots]
 
 
-def counted(nodes: Sequence[Node], roots: Sequence[Node]) -> Uses:
+def counted(nodes: Sequence[Node], roots: Sequence[Node]) -> Counter[Node]:
     """Return how often each node is used; a use of a view counts as one of its operand."""
-    uses: Uses = Counter(map(operand_of_view, roots))
+    uses: Counter[Node] = Counter(map(operand_of_view, roots))
     for node in nodes:
         if not node.view:
             for arg in node.args:

@@ -1,4 +1,4 @@
-"""Rules for one node of whole tensors: log-sum-exp, sigmoid and softplus by their names, and symmetric products."""
+"""Rules for one node of whole tensors: log-sum-exp by its name, sums that cancel, and symmetric products."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.einsum_normal_form import Labels, Operand, in_order
-from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.products import (
@@ -88,58 +87,6 @@ def _logsumexp(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Rewrite log(sum(exp(u))) as lse(u); None for other nodes."""
     axes = summed_axes(node.args[0]) if node.data is sympy.log else None
     return None if axes is None else graph.logsumexp(axes, node.args[0].args[0].args[0])
-
-
-def _softplus(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite log(1 + exp(u)) as softplus(u); None for other nodes."""
-    argument = one_plus_exp(graph, node.args[0]) if node.data is sympy.log else None
-    return None if argument is None else graph.call(softplus, (argument,))
-
-
-def one_plus_exp(graph: Graph, node: Node) -> Node | None:
-    """Return the ``u`` of ``1 + exp(u)``; None for other nodes."""
-    if node.op != "add" or len(node.args) != 2 or graph.one not in node.args:
-        return None
-    other = node.args[1] if node.args[0] is graph.one else node.args[0]
-    return other.args[0] if other.op == "call" and other.data is sympy.exp else None
-
-
-def _log_sigmoid(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite log(sigmoid(u)) as -softplus(-u), log(1 - sigmoid(u)) as -softplus(u); None for other nodes."""
-    if node.data is not sympy.log:
-        return None
-    argument, sign = node.args[0], -1
-    if argument.op == "add":
-        argument, sign = one_minus(graph, argument) or argument, 1
-    if argument.op != "call" or argument.data is not sigmoid:
-        return None
-    return graph.scale(-1, graph.call(softplus, (graph.scale(sign, argument.args[0]),)))
-
-
-def one_minus(graph: Graph, node: Node) -> Node | None:
-    """Return the ``u`` of ``1 - u``, an addition; None for other additions."""
-    if len(node.args) != 2 or graph.one not in node.args:
-        return None
-    factor, value = graph.split_view(node.args[1] if node.args[0] is graph.one else node.args[0])
-    return value if factor == -1 else None
-
-
-def _sigmoid(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite (1 + exp(u))**-n as sigmoid(-u)**n; None for other powers."""
-    argument = one_plus_exp(graph, node.args[0])
-    power = _integer(node.args[1])
-    if argument is None or power >= 0:
-        return None
-    return graph.pow(graph.call(sigmoid, (graph.scale(-1, argument),)), graph.const(-power))
-
-
-def _complement(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite 1 - sigmoid(u) as sigmoid(-u), where sigmoid(u) is not needed otherwise, or sigmoid(-u) is; else None."""
-    value = one_minus(graph, node)
-    if value is None or value.op != "call" or value.data is not sigmoid:
-        return None
-    opposite = graph.call(sigmoid, (graph.scale(-1, value.args[0]),))
-    return opposite if facts.uses[value] < 2 or facts.uses[opposite] else None
 
 
 def _collected(graph: Graph, node: Node, facts: Facts) -> Node | None:
@@ -382,9 +329,9 @@ def _is_repeated(tensor: Node) -> bool:
 Rules = Mapping[str, Sequence[Rule]]
 
 RULES: Rules = {
-    "call": (_logsumexp, _softplus, _log_sigmoid, _outside),
-    "pow": (_sigmoid, _power, _roots_outside, _outside),
-    "add": (_complement, _scalar_inside, _collected, _alike, _content),
+    "call": (_logsumexp, _outside),
+    "pow": (_power, _roots_outside, _outside),
+    "add": (_scalar_inside, _collected, _alike, _content),
     "mul": (_cancelled,),
     "select": (_before_choice,),
     "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),

@@ -15,6 +15,7 @@ from sympy_tensordiff.graph.nodes import Graph, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.algebra import simplify
 from sympy_tensordiff.simplify.factoring import Keys
+from sympy_tensordiff.simplify.logistic import without_overflow
 
 
 def size(*roots):
@@ -400,7 +401,10 @@ RULES = {
 def test_rules(name):
     written, expected = RULES[name]
     forms = Forms()
-    assert simplify(forms.graph, [written(forms)]) == [expected(forms)]
+    roots = [written(forms)]
+    if "sigmoid" in name or "softplus" in name:
+        roots = without_overflow(forms.graph, roots, numbers=False)
+    assert simplify(forms.graph, roots) == [expected(forms)]
 
 
 def test_chains_of_products_are_cut():
