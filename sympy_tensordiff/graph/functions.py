@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any
 
 import sympy
-from sympy.codegen import cfunctions
 from sympy.core.function import ArgumentIndexError, UndefinedFunction
 
 from sympy_tensordiff.symbolic.scalar_functions import erfcx as erfcx
@@ -22,14 +21,6 @@ from sympy_tensordiff.symbolic.scalar_functions import log_ndtr as log_ndtr
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid as sigmoid
 from sympy_tensordiff.symbolic.scalar_functions import softplus as softplus
 from sympy_tensordiff.symbolic.scalar_functions import xlogy as xlogy
-
-TOTAL: frozenset[Any] = frozenset({
-    *(sympy.sin, sympy.cos, sympy.atan, sympy.atan2, sympy.tanh, sympy.sech, sympy.asinh, sympy.sinc),
-    *(sympy.Abs, sympy.sign, sympy.floor, sympy.ceiling, sympy.frac, sympy.Heaviside, sympy.Max, sympy.Min),
-    *(sympy.erf, sympy.erfc, sympy.erf2, cfunctions.Cbrt, cfunctions.hypot, cfunctions.fma),
-    *(sigmoid, softplus, log_ndtr),
-})  # fmt: skip
-"""Functions that are finite for all real numbers."""
 
 UNSUPPORTED = (sympy.hyper, sympy.meijerg, sympy.Sum, sympy.Product, sympy.Integral, sympy.I, sympy.DiracDelta)
 

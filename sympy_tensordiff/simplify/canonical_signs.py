@@ -22,20 +22,10 @@ from itertools import islice
 from math import gcd, lcm
 from typing import Any, NamedTuple
 
-import sympy
-
+from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
-
-ODD: frozenset[Any] = frozenset({
-    *(sympy.sin, sympy.tan, sympy.asin, sympy.atan, sympy.sinh, sympy.tanh, sympy.asinh, sympy.atanh),
-    *(sympy.erf, sympy.sign),
-})  # fmt: skip
-"""Functions with ``f(-x) = -f(x)``."""
-
-EVEN: frozenset[Any] = frozenset({sympy.cos, sympy.cosh, sympy.sech, sympy.sinc, sympy.Abs})
-"""Functions with ``f(-x) = f(x)``."""
 
 ENTERED = frozenset({"mul", "ein", "sum", "guard"})
 """Nodes that are linear in their arguments, or in each of their factors."""
@@ -106,9 +96,9 @@ class _Signs:
                 base = args[0]
                 number = self.graph.pow(self.graph.const(base.number), node.args[1])
                 return self.split(self.graph.mul((number, self.graph.pow(base.core, node.args[1]))))
-            case "call" if len(args) == 1 and args[0].number < 0 and node.data in ODD | EVEN:
+            case "call" if len(args) == 1 and args[0].number < 0 and record_of(node.data).parity:
                 call = self.graph.call(node.data, [self.opposite(args[0])])
-                return self.split(self.graph.neg(call) if node.data in ODD else call)
+                return self.split(self.graph.neg(call) if record_of(node.data).parity < 0 else call)
             case "compare" if node.data in ("eq", "ne") and node.args[1] is self.graph.zero:
                 return self.split(self.graph.with_args(node, [args[0].core, node.args[1]]))
             case "sum" | "guard":

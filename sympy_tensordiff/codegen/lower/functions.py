@@ -12,47 +12,11 @@ from sympy.codegen import cfunctions
 
 from sympy_tensordiff.codegen.ir.scalars import External, Number, Operation, Scalar
 from sympy_tensordiff.codegen.lower.special_functions import SPECIAL
-from sympy_tensordiff.graph.functions import Partial, erfcx, log1mexp, log_ndtr, sigmoid, softplus, xlogy
+from sympy_tensordiff.functions.table import record_of
+from sympy_tensordiff.graph.functions import Partial, erfcx, log1mexp, log_ndtr, xlogy
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import times
-
-NAMES: dict[Any, str] = {
-    sympy.exp: "exp",
-    sympy.log: "log",
-    sympy.sin: "sin",
-    sympy.cos: "cos",
-    sympy.tan: "tan",
-    sympy.asin: "arcsin",
-    sympy.acos: "arccos",
-    sympy.atan: "arctan",
-    sympy.atan2: "arctan2",
-    sympy.sinh: "sinh",
-    sympy.cosh: "cosh",
-    sympy.tanh: "tanh",
-    sympy.asinh: "arcsinh",
-    sympy.acosh: "arccosh",
-    sympy.atanh: "arctanh",
-    sympy.Abs: "abs",
-    sympy.sign: "sign",
-    sympy.floor: "floor",
-    sympy.ceiling: "ceil",
-    sympy.Heaviside: "heaviside",
-    sympy.erf: "erf",
-    sympy.erfc: "erfc",
-    sympy.gamma: "gamma",
-    sympy.loggamma: "lgamma",
-    cfunctions.expm1: "expm1",
-    cfunctions.log1p: "log1p",
-    cfunctions.log2: "log2",
-    cfunctions.log10: "log10",
-    cfunctions.Cbrt: "cbrt",
-    cfunctions.hypot: "hypot",
-    sigmoid: "sigmoid",
-    softplus: "softplus",
-    sympy.Max: "max",
-    sympy.Min: "min",
-}
 
 
 def _inverse(name: str) -> Callable[..., Scalar]:
@@ -199,7 +163,7 @@ def rational_form(node: Node) -> tuple[Affine, int] | None:
 
 def is_external(node: Node) -> bool:
     """Whether no backend knows the function of the call `node`."""
-    return node.data not in NAMES and node.data not in FORMULAS and not is_spherical_bessel(node)
+    return not record_of(node.data).operation and node.data not in FORMULAS and not is_spherical_bessel(node)
 
 
 def is_spherical_bessel(node: Node) -> bool:
@@ -220,8 +184,8 @@ def external(node: Node) -> External:
 def operation(node: Node, args: Sequence[Scalar]) -> Scalar:
     """Return the operation of an arithmetic node, a condition or a function; an unknown function is the user's."""
     if node.op == "call":
-        name = NAMES.get(node.data)
-        if name is not None:
+        name = record_of(node.data).operation
+        if name:
             return Operation(name, tuple(args))
         if is_spherical_bessel(node):
             return Operation("spherical_bessel", tuple(args))

@@ -153,7 +153,7 @@ class LatexBuilder(MatrixBuilder):
     def _build_modulus(self, node: Tree, value: Any) -> Any:
         if self.orders[node.children[0]] == MATRIX and not node.text:
             return functions.det(value)
-        return self.apply_entrywise("abs", value)
+        return self.apply_entrywise("abs", [value])
 
     def _build_along(self, node: Tree, value: Any) -> Any:
         axes = tuple(int(token) for token in node.tokens)
