@@ -56,7 +56,9 @@ class Frame(NamedTuple):
 
 
 class StoredValue(NamedTuple):
-    """How a named value was computed: over which dimensions, along which it varies, and under which mask."""
+    """The record of a named value: over which dimensions it was computed, along which it varies, and under
+    which mask.
+    """
 
     lanes: Lanes
     varies: frozenset[Span]
