@@ -83,8 +83,8 @@ class BridgedFunction:
         self.checker = ArgumentChecker(self.operator.kernel.program, may_be_empty=True)
 
     def _positions_of_wrt(self, wrt: Any) -> frozenset[int]:
-        """Return the positions of the arguments in ``wrt``, by default of all real ones; raise `ArgumentError` for any
-        other symbol.
+        """Return the positions of the arguments in ``wrt``, of all real arguments if it is None; raise for any other
+        symbol.
         """
         if wrt is None:
             return self.reals
@@ -117,7 +117,7 @@ class BridgedFunction:
 
 
 class _DerivableOperator:
-    """Base class: derives other operators (pushforward, pullback, batch) from one, each once.
+    """Base class of operators that can derive their pushforward, pullback and batched operators, each cached.
 
     Attributes
     ----------
@@ -199,8 +199,8 @@ class Operator(_DerivableOperator):
             return tuple(self.kernel(*values))
 
     def trace(self, vmap: Callable[..., Any], values: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the results for arrays of the library that the kernel is a program of, by operations of the library;
-        ``vmap`` is its function of this name.
+        """Return the results computed by operations of an array library (which it can trace); ``vmap`` is the library's
+        function.
         """
         with self._lock:
             kernel = self.kernel
@@ -245,7 +245,7 @@ class Operator(_DerivableOperator):
 
 
 class Batched(_DerivableOperator):
-    """An operator mapped over a leading axis of some arguments.
+    """An operator applied to each entry of a leading axis of some arguments.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
         return operator.autograd
 
     def apply(derived: Any, *values: Any) -> Any:
-        """Return the results of a derived operator."""
+        """Return the results of a derived operator for the given arguments."""
         return _autograd_of(torch, derived).apply(*values)
 
     class TracedOperator(torch.autograd.Function):  # type: ignore[misc]
@@ -175,8 +175,8 @@ def key_of(function: Callable[..., Any]) -> str:
 
 
 def _convert_arguments(torch: Any, function: BridgedFunction, values: Sequence[Any]) -> list[Any]:
-    """Return the arguments as tensors, all real ones of one type, and ints; raise for a wrong type, or for a gradient
-    of an argument that is not in ``wrt``.
+    """Return the arguments as tensors of one type and ints; raise for a wrong type, or if an argument outside ``wrt``
+    needs a gradient.
     """
     tensors: list[Any] = []
     types = []

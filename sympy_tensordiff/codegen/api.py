@@ -41,13 +41,15 @@ _distribution: list[Distribution] = []
 
 
 def register_distribution(function: Distribution) -> Distribution:
-    """Make ``function(args, expr, blocks, memory, backend, options)`` the callable of the backends on Dask."""
+    """Register ``function(args, expr, blocks, memory, backend, options)`` as the builder of callables for Dask; return
+    it.
+    """
     _distribution[:] = [function]
     return function
 
 
 def distributed(args: Any, expr: Any, blocks: Any, memory: Any, backend: str, options: Any) -> BlockFunction:
-    """A callable on Dask arrays by the registered function."""
+    """Return a callable on Dask arrays, made by the registered function."""
     return _distribution[0](args, expr, blocks, memory, backend, options)
 
 
@@ -239,7 +241,7 @@ def lambdify(
 
 
 def _options(backend: str, **given: Any) -> dict[str, Any]:
-    """Return the options of a program for `backend`, those ``given`` included."""
+    """Return the dictionary of program options for `backend`, from those ``given``."""
     given |= {"library": backend not in ("cuda", "cuda_c"), "rows": backend in ("numba", "llvm", "c")}
     return given | dict.fromkeys(("trapezoids", "tables"), backend in ("numba", "llvm"))
 

@@ -56,8 +56,8 @@ def range_of_values(function: Any) -> Range:
 
 
 class Generators:
-    """Converts scalars to rational functions of generators (atomic scalars: reads, exponentials, logarithms, …), and
-    knows the range of each generator.
+    """Converts scalars to rational functions of generators (reads, exponentials, logarithms, ...), and knows the range
+    of each.
 
     Examples
     --------
@@ -174,8 +174,8 @@ class Generators:
         return range_of_values(node.func)
 
     def _range_in_half_period(self, argument: Expr, shift: Expr) -> Range | None:
-        """Return the range of the sine of ``argument + shift`` if the angle stays between two zeros of the sine, else
-        None.
+        """Return the range of ``sin(argument + shift)`` if the angle stays between two neighbouring zeros of the sine,
+        else None.
         """
         form = sympy.expand(self.form(argument))
         moving = [g for g in form.free_symbols if not self.sources[g].is_number]
@@ -316,7 +316,7 @@ class Generators:
 
 
 def _arithmetic_args(node: Expr) -> tuple[Expr, ...]:
-    """Return the arguments that arithmetic is done with; () for reductions and reads."""
+    """Return the arguments of a sum, product, power or function; () for reductions and reads."""
     return node.args if isinstance(node, sympy.Add | sympy.Mul | sympy.Pow | sympy.exp | sympy.log | sympy.Abs) else ()
 
 

@@ -79,7 +79,9 @@ def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
 
 
 def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
-    """Return the pullbacks of `cotangent` through `value`, the lifted form of `given`, as `wrt` is one or several."""
+    """Return the pullbacks of `cotangent` through `value` with respect to `wrt`, a tuple if `wrt` is one; `given` is
+    the user's input.
+    """
     own = as_operand(cotangent, "the cotangent")
     check_shape(own, value, "the cotangent")
     variables = _several(wrt)
@@ -95,7 +97,7 @@ def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
 
 
 def _moved(values: Sequence[Any], variables: Sequence[Any], directions: Sequence[Any]) -> list[Any]:
-    """Return the tangents of `values`, which have scans in them, when `variables` move in `directions`."""
+    """Return the tangents (jvp) of `values`, which contain scans, for the `directions` of `variables`."""
     values = [in_full(value) for value in values]
     first, *others = values
     work = Differentiation(first, *others, *directions, by=variables, scans=True)
@@ -113,7 +115,7 @@ def _moved(values: Sequence[Any], variables: Sequence[Any], directions: Sequence
 
 
 def _through_scans(value: Any, cotangent: Any, variables: Sequence[Any]) -> list[Any]:
-    """Return the pullbacks of `cotangent` through `value`, which has scans in it."""
+    """Return the pullbacks (vjp) of `cotangent` through `value`, which contains scans, one per variable."""
     value, cotangent = in_full(value), in_full(cotangent)
     work = Differentiation(value, cotangent, by=variables, scans=True)
     leaves = [work.leaf(v) for v in variables]
@@ -273,7 +275,7 @@ def jacobian(T: Any, wrt: Any) -> Any:
 
 
 def _derivative(T: Any, variable: Any, simplify: bool) -> Any:
-    """Return the Jacobian of a parsed expression; as the sweep leaves it unless `simplify` is set."""
+    """Return the Jacobian of the converted expression `T`; unsimplified unless `simplify` is set."""
     work = Differentiation(as_operand(T, "the expression"), by=(variable,))
     jacobians = partial(simplified_jacobians, work) if simplify else work.jacobians
     return write_all(work.reader, jacobians([work.leaf(variable)]))[0]
@@ -386,12 +388,14 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
 
 
 def _lifted_variable(value: Any, wrt: Any) -> Any:
-    """Return the variable `wrt` lifted into the classes of this package; a `NamedTensor` unchanged."""
+    """Return the variable `wrt` converted from SymPy's notation; a `NamedTensor` is unchanged."""
     return wrt if isinstance(wrt, NamedTensor) else Differentiation(value).variable(wrt)
 
 
 def _answer(parts: Sequence[Any], wrt: Any, *given: Any) -> Any:
-    """Return the derivatives `parts`, one or several as `wrt` is; with respect to a SymPy matrix as such a matrix."""
+    """Return the derivatives `parts` in the form of `wrt`: a tuple for several, a SymPy matrix if all that was `given`
+    is SymPy's.
+    """
     pairs = zip(parts, _several(wrt), strict=True)
     found = (in_matrices(part, v, *given) if isinstance(v, sympy.MatrixSymbol) else part for part, v in pairs)
     results = Derivatives(found)
@@ -399,7 +403,7 @@ def _answer(parts: Sequence[Any], wrt: Any, *given: Any) -> Any:
 
 
 def _is_tuple(argument: Any) -> bool:
-    """Whether `argument` is a sequence of several variables or tangents."""
+    """Whether `argument` is a sequence (tuple or list) of variables or tangents."""
     return isinstance(argument, tuple | list | sympy.Tuple)
 
 
@@ -409,7 +413,8 @@ def _several(wrt: Any) -> tuple[Any, ...]:
 
 
 def _paired(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the variables and the vector for each of them, as tuples of one length.
+    """Return two tuples of equal length, the variables and their vectors; raise an error that calls the vectors `what`
+    otherwise.
 
     Raises `ArgumentTypeError` if only one is a tuple, `ArgumentError` if the lengths differ.
     """
@@ -426,7 +431,7 @@ def _paired(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any, ...], tuple[A
 
 
 def _scalar_work(s: Any, name: str, *also: Any, by: Sequence[Any] = ()) -> Differentiation:
-    """Return the `Differentiation` of the scalar `s`; raise `ShapeError` for a tensor."""
+    """Return the `Differentiation` of the scalar `s`; raise `ShapeError`, with the function's `name`, for a tensor."""
     value = as_scalar(s, "the expression")
     if shape := getattr(value, "shape", ()):
         raise ShapeError(f"td.{name} takes a scalar, not a tensor of shape {tuple(shape)}")

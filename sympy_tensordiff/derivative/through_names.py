@@ -28,7 +28,7 @@ MAX_CONDITIONS_AROUND = 2
 
 
 class ThroughNames:
-    """The sweeps over an expression and over the definitions of the names in it.
+    """The sweeps over an expression and over the definitions of its `NamedTensor` parts.
 
     Parameters
     ----------
@@ -44,7 +44,9 @@ class ThroughNames:
         self._taken = names_in([value, *others])
 
     def pullbacks(self, variables: Sequence[Any], cotangent: Any) -> list[Any]:
-        """Return the cotangents of `variables`, which may be names; a name is swept once all that uses it is done."""
+        """Return the cotangents of `variables`; a named part is swept once the cotangent from all its uses is
+        complete.
+        """
         found: dict[Any, list[Any]] = {}
         results: dict[Any, Any] = {}
         self._hand(self.value, variables, cotangent, found)
@@ -58,7 +60,7 @@ class ThroughNames:
         return [results.get(v) or (_total(found[v]) if v in found else absent[v]) for v in variables]
 
     def _hand(self, definition: Any, variables: Sequence[Any], cotangent: Any, found: dict[Any, list[Any]]) -> None:
-        """Sweep `definition` once; add the cotangents of the names in it and of the variables to `found`."""
+        """Sweep `definition` once; add the cotangents of its named parts and variables to `found`."""
         leaves = [*named_in([definition]), *(v for v in variables if not isinstance(v, NamedTensor))]
         work = Differentiation(definition, cotangent, by=leaves, names=True)
         wanted = [work.leaf(leaf) for leaf in leaves]
@@ -70,7 +72,7 @@ class ThroughNames:
                 found.setdefault(leaf, []).append(part)
 
     def pushforward(self, variables: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        """Return the tangent of the expression; a name among `variables` moves by its own tangent besides."""
+        """Return the tangent of the expression; a named part among `variables` also moves by its own tangent."""
         moves: dict[Any, list[Any]] = {}
         for v, tangent in zip(variables, tangents, strict=True):
             moves.setdefault(v, []).append(tangent)
@@ -83,13 +85,13 @@ class ThroughNames:
     def _tangent(
         self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
     ) -> list[Any]:
-        """Return the tangent of `value` when leaves move by the sums of `moves`, as `written` converts it."""
+        """Return the tangent of `value` for the directions in `moves` (summed per leaf), converted by `written`."""
         pairs = [(leaf, tangent) for leaf, tangents in moves.items() for tangent in tangents]
         work = Differentiation(value, *(tangent for _, tangent in pairs), by=list(moves), names=True)
         return written(work, [work.pushforward([work.leaf(leaf) for leaf, _ in pairs], work.inputs)])
 
     def _named(self, name: str, expr: Any) -> Any:
-        """Return `expr` under an unused name like `name`; a number or a symbol itself."""
+        """Return `expr` as a `NamedTensor` with an unused name like `name`; a number or a symbol unchanged."""
         if expr.is_number or getattr(expr, "is_symbol", False):
             return expr
         free = next(n for k in count() if (n := name if k == 0 else f"{name}_{k}") not in self._taken)
@@ -115,7 +117,7 @@ def _is_infinite_on_a_diagonal(definition: Any) -> bool:
 
 
 def _annihilating(work: Differentiation, leaves: Sequence[Node], definition: Any, cotangent: NamedTensor) -> list[Node]:
-    """Return the pullbacks of a named cotangent, where an undefined slope counts only where that is not 0.
+    """Return the pullbacks of a named cotangent, such that an undefined slope times a cotangent of 0 is 0.
 
     The definition of the cotangent says under which conditions it is not 0; where it says so in a form that cannot be
     used, it replaces the name.
@@ -124,8 +126,8 @@ def _annihilating(work: Differentiation, leaves: Sequence[Node], definition: Any
     value = work.reader.read(cotangent.definition)
 
     def entry(variables: Sequence[int]) -> Node:
-        """Return an entry of the named cotangent: its name, with the guards of its definition if few, or the
-        definition.
+        """Return an entry of the named cotangent: a read of its name, under the guards of its definition if these are
+        few.
         """
         index = [Affine.variable(v) for v in variables]
         found, name = written_out(graph, value, index), graph.read(named, index) if index else named
@@ -148,7 +150,9 @@ def _annihilating(work: Differentiation, leaves: Sequence[Node], definition: Any
 
 
 def _chosen(graph: Graph, value: Node, entry: Node) -> Node | None:
-    """Return `entry`, the name of `value`, under the conditions of `value`, else 0; None if these have another form."""
+    """Return `entry`, the name of `value`, guarded by the conditions under which `value` is nonzero; None if these have
+    another form.
+    """
     if not is_chosen(graph, value):
         return entry
     parts = [arg for arg in value.args if is_chosen(graph, arg)]

@@ -111,7 +111,7 @@ def count_signs(formula: str) -> int:
 
 
 def _equations(names: Sequence[Any], found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> str:
-    """Return an equation for each expression, and one for each part after "where"; a single one stands alone."""
+    """Return the LaTeX equations of the expressions, followed by "where" and one equation for each named part."""
     rows = [_equation(None if n is None else upright(n), e) for n, e in zip(names, reduced, strict=True)]
     where = [_equation(sympy.latex(symbol), e) for symbol, e in found]
     if len(rows) + len(where) == 1:
@@ -123,12 +123,12 @@ def _equations(names: Sequence[Any], found: Sequence[tuple[Any, Any]], reduced: 
 
 
 def _in_notebook(results: Sequence[Any]) -> str:
-    """Return results one below the other; named parts come with their definitions, and with what else repeats."""
+    """Return the LaTeX of results for notebooks, one below the other, with the definitions of named parts."""
     return latex(results, parts=True if named_in(results) else None)
 
 
 def _in_lines(expr: Any) -> list[tuple[Any, Any]] | None:
-    """Return the parts of an expression with their names, then the expression, with None, in terms of them."""
+    """Return the named parts of an expression, then ``(None, expression)`` in terms of them; None if it has none."""
     try:
         found, (reduced,) = cse(expr)
     except UnsupportedError:
@@ -141,7 +141,9 @@ hooks.lines.register(_in_lines)
 
 
 def _equation(left: str | None, expr: Any) -> tuple[str | None, str]:
-    """Both sides; a comprehension entry by entry where there is a left-hand side for its indices."""
+    """Return ``(left side, right side)`` in LaTeX; a comprehension is written entry by entry if ``left`` can take its
+    indices.
+    """
     if left is None or not isinstance(expr, TensorComprehension):
         return left, in_latex(expr)
     expr = unlabelled(expr)

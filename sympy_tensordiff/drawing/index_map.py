@@ -37,7 +37,7 @@ THICKNESS = (Constraint("ge", Affine({1: 4}, 1)), Constraint("ge", Affine({1: -4
 
 
 class IndexMap(NamedTuple):
-    """The affine forms ``A alpha + t`` of the indices ``alpha``, and the inequalities of their ranges."""
+    """The affine map ``alpha -> A alpha + t`` from indices to the position of an entry, with the index ranges."""
 
     names: tuple[str, ...]
     forms: tuple[Affine, ...]
@@ -64,7 +64,7 @@ class IndexMap(NamedTuple):
 
 
 class IndexSolutions(NamedTuple):
-    """All solutions ``alpha`` of the map at ``at``: ``particular + kernel z``; none if a condition is ``failing``.
+    """All integer solutions of ``A alpha + t == at``: ``particular + kernel z``; none if a condition is ``failing``.
 
     For a map that is not affine the solutions are listed, and ``particular`` is empty.
     """

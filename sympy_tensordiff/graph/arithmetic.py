@@ -23,12 +23,14 @@ JOINED_LIMIT = 32
 
 
 class Arithmetic(NodeTable):
-    """The constructors of all nodes that bind no variables, for scalars."""
+    """The constructors of scalar nodes that bind no variables: sums, products, powers, calls, conditions, guards."""
 
     # -------------------------------------------------------------- arithmetic
 
     def add(self, terms: Iterable[Node]) -> Node:
-        """Return the sum: numbers are added, equal terms collected, equal guards and choices merged."""
+        """Return the sum of `terms`: numbers are added, equal terms collected, terms under equal guards or conditions
+        merged.
+        """
         coefficients: dict[Node, Number] = {}
         constant: Number = 0
         guarded: dict[tuple[Constraint, ...], list[Node]] = {}
@@ -93,7 +95,8 @@ class Arithmetic(NodeTable):
         return node if factor == 1 else self.mul((self.const(factor), node))
 
     def mul(self, factors: Iterable[Node]) -> Node:
-        """Return the product: numbers are multiplied, powers of one base joined, guards lifted out.
+        """Return the product of `factors`: numbers are multiplied, powers of one base merged, guards moved to the
+        outside.
 
         A long product stays one factor, and so does a power with a long sum as exponent: otherwise the cotangents along
         a chain, each the previous one times a slope, would be of quadratic size altogether.
@@ -134,8 +137,8 @@ class Arithmetic(NodeTable):
         return self.guard(rows, args[0] if len(args) == 1 else self._node("mul", None, args, args))
 
     def _push_into_choice(self, choice: Node, factors: Sequence[Node]) -> Node:
-        """Return the product of ``factors`` with those that may be undefined moved into the branches of ``choice``,
-        which is 0 on one side.
+        """Return ``choice`` (a `select` that is 0 on one side) times ``factors``, with factors that may be undefined
+        moved into its nonzero branch.
 
         All other choices are moved, too: they may be defined in its branch only.
         """
@@ -178,7 +181,7 @@ class Arithmetic(NodeTable):
         return self._plain("pow", None, (base, exponent))
 
     def call(self, function: Any, args: Sequence[Node]) -> Node:
-        """Return the call of a function; equal arguments of a maximum or minimum are one, ``exp(-oo)`` is 0."""
+        """Return the node of ``function(*args)``; a maximum or minimum drops equal arguments, ``exp(-oo)`` is 0."""
         if function is sympy.exp and (scored := self._of_scores(args[0])) is not None:
             return scored
         if function in EXTREMA:
@@ -188,8 +191,8 @@ class Arithmetic(NodeTable):
         return self._plain("call", function, tuple(args))
 
     def _of_scores(self, exponent: Node) -> Node | None:
-        """Return ``exp(exponent)`` with 0 where a term, or one side of a choice, is minus infinity; None without
-        one.
+        """Return ``exp(exponent)`` as 0 where a term of the exponent is minus infinity (a masked score); None if none
+        is.
         """
         terms = exponent.args if exponent.op == "add" else (exponent,)
         for n, term in enumerate(() if exponent.shape else terms):
@@ -212,7 +215,7 @@ class Arithmetic(NodeTable):
         return self.compare("eq", self.zero, self.zero if value else self.one)
 
     def known(self, condition: Node) -> bool | None:
-        """Return whether a comparison of two numbers holds; None for all other conditions."""
+        """Return the truth value of a comparison of two numbers; None for all other conditions."""
         if condition.op != "compare" or any(arg.op != "const" for arg in condition.args):
             return None
         return _COMPARISONS[condition.data](*(arg.data for arg in condition.args))
@@ -250,7 +253,7 @@ class Arithmetic(NodeTable):
         return self._plain("select", None, (condition, value, otherwise))
 
     def cases(self, value: Node) -> list[Node]:
-        """Return the terms of a sum, with products expanded that have a sum of guards among their factors."""
+        """Return the terms of a sum, after products are multiplied out that have a sum of guards as a factor."""
         cases: list[Node] = []
         for term in value.args if value.op == "add" else (value,):
             sums = [n for n, factor in enumerate(term.args) if factor.op == "add" and has_guard(factor)]
@@ -264,8 +267,8 @@ class Arithmetic(NodeTable):
         return [case for case in cases if case is not self.zero]
 
     def _decide(self, value: Node, condition: Node, position: int) -> Node:
-        """Return ``value`` with choices by ``condition`` replaced by their branch ``position``, where the choice is the
-        value itself, one of its terms or one of its factors.
+        """Return ``value`` with each `select` on ``condition`` replaced by its branch ``position``, if it is the value,
+        one of its terms or factors.
         """
 
         def decide(node: Node) -> Node:
@@ -282,7 +285,9 @@ class Arithmetic(NodeTable):
         return self.add(args) if value.op == "add" else self.mul(args)
 
     def guard(self, rows: Iterable[Constraint], body: Node) -> Node:
-        """Return ``body`` where all rows hold, 0 (and nothing read) elsewhere; guards of guards are joined."""
+        """Return ``body`` where all constraints ``rows`` hold, and 0 (without evaluating ``body``) elsewhere; nested
+        guards are merged.
+        """
         rows = tuple(rows)
         while body.op == "guard":
             rows += body.data
@@ -299,7 +304,9 @@ class Arithmetic(NodeTable):
 
 
 def _merge_opposite_guards(cases: dict[tuple[Constraint, ...], list[Node]]) -> dict[tuple[Constraint, ...], list[Node]]:
-    """Merge guards of the same bodies that differ in a row and its negation only; ``cases`` maps rows to bodies."""
+    """Merge two guards of the same bodies whose constraints differ only in one and its negation; ``cases`` maps
+    constraints to bodies.
+    """
     waiting = list(cases)
     for rows in waiting:
         for rest, other in opposites(rows) if rows in cases else ():
@@ -321,7 +328,7 @@ def opposites(rows: tuple[Constraint, ...]) -> Iterator[tuple[tuple[Constraint, 
 
 
 def _is_left_out(score: Node) -> bool:
-    """Whether `score` is ``-oo``."""
+    """Whether `score`, a term of an exponent, is ``-oo``, so that its exponential is 0."""
     return score.op == "const" and score.data == -inf
 
 
@@ -344,7 +351,9 @@ _MAY_CHOOSE = frozenset({"add", "mul", "select", "guard", "sum"})
 
 
 def _stays_one_factor(product: Node) -> bool:
-    """Return whether a product is kept as one factor of another one: if it is long and contains no choices to merge."""
+    """Return whether a product used as a factor is not flattened into the outer product: it is long and has no selects
+    to merge.
+    """
     if len(product.args) <= JOINED_LIMIT + (product.args[0].op == "const"):
         return False
     for factor in product.args:

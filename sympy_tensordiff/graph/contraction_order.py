@@ -27,7 +27,7 @@ DEFAULT_SIZE = 100
 
 
 class Hints:
-    """The expected values of sizes and free indices, by which the work of contractions is estimated.
+    """The expected values of sizes and free indices, with which the costs of contractions are estimated.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ class Hints:
         return max(1, form.evaluate({v: self.sizes.get(v, DEFAULT_SIZE) for v in form.atoms()}))
 
     def for_graph(self, roots: Iterable[Node], nodes: Iterable[Node]) -> Hints:
-        """Return hints whose `fine` distinguishes the sizes of a graph; hints that already do so are returned as they
-        are.
+        """Return hints that tell apart the sizes which occur in a graph, also those of equal expected length (see
+        `fine`).
 
         Of orders with the same work at the expected sizes, one along the axes of the results is better: its work is
         that of one entry for each of them, however long they are. Otherwise the axes of most variables count as the
@@ -62,7 +62,9 @@ class Hints:
         return hints
 
     def fine(self, form: Affine) -> int:
-        """Return the expected value of an extent in fractions, slightly less for sizes that count as shorter."""
+        """Return the expected value of an extent, scaled up, with small differences between sizes of equal expected
+        length.
+        """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)
 
@@ -85,7 +87,8 @@ _MAX_THOROUGH_OPERANDS = 10
 
 
 def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
-    """Return the operands of each multiplication: those of the call are 0, 1, …, each product has the next number.
+    """Return the pairs of operands to multiply, in order: the operands are numbered 0, 1, ..., and each product gets
+    the next number.
 
     Parameters
     ----------
@@ -129,8 +132,8 @@ class Order(NamedTuple):
 
 
 def orders_of_least_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> tuple[Order, ...]:
-    """Return the path of `contraction_path`, then those of no more work that begin with another product which sums a
-    label; only the first of more than `_MAX_SHARED_OPERANDS` operands. Cached.
+    """Return the cheapest contraction orders: the path of `contraction_path` first, then equally cheap ones that begin
+    with another summing product.
     """
     used = sorted(frozenset().union(*inputs))
     return _orders(tuple(inputs), output, tuple([(label, sizes[label]) for label in used]))
@@ -147,11 +150,11 @@ Of 2, MTTKRP takes twice the time; of 10, no text of the benchmarks changes.
 def _orders(
     inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]
 ) -> tuple[Order, ...]:
-    """Return the orders of `orders_of_least_work`."""
+    """Return the cheapest contraction orders, for three operands or more, cached by labels and sizes."""
     sizes = dict(sizes_of_labels)
 
     def order(path: Path) -> Order:
-        """Return a path with its work and its products."""
+        """Return `path` as an `Order`, with its number of multiplications and the labels of its products."""
         products = tuple([product for _, product in products_of_path(inputs, output, path)])
         return Order(path, operation_count(inputs, output, sizes, path), products)
 
@@ -174,7 +177,7 @@ def path_from(pair: tuple[int, int], inputs: Sequence[Labels], output: Labels, s
 
 
 def _path_cost(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> tuple[int, int]:
-    """Return the number of multiplications of a path, and that of the entries of its products."""
+    """Return the number of multiplications of a path, and the number of entries of its intermediate products."""
     entries = sum(compute_size_by_dict(product, sizes) for _, product in products_of_path(inputs, output, path))
     return operation_count(inputs, output, sizes, path), entries
 
@@ -220,7 +223,8 @@ _MAX_ESTIMATED_OPERANDS = 10
 
 
 class Products:
-    """Decides which products are ``absorbed``: multiplied out in the einsums that use them.
+    """Decides which products used as operands of an einsum are multiplied out in it (``absorbed``) rather than computed
+    first.
 
     These are used once, or by einsums only that take less work in total when each multiplies them out.
     """
@@ -243,8 +247,8 @@ class Products:
                 self.absorbed.add(part)
 
     def is_less_work_without(self, node: Node) -> bool:
-        """Return whether the einsums that use the product ``node`` take less work in total if each multiplies
-        it out.
+        """Return whether multiplying the product ``node`` out in each einsum that uses it takes less work in total than
+        computing it first.
         """
         groups: dict[Node, None] = {}
         stack = list(self.users[node])
@@ -264,7 +268,9 @@ class Products:
         return sum(work or 0 for work in without) < own + sum(work or 0 for work in with_it)
 
     def work(self, node: Node) -> int | None:
-        """Return the estimated number of multiplications of an einsum; None for one of too many operands."""
+        """Return the estimated number of multiplications of an einsum; None if it has too many operands for an
+        estimate.
+        """
         output = tuple(range(len(node.shape)))
         operands, extents = self.gathered(node, output, {}, _MAX_ESTIMATED_OPERANDS)
         if len(operands) > _MAX_ESTIMATED_OPERANDS:
@@ -284,7 +290,8 @@ class Products:
         max_operands: int | None = None,
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
-        """Return the operands of an einsum and of those that it absorbs, under common labels, and the extents of these.
+        """Return the operands of an einsum, with those of absorbed products in place of these, under common labels, and
+        the extents of the labels.
 
         Operands in ``done`` are replaced. With more than ``max_operands`` operands the search stops unfinished. The
         einsums ``opened`` are absorbed as well.
@@ -310,7 +317,7 @@ class Products:
         return operands, extents
 
     def volume(self, labels: Sequence[int], extents: Extents) -> int:
-        """Return the expected number of entries over the different ones of ``labels``."""
+        """Return the expected number of entries of an array with an axis for each distinct label in ``labels``."""
         return prod([self.hints(extents[label]) for label in set(labels)])
 
 

@@ -35,7 +35,7 @@ class Partial:
     orders: tuple[int, ...]
 
     def by(self, position: int) -> Partial:
-        """Return the derivative of this one with respect to the argument ``position``."""
+        """Return this partial derivative differentiated once more with respect to the argument ``position``."""
         orders = tuple(order + (n == position) for n, order in enumerate(self.orders))
         return Partial(self.function, orders)
 
@@ -50,7 +50,8 @@ def partial(function: Any, count: int, position: int) -> Partial:
 
 @lru_cache(maxsize=512)
 def formula(derivative: Partial) -> tuple[Any, tuple[Any, ...]]:
-    """Return SymPy's formula of a derivative, or None if it leaves that unevaluated, and the dummies for the arguments.
+    """Return ``(formula, dummies)``: SymPy's derivative in terms of dummy arguments, None for the formula if SymPy has
+    none.
 
     The first derivative is taken with respect to an argument for which SymPy has a rule. A formula with functions that
     the graph does not support is not used: the derivative itself is simpler.

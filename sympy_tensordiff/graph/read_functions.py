@@ -161,7 +161,7 @@ class Applications(ABC):
         return self.graph.call(derivative, (yield self._read_scalars(expr.expr.args, scope)))
 
     def _read_subs(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return ``Subs(body, variables, point)``: the body with its bound variables replaced by the point."""
+        """Return the node of ``Subs(body, variables, point)``: ``body`` with ``variables`` replaced by ``point``."""
         graph = self.graph
         fresh = [sympy.Dummy(f"a{n}", **_assumptions(v)) for n, v in enumerate(expr.variables)]
         body = yield self._visit(expr.expr.xreplace(dict(zip(expr.variables, fresh, strict=True))), scope)
@@ -177,8 +177,8 @@ class Applications(ABC):
     # -------------------------------------------------------------- whole tensors
 
     def _read_whole(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of an operation on whole tensors; it is read entry by entry if an operand depends on an
-        enclosing index.
+        """Return the node of a whole-tensor operation; written entry by entry if an operand depends on an enclosing
+        index.
         """
         operands = yield from in_turn(self._visit(operand, scope) for operand in expr.operands)
         bound = frozenset(scope.values())
@@ -190,8 +190,8 @@ class Applications(ABC):
         return _BUILD[type(expr)](self.graph, expr, operands)
 
     def _read_batch_entry(self, expr: Any, matrix: Node, batch: Sequence[int]) -> Node:
-        """Return a function of a matrix that depends on the indices ``batch``: an entry of the function of the batch of
-        all matrices.
+        """Return the function of a matrix that depends on indices ``batch``, as an entry of the function of a batch of
+        matrices.
         """
         graph = self.graph
         variables, _, body = graph.open(matrix)
@@ -231,7 +231,7 @@ class Applications(ABC):
 
 
 def refuse_complex(applied: Any) -> None:
-    """Raise UnsupportedError for a function that has no real values or no meaning in a tensor expression."""
+    """Raise UnsupportedError for a function of complex values or one without meaning in a tensor expression."""
     for kind, reason in REFUSED.items():
         if isinstance(applied, kind):
             raise UnsupportedError(f"{kind.__name__} is not supported in a tensor expression: {applied}; {reason}")

@@ -81,7 +81,7 @@ class Interpreter:
         return inner
 
     def compile(self, node: Basic) -> Compiled:
-        """Return a function that evaluates a scalar or a condition in an environment (the values of symbols);
+        """Return a function that evaluates a scalar or a condition in an environment, a map from symbols to values;
         cached.
         """
         closure = self._compiled.get(node)
@@ -135,7 +135,7 @@ class Interpreter:
         return run
 
     def compile_points(self, limits: Iterable[Basic]) -> Callable[[Environment], Iterator[Environment]]:
-        """Return a function that yields the environment of each index tuple of a sum; the first limit is the innermost
+        """Return a function that yields one environment per index tuple of a sum; the first limit is the innermost
         loop.
         """
         loops = [(k, self.compile_integer(low), self.compile_integer(high)) for k, low, high in reversed(tuple(limits))]

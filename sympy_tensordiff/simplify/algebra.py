@@ -88,7 +88,9 @@ def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 class _Simplification:
-    """The roots of `simplify` so far, with the nodes below them, their weight and cost, and the limits of both."""
+    """The state of `simplify`: the current roots, the nodes below them, their weight and cost, and the limits
+    of both.
+    """
 
     def __init__(self, graph: Graph, roots: Sequence[Node]) -> None:
         self.graph = graph
@@ -101,8 +103,8 @@ class _Simplification:
         self.given = self.model.growth(node for node in self.nodes if node.op == "tensor")
 
     def unless_heavier(self, step: Step, *parts: Step) -> None:
-        """Replace the roots by the result of `step`, unless it is too large or costs too much; in that case try
-        `parts`, steps that do a part of its work, one by one.
+        """Replace the roots by the result of `step`, unless that is too large or costs too much; then try the smaller
+        steps `parts`, one by one, in the same way.
         """
         changed = step(self.graph, self.roots, self.nodes)
         if changed == self.roots:
@@ -123,7 +125,9 @@ class _Simplification:
 
 
 def written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
-    """Return the weight of `roots` as a text, in which shared nodes are repeated; `nodes` come arguments first."""
+    """Return the weight of the text of `roots`, in which shared nodes are repeated; `nodes` are the nodes below,
+    arguments first.
+    """
     found: dict[Node, int] = {}
     for node in nodes:
         found[node] = weight(node) + sum(found[arg] for arg in node.args)
@@ -131,7 +135,7 @@ def written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
 
 
 def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """Return `roots` with nested products and sums merged, to which the rules of `recognition` are applied again."""
+    """Return `roots` with nested products and nested sums merged, and then rewritten by the rules of `recognise`."""
     flat = flattened(graph, roots, nodes)
     return flat if flat == roots else recognise(graph, flat)
 
@@ -144,7 +148,8 @@ MOST_OPERANDS = 10
 
 
 def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """Return `roots` with products of products, and sums of sums, as one, where the inner one has no other use.
+    """Return `roots` with each product inside a product, and each sum inside a sum, merged into it if nothing else uses
+    it.
 
     Parameters
     ----------
@@ -169,7 +174,9 @@ def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> lis
 
 
 def _needed(roots: Sequence[Node], inside: set[Node]) -> list[Node]:
-    """Return the nodes below `roots` once the nodes in `inside` are merged into their users, arguments first."""
+    """Return the nodes below `roots` that remain when the nodes in `inside` are merged into their users, arguments
+    first.
+    """
     seen = set(roots)
     stack = list(roots)
     while stack:
@@ -187,7 +194,7 @@ def _needed(roots: Sequence[Node], inside: set[Node]) -> list[Node]:
 
 
 def _operands(node: Node, inside: set[Node]) -> list[Operand]:
-    """Return the operands of the product `node`; one in `inside` is replaced by its own operands."""
+    """Return the operands of the product `node`; an operand in `inside` is replaced by its own operands."""
     parts: list[Operand] = []
     stack: list[Operand] = list(zip(node.args, node.data.inputs, strict=True))[::-1]
     while stack:
@@ -202,7 +209,9 @@ def _operands(node: Node, inside: set[Node]) -> list[Operand]:
 
 
 def _terms(node: Node, inside: set[Node]) -> list[tuple[Number, Node]]:
-    """Return the terms of the sum `node` with their factors; a term in `inside` is replaced by its own terms."""
+    """Return the terms of the sum `node` as pairs ``(number, term)``; a term in `inside` is replaced by its
+    own terms.
+    """
     terms: list[tuple[Number, Node]] = []
     stack: list[tuple[Number, Node]] = []
     stack += [(1, arg) for arg in reversed(node.args)]
@@ -221,7 +230,7 @@ def _terms(node: Node, inside: set[Node]) -> list[tuple[Number, Node]]:
 
 
 def _inside(graph: Graph, nodes: Sequence[Node], uses: Uses) -> set[Node]:
-    """Return the products and sums to merge into the one product or sum that uses them."""
+    """Return the products and sums that have a single use, in a product or sum into which they can be merged."""
     inside: set[Node] = set()
     weights: dict[Node, tuple[int, int]] = {}
     for node in nodes:
@@ -233,7 +242,8 @@ def _inside(graph: Graph, nodes: Sequence[Node], uses: Uses) -> set[Node]:
 
 
 def _factors_inside(node: Node, uses: Uses, weights: dict[Node, tuple[int, int]]) -> list[Node]:
-    """Return the operands of the product `node` to merge into it, lightest first, while labels and operands stay few.
+    """Return the operands of the product `node` that are to be merged into it, the lightest first, within limits of
+    labels and operands.
 
     The resulting numbers of labels and operands are stored in `weights`.
     """
@@ -255,7 +265,9 @@ def _factors_inside(node: Node, uses: Uses, weights: dict[Node, tuple[int, int]]
 
 
 def _sums_inside(graph: Graph, node: Node, uses: Uses) -> list[Node]:
-    """Return the sums to merge into the sum `node`: its terms, and multiples that lose signs or share terms with it."""
+    """Return the sums to merge into the addition `node`: its terms that are sums, and multiples of sums where signs or
+    equal terms vanish by that.
+    """
     chosen = []
     known = {graph.split_view(term)[1] for term in node.args}
     for term in node.args:

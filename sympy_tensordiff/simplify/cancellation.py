@@ -50,14 +50,15 @@ MAX_POWER = 4
 
 
 class ScaledTerm(NamedTuple):
-    """The term ``factor*base`` of a sum; ``base`` is 1 for a number."""
+    """The term ``factor*base`` of a sum, with a rational number as factor."""
 
     factor: Number
     base: Node
 
 
 def without_cancellation(graph: Graph, roots: Sequence[Node], arrays: Sequence[Node] = ()) -> list[Node]:
-    """Return the entries `roots` with differences that lose digits replaced by the forms of this module.
+    """Return the scalar nodes `roots` with differences that lose digits in floating point, such as ``exp(u) - 1``,
+    rewritten.
 
     Parameters
     ----------
@@ -71,14 +72,16 @@ def without_cancellation(graph: Graph, roots: Sequence[Node], arrays: Sequence[N
 
 
 class _Rewriter:
-    """The rewriting rules of `without_cancellation`."""
+    """The rules that rewrite differences which lose digits, such as ``exp(u) - 1`` as ``expm1(u)``."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.minus_one = graph.const(-1)
 
     def form(self, node: Node) -> Node:
-        """Return the entry `node`, whose arguments are rewritten, with the rules applied; tensors as they are."""
+        """Return the scalar `node`, whose arguments are rewritten, in a form without cancellation; tensors are
+        unchanged.
+        """
         if node.shape:
             return node
         if node.op == "add" and len(node.args) <= MAX_TERMS:
@@ -88,7 +91,9 @@ class _Rewriter:
         return self.scaled(node) if node.op == "mul" else node
 
     def scaled(self, node: Node) -> Node:
-        """Return a product with ``exp(p*u**2 + rest)*erfc(u)**p`` as ``exp(rest)*erfcx(u)**p``; another as it is."""
+        """Rewrite a product ``exp(p*u**2 + rest)*erfc(u)**p`` as ``exp(rest)*erfcx(u)**p``; other products are
+        unchanged.
+        """
         graph = self.graph
         exponential = next((f for f in node.args if f.op == "call" and f.data is sympy.exp), None)
         if exponential is None:
@@ -107,8 +112,8 @@ class _Rewriter:
         return self.distributed(node, exponential, others)
 
     def distributed(self, node: Node, exponential: Node, others: Sequence[Node]) -> Node:
-        """Return the product of an exponential and a sum that has `erfc` in a term as a sum, if all its terms lose an
-        exponential; otherwise `node`.
+        """Return ``exponential`` times a sum with an `erfc` term as a sum of products, if each term loses an
+        exponential; else `node`.
         """
         graph = self.graph
         for factor in others:
@@ -119,7 +124,9 @@ class _Rewriter:
         return node
 
     def difference(self, node: Node) -> Node:
-        """Return a sum with pairs of terms of opposite factors joined; the sum itself without such a pair."""
+        """Return an addition with pairs of terms ``c*a - c*b`` rewritten to avoid cancellation; unchanged without such
+        a pair.
+        """
         graph = self.graph
         terms = [self.term(arg) for arg in node.args]
         if (found := self.log_cosh(node, terms)) is not None:
@@ -134,7 +141,9 @@ class _Rewriter:
         return node
 
     def log_cosh(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return a sum with the terms of log(cosh(u)) as a choice with its form near 0; None without such terms."""
+        """Return the sum `node` with ``softplus(2*u) - u - log(2)`` in it as ``log1p(2*sinh(u/2)**2)`` near 0; None
+        without these terms.
+        """
         graph = self.graph
         log_2 = graph.call(sympy.log, (graph.const(2),))
         for factor, base in terms:
@@ -160,13 +169,13 @@ class _Rewriter:
         return graph.mul((exponential, term))
 
     def term(self, node: Node) -> ScaledTerm:
-        """Return the factor and the base of the term `node`; a number has the base 1."""
+        """Return the `term` of a sum as a number times a base; a number has the base 1."""
         if node.op == "const" and isinstance(node.data, int | Fraction):
             return ScaledTerm(node.data, self.graph.one)
         return ScaledTerm(*self.graph.split_coefficient(node))
 
     def joined(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return ``one + other`` in a form that loses no digits; None if no rule applies to the pair."""
+        """Return ``one + other`` rewritten so that it loses no digits; None if no rule applies to the pair."""
         graph, factor = self.graph, one.factor
         if other.base is graph.one and one.base.op == "call" and other.factor == -factor:
             return self.less_one(one.base, factor)
@@ -186,7 +195,9 @@ class _Rewriter:
         return graph.scale(factor, self.difference_of_powers(a, b, distance, Fraction(power.data)))
 
     def difference_of_powers(self, a: Node, b: Node, distance: Node, power: Fraction) -> Node:
-        """Return ``a**power - b**power``, where `distance` is ``a - b``, for a multiple of 1/2 to 1/5."""
+        """Return ``a**power - b**power`` as ``distance = a - b`` times a quotient of sums, for powers like 1/2 and
+        -3/2.
+        """
         graph = self.graph
 
         def raised(base: Node, exponent: Fraction) -> Node:
@@ -209,7 +220,9 @@ class _Rewriter:
         return graph.mul((distance, *factors))
 
     def less_one(self, call: Node, factor: Number) -> Node | None:
-        """Return ``factor*(call - 1)`` for an exponential, a cosine or cosh; None for other functions."""
+        """Return ``factor*(call - 1)`` as `expm1`, or with a squared sine or sinh for cos or cosh; None for other
+        functions.
+        """
         graph = self.graph
         if call.data is sympy.exp:
             return graph.scale(factor, graph.call(expm1, call.args))
@@ -222,7 +235,9 @@ class _Rewriter:
         return None
 
     def logarithm(self, node: Node) -> Node:
-        """Rewrite log(1 + u) as `log1p`, and log(-expm1(u)) as a choice of two forms; other logarithms as they are."""
+        """Rewrite log(1 + u) as ``log1p(u)``, and logarithms of `erfc` and `expm1` by a choice of two forms; others are
+        unchanged.
+        """
         graph, (argument,) = self.graph, node.args
         factor, base = self.term(argument)
         if _is_erfc(base) and factor in (1, Fraction(1, 2)):
@@ -253,12 +268,12 @@ def _is_erfc(node: Node) -> bool:
 
 
 def _has_exponential(node: Node) -> bool:
-    """Whether an exponential occurs in `node`: then its logarithm is computed from the largest exponent."""
+    """Whether an exponential occurs in `node`, whose logarithm is then computed from the largest exponent."""
     return any(part.op == "call" and part.data is sympy.exp for part in reachable(node))
 
 
 def is_difference_power(power: object) -> bool:
-    """Whether differences of two such powers are rewritten: 1/2 to 1/5, and negative multiples of these down to -4."""
+    """Whether ``a**power - b**power`` is rewritten: for 1/2 to 1/5, and negative multiples of these down to -4."""
     if not isinstance(power, int | Fraction):
         return False
     return power != 0 and (1 / Fraction(power) in (2, 3, 4, 5) or (-MAX_POWER <= power < 0 and power.denominator <= 5))

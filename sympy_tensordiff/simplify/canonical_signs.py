@@ -35,7 +35,9 @@ SKETCH = 16
 
 
 class Signed(NamedTuple):
-    """A node in two forms: `alone`, and as the product of `number` and `core`."""
+    """A node in two forms: `alone`, the form to use by itself, and the product ``number*core`` with a
+    canonical sign.
+    """
 
     alone: Node
     number: Number
@@ -43,7 +45,7 @@ class Signed(NamedTuple):
 
 
 def with_canonical_signs(graph: Graph, nodes: Sequence[Node], *, numbers: bool = True) -> list[Node]:
-    """Return `nodes` with one form for additions that differ in their sign only; those of whole tensors as they are.
+    """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node; nodes of whole tensors are unchanged.
 
     Parameters
     ----------
@@ -66,7 +68,7 @@ class _Signs:
         self.leading: dict[Node, tuple[Any, ...]] = {}
 
     def root(self, node: Node) -> Node:
-        """Return `node` rewritten; of a comprehension the body, whose axes count as free indices."""
+        """Return the result `node` with canonical signs; the axes of a comprehension count as free indices."""
         if node.op != "comprehension":
             return self.within(node)
         # Its axes are indices from outside, whose order is known.
@@ -75,7 +77,9 @@ class _Signs:
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def within(self, node: Node) -> Node:
-        """Return `node` rewritten bottom-up, in the form that stands alone; new nodes take over labels."""
+        """Return `node` with canonical signs, rewritten bottom-up; a new node keeps the label of the node that it
+        replaces.
+        """
         for part in reachable(node):
             if part not in self.done:
                 self.done[part] = self.signed(part)
@@ -84,7 +88,7 @@ class _Signs:
         return self.done[node].alone
 
     def signed(self, node: Node) -> Signed:
-        """Return `node` as a number times a core, from the same forms of its arguments."""
+        """Return `node` as a number times a node with a canonical sign, given its arguments in this form."""
         if node.has_tensor_ops or not node.args:
             return Signed(node, 1, node)
         args = [self.done[arg] for arg in node.args]
@@ -110,7 +114,9 @@ class _Signs:
                 return self.split(self.graph.with_args(node, [arg.alone for arg in args]))
 
     def split(self, node: Node) -> Signed:
-        """Return `node` as a number times a core of canonical sign and, for `numbers`, without common divisor."""
+        """Return `node` as a number times a node of canonical sign and, with ``numbers=True``, without a common divisor
+        of its terms.
+        """
         if node.op != "add":
             number, core = self.graph.split_coefficient(node)
             return Signed(node, 1, node) if core is self.graph.one else Signed(node, number, core)
@@ -170,7 +176,9 @@ def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 def _turned(graph: Graph, node: Node, uses: Counter[Node]) -> Node | None:
-    """Return `node` times -1 by reversing a difference in it, without more signs; None if there is none."""
+    """Return ``-node`` by swapping a difference inside of it, ``b - a`` for ``a - b``; None if no difference can be
+    swapped.
+    """
     if node.op == "add":
         terms = [graph.split_view(term) for term in node.args]
         usual = graph.one in node.args or all(term.op == "read" for _, term in terms)
@@ -190,7 +198,7 @@ def _is_integer(exponent: Node) -> bool:
 
 
 def content_of(numbers: Sequence[Number]) -> int | Fraction:
-    """Return the greatest common divisor of rational numbers; 1 if one is a float."""
+    """Return the greatest common divisor of the rational `numbers`; 1 if one of them is a float."""
     if any(isinstance(number, float) for number in numbers):
         return 1
     exact = [Fraction(number) for number in numbers]
@@ -198,13 +206,15 @@ def content_of(numbers: Sequence[Number]) -> int | Fraction:
 
 
 def _sketch(node: Node) -> list[Node]:
-    """Return the nodes below a small `node`, itself included; [] for one of more than ``SKETCH`` nodes."""
+    """Return the nodes below `node`, itself included, as a sample for comparison; [] if there are more than
+    ``SKETCH``.
+    """
     found = list(islice(breadth_first(node, lambda part: part.args), SKETCH + 1))
     return found if len(found) <= SKETCH else []
 
 
 def _label(node: Node) -> tuple[int, str, tuple[Any, ...]]:
-    """Return the sort key of a node alone: its name, and the indices of a read."""
+    """Return a sort key of `node` without its arguments: its name, and for a read its indices."""
     if node.op == "read":
         return 0, _name(node.args[0]), tuple(map(_form_key, node.data))
     if node.op == "index":

@@ -33,7 +33,9 @@ _HALF = Fraction(1, 2)
 
 
 def nearby(graph: Graph, factor: Number, one: Node, other: Node) -> Node | None:
-    """Rewrite ``factor*(one - other)``, two values of a function, to avoid cancellation; None if no rule applies."""
+    """Return ``factor*(f(a) - f(b))``, where `one` is ``f(a)`` and `other` is ``f(b)``, without cancellation; None if
+    no rule applies.
+    """
     if one.op == other.op == "mul":
         return _times_logarithm(graph, factor, one, other)
     (function, a), (own, b) = _called(graph, one), _called(graph, other)
@@ -52,7 +54,9 @@ def minus(graph: Graph, a: Node, b: Node) -> Node:
 
 
 def _called(graph: Graph, node: Node) -> tuple[Any, Node]:
-    """Return the function and the argument of a call, log(1 + u) for `log1p`; None and `node` for other nodes."""
+    """Return ``(function, argument)`` of a call, ``(log, 1 + u)`` for ``log1p(u)``; ``(None, node)`` for other
+    nodes.
+    """
     if node.op != "call" or len(node.args) != 1:
         return None, node
     if node.data is log1p:
@@ -61,7 +65,7 @@ def _called(graph: Graph, node: Node) -> tuple[Any, Node]:
 
 
 def _has_fewer_terms(difference: Node, argument: Node) -> bool:
-    """Whether `argument` is a sum, and `difference` has fewer terms."""
+    """Whether `argument` is a sum and the node `difference` has fewer terms, since terms cancelled."""
     terms = len(difference.args) if difference.op == "add" else 1
     return argument.op == "add" and terms < len(argument.args)
 
@@ -72,30 +76,30 @@ def _middle(graph: Graph, a: Node, b: Node) -> Node:
 
 
 def _sines(graph: Graph, a: Node, b: Node, d: Node) -> Node:
-    """Return ``sin(a) - sin(b)``."""
+    """Return ``sin(a) - sin(b)`` as a product with ``sin(d/2)``, ``d = a - b``."""
     half = graph.call(sympy.sin, (graph.scale(_HALF, d),))
     return graph.scale(2, graph.mul((graph.call(sympy.cos, (_middle(graph, a, b),)), half)))
 
 
 def _cosines(graph: Graph, a: Node, b: Node, d: Node) -> Node:
-    """Return ``cos(a) - cos(b)``."""
+    """Return ``cos(a) - cos(b)`` as a product with ``sin(d/2)``, ``d = a - b``."""
     half = graph.call(sympy.sin, (graph.scale(_HALF, d),))
     return graph.scale(-2, graph.mul((graph.call(sympy.sin, (_middle(graph, a, b),)), half)))
 
 
 def _tangents(graph: Graph, a: Node, b: Node, d: Node) -> Node:
-    """Return ``tan(a) - tan(b)``."""
+    """Return ``tan(a) - tan(b)`` as a product with ``sin(d)``, ``d = a - b``."""
     below = [graph.pow(graph.call(sympy.cos, (argument,)), graph.const(-1)) for argument in (a, b)]
     return graph.mul((graph.call(sympy.sin, (d,)), *below))
 
 
 def _arctangents(graph: Graph, a: Node, b: Node, d: Node) -> Node:
-    """Return ``atan(a) - atan(b)``."""
+    """Return ``atan(a) - atan(b)`` as one arctangent of a quotient with ``d = a - b``."""
     return graph.call(sympy.atan2, (d, graph.add((graph.one, graph.mul((a, b))))))
 
 
 def _logarithms(graph: Graph, a: Node, b: Node, d: Node) -> Node | None:
-    """Return ``log(a) - log(b)`` where `d` is a number, else None."""
+    """Return ``log(a) - log(b)`` as ``log1p`` of a quotient if ``d = a - b`` is a number, else None."""
     if d.op != "const":
         return None
     below, sign = (b, 1) if d.data > 0 else (a, -1)
@@ -113,7 +117,7 @@ _RULES = {
 
 
 def log_of_quotient(graph: Graph, argument: Node) -> Node | None:
-    """Return log(a/b) for two sums whose difference has fewer terms, by log1p where they are close; else None."""
+    """Return log(a/b) by `log1p` where the sums `a` and `b` are close; None unless ``a - b`` has fewer terms."""
     factors = argument.args if argument.op == "mul" else ()
     reciprocal = next((factor for factor in factors if _is_reciprocal(factor)), None)
     if reciprocal is None or len(factors) != 2:
@@ -140,7 +144,7 @@ def _times_logarithm(graph: Graph, factor: Number, one: Node, other: Node) -> No
 
 
 def _under_logarithm(graph: Graph, product: Node) -> Node | None:
-    """Return ``a`` for the product ``a*log(a)``, else None."""
+    """Return ``a`` if `product` is ``a*log(a)``, else None."""
     if len(product.args) != 2:
         return None
     for a, logarithm in (product.args, product.args[::-1]):
@@ -150,7 +154,9 @@ def _under_logarithm(graph: Graph, product: Node) -> Node | None:
 
 
 def less_value(graph: Graph, root: Node, b: Node) -> Node | None:
-    """Return ``root - b`` for a square root of a sum with the term ``b**2``; None for other values."""
+    """Return ``sqrt(c + b**2) - b`` as ``c/(sqrt(c + b**2) + b)`` where that avoids cancellation; None if `root` is no
+    such root.
+    """
     if root.op != "pow" or root.args[1].op != "const" or root.args[1].data != _HALF or root.args[0].op != "add":
         return None
     square = graph.pow(b, graph.const(2))
@@ -168,7 +174,7 @@ def less_value(graph: Graph, root: Node, b: Node) -> Node | None:
 
 
 def reciprocals(graph: Graph, node: Node, terms: Sequence[tuple[Number, Node]]) -> Node | None:
-    """Return a sum with three or more reciprocals over their common denominator; None if nothing cancels.
+    """Return a sum with terms ``1/(x + c)`` over their common denominator; None unless three or more cancel.
 
     The terms are given as factors and bases.
     """

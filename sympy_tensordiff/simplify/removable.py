@@ -57,7 +57,7 @@ _LARGEST_FRACTION = 10**6
 
 
 class Variable(NamedTuple):
-    """The variable ``u`` of a series: ``node`` is ``u``, ``powers`` has the nodes that are powers of it.
+    """The expansion variable ``u`` of a power series: its `node`, and the nodes that are `powers` of it.
 
     ``u`` may be a product: then ``lead`` is one of its factors, by which powers of ``u`` are told, and ``others`` is
     the product of the other ones; else ``lead`` is ``u`` itself, and ``others`` is 1.
@@ -70,21 +70,21 @@ class Variable(NamedTuple):
 
 
 class SeriesTerm(NamedTuple):
-    """A term ``rest*u**order*f(u)*g(u)*...`` with the ``factors`` f, g, ...."""
+    """A term ``rest*u**order*f(u)*g(u)*...`` with the ``factors`` f, g, ..., which have power series in ``u``."""
 
     rest: Node
     order: int
     factors: tuple[Node, ...]
 
     def series(self, powers: dict[Node, int], length: int) -> Series | None:
-        """Return the series of the term without its rest; None if one of the factors has none."""
+        """Return the power series of the term divided by ``rest``; None if a factor has no known series."""
         found = [series_of(factor, powers, length) for factor in self.factors]
         known = [one for one in found if one is not None]
         return None if len(known) < len(found) else shifted(product(known, length), self.order)
 
 
 def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
-    """Return the entries `roots` with sums and products whose terms cancel at 0 as choices with their series there.
+    """Return `roots` with removable singularities, such as ``(exp(u) - 1)/u`` at 0, replaced near 0 by power series.
 
     An entry inside of one that is replaced stays as it is.
 
@@ -117,7 +117,8 @@ def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, N
 
 
 def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node]) -> dict[Node, Node]:
-    """Return for each node the node with the entries of `arrays` in place of reads, where they are arithmetic only.
+    """Map each node to itself with the entries of `arrays` substituted for reads, where these entries are purely
+    arithmetic.
 
     Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all.
     """
@@ -143,7 +144,8 @@ def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, 
 
 
 def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
-    """Return the arguments of `node` that may be replaced one by one.
+    """Return the arguments of `node` that may be replaced separately: not two exponentials of a product, which are
+    scaled together.
 
     Exponentials in several factors of a product may grow beyond all numbers while the product does not: kernels
     scale them together, and need all of them as they are.
@@ -157,7 +159,8 @@ def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Se
 
 
 def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, Node] | None:
-    """Return where the sum or product `node` is replaced by its series about 0, and the series.
+    """Return the condition that the sum or product `node` is near its singularity, and its power series there; None if
+    none is needed.
 
     None if its terms do not cancel.
     """
@@ -187,7 +190,7 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, N
 
 
 class ArithmeticParts(dict[Node, frozenset[Node]]):
-    """The nodes in the arithmetic of a node, worked out once; none if there are `MAX_NODES` or more."""
+    """A cache from nodes to the nodes in their arithmetic; empty sets for `MAX_NODES` nodes or more."""
 
     def __missing__(self, node: Node) -> frozenset[Node]:
         """Return the nodes in the arithmetic of `node`."""
@@ -196,14 +199,14 @@ class ArithmeticParts(dict[Node, frozenset[Node]]):
         return self[node]
 
     def functions(self, node: Node) -> list[Node]:
-        """Return the parts of `node` that have series: calls of known functions, and powers like ``1/(1 + u)``."""
+        """Return the nodes in `node` with power series: calls of known functions, and powers like ``1/(1 + u)``."""
         found = [part for part in self[node] if part.op == "call" and part.data in KNOWN]
         found += [part for part in self[node] if part.op == "pow" and _constants(part.args[0])]
         return sorted(found, key=lambda part: part.id)
 
 
 def _constants(entry: Node) -> list[Node]:
-    """Return the number that is a term of the sum `entry`, in a list; none for other entries."""
+    """Return the numbers among the terms of the addition `entry`; [] for other nodes."""
     return [term for term in entry.args if entry.op == "add" and term.op == "const"]
 
 
@@ -216,12 +219,12 @@ def _is_arithmetic(entry: Node) -> bool:
 
 
 def _arithmetic(node: Node) -> Sequence[Node]:
-    """Return the arguments of arithmetic and of calls; those of other nodes are none of the entry's terms."""
+    """Return the arguments of an arithmetic node or a call; none for reads and other leaves."""
     return node.args if node.op in _ARITHMETIC else ()
 
 
 def _variables(graph: Graph, functions: Sequence[Node]) -> Iterator[Variable]:
-    """Yield the variables in which `functions`, see `Parts.functions`, have series, each once."""
+    """Yield the distinct nodes ``u`` in which `functions` may be expanded as power series."""
     seen: set[tuple[Node, Node]] = set()
     for part in functions:
         argument = part.args[0]
@@ -235,7 +238,9 @@ def _variables(graph: Graph, functions: Sequence[Node]) -> Iterator[Variable]:
 
 
 def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
-    """Yield `node` as a variable, its base if it is a power, and its factors as leads if it is a product."""
+    """Yield possible expansion variables: `node` itself, the base of a power, or a product with each factor as leading
+    one.
+    """
     if node.op == "const":
         return
     if node.op == "mul":
@@ -252,7 +257,7 @@ def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
 
 
 def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> SeriesTerm:
-    """Return the term `node` with its factors told apart: those in ``u``, and the rest."""
+    """Return the term `node` split into a power of ``u``, factors with a power series in ``u``, and the rest."""
     rest: list[Node] = []
     factors: list[Node] = []
     order = 0
@@ -281,14 +286,14 @@ def _is_integer(exponent: Node) -> bool:
 
 
 def _series(terms: Sequence[SeriesTerm], powers: dict[Node, int], length: int) -> Series | None:
-    """Return the series of a sum of terms with one rest."""
+    """Return the power series of the sum of `terms` with equal rest; None if one is not known."""
     found = [term.series(powers, length) for term in terms]
     known = [one for one in found if one is not None]
     return None if len(known) < len(found) else total(known)
 
 
 def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
-    """Whether a factor of `term` is infinite where ``u`` is 0."""
+    """Whether a factor of `term` has a pole at ``u = 0``."""
     found = [series_of(factor, variable.powers, _COEFFICIENTS_TO_TELL) for factor in term.factors]
     return term.order < 0 or any(one is not None and one.order < 0 for one in found)
 
@@ -297,7 +302,9 @@ def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
 
 
 def _radius(terms: Sequence[SeriesTerm], powers: dict[Node, int], series: Series) -> tuple[float, int] | None:
-    """Return the radius with the smallest bound of errors, and the number of coefficients; None without one."""
+    """Return the radius below which the series is used, chosen for the least rounding error, and its number of terms;
+    else None.
+    """
     best: tuple[float, float, int] | None = None
     sizes = [abs(float(c)) for c in series.coefficients]
     for radius in RADII:
@@ -316,7 +323,7 @@ def _radius(terms: Sequence[SeriesTerm], powers: dict[Node, int], series: Series
 
 
 def _error(terms: Sequence[SeriesTerm], powers: dict[Node, int], series: Series, u: float) -> float:
-    """Return a bound of the rounding errors of both forms at `u`, in units of the last place."""
+    """Return a bound of the rounding error of both the sum and its `series` at `u`, in units of the last place."""
     value = abs(sum(float(c) * u ** (k + series.order) for k, c in enumerate(series.coefficients)))
     near = sum(abs(float(c) * u ** (k + series.order)) for k, c in enumerate(series.coefficients))
     far = 0.0
@@ -327,7 +334,9 @@ def _error(terms: Sequence[SeriesTerm], powers: dict[Node, int], series: Series,
 
 
 def _magnitude(node: Node, powers: dict[Node, int], u: float) -> tuple[float, float]:
-    """Return the value of `node` at `u`, and the sum of the sizes of its terms, which scales rounding errors."""
+    """Return the value of `node` at `u`, and the sum of the absolute values of its terms, which scales
+    rounding errors.
+    """
     if node in powers:
         return u ** powers[node], abs(u ** powers[node])
     if node.op == "const":

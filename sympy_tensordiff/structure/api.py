@@ -169,8 +169,8 @@ class StructuredDerivative:
     # ------------------------------------------------------------------------ for the operator
 
     def entries(self, call: CheckedArguments, *, lower: bool = False, dense: bool = True) -> EntryEvaluator:
-        """Return the evaluator of the entries at the sizes and index arrays of ``call``, cached; without the dense
-        terms if ``dense`` is false, without entries above the diagonal if ``lower``.
+        """Return the cached evaluator of the matrix entries for the sizes and index arrays of ``call``; ``dense`` and
+        ``lower`` select entries.
         """
         dense = dense or not self.dense_groups
         key = (call.key, lower, dense)
@@ -211,7 +211,7 @@ class StructuredDerivative:
         return [group for group in self._groups if group.dense]
 
     def shapes(self, environment: dict[Any, Any]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-        """Return the numeric shapes of the tensors that the rows count, and of those that the columns count."""
+        """Return the numeric shapes of the tensors along the rows, and of those along the columns."""
         rows = self._variables if self.is_symmetric else self._functions
         found = [[_numeric_shape(tensor, environment) for tensor in side] for side in (rows, self._variables)]
         return found[0], found[1]
@@ -364,8 +364,8 @@ def structured_jacobian(args: Any, T: Any, wrt: Any = None, **options: Any) -> S
 
 
 def _normalise_argument_order(kind: str, args: Any, function: Any, wrt: Any) -> tuple[Any, Any, Any]:
-    """Return arguments, function and variables for the calls ``(args, f, wrt)`` and ``(f, wrt)``; raise
-    `ArgumentTypeError` if an argument is not a symbol.
+    """Return ``(args, function, wrt)`` for the calls ``f(args, function, wrt)`` and ``f(function, wrt)``; raise if an
+    argument is not a symbol.
     """
     if wrt is None:
         args, function, wrt = function, args, function

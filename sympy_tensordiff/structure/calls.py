@@ -83,4 +83,4 @@ def _digest(array: Any) -> tuple[Any, ...]:
 
 
 def _nothing(*_: Any) -> None:
-    """Do nothing: passed where `remember` expects the function to run on the checked arguments."""
+    """Do nothing; a placeholder for the function that `remember` expects."""

@@ -23,7 +23,7 @@ Coordinates = Sequence[NDArray[np.int64]]
 
 
 class ValueKernel:
-    """A compiled function that evaluates the terms of several groups at all points of each group.
+    """A compiled function that evaluates the values of several term groups at all of their index points.
 
     Box indices are loops. Other points are given as coordinate arrays, and one loop runs over them.
 

@@ -140,8 +140,8 @@ class EinsumProduct(TensorOperation):
         return self._of_shape((Str(self.subscripts.translate(letters)), *self.operands), self.shape)
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
-        """Return the entry at ``indices``: the sum, over the labels that are not in the output, of the product of the
-        operands' entries.
+        """Return the entry at ``indices``: a sum over the labels not in the output; ``read`` gives the operands'
+        entries.
         """
         inputs, output = self._parsed
         extents = self.label_extents
@@ -253,8 +253,8 @@ class FilledTensor(TensorOperation):
 
 
 def aligned(values: Iterable[Any], owner: str) -> tuple[Any, ...]:
-    """Return ``values`` as operands, those of rank > 0 broadcast to the common shape; ``owner`` names the operation in
-    errors.
+    """Return ``values`` as operands of one shape: tensors are broadcast, scalars unchanged; ``owner`` names the
+    operation in errors.
     """
     operands = tuple(operand(value, owner) for value in values)
     shape = broadcast_shape(operands, owner)

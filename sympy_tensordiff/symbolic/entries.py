@@ -204,9 +204,7 @@ class TensorEntry(PrintedEntry, RealScalar):
 
     @classmethod
     def _trusted(cls, tensor: TensorExpr, indices: Iterable[Expr]) -> Any:
-        """Return the entry at ``indices``, which are known to be valid, without validation; for a variable of rank 0
-        the variable itself.
-        """
+        """Return the entry at ``indices`` without validation; for a variable of rank 0 the variable itself."""
         indices = tuple(ordered(indices) if tensor.symmetric else indices)
         return cls._unchecked(tensor, *indices) if indices or not tensor.is_symbol else tensor
 

@@ -140,13 +140,15 @@ class Variant(NamedTuple):
 
 
 def variant(text: Any, formula: Any) -> Any:
-    """Return the two forms as one notation: the form itself if both are the same."""
+    """Return a `Variant` of both notations (Python text, formula); a single notation if they are equal."""
     text, formula = getattr(text, "text", text), getattr(formula, "formula", formula)
     return text if text == formula else Variant(text, formula)
 
 
 def in_forms(change: Callable[..., Any], *notations: Any) -> Any:
-    """Return ``change(*notations)``, separately for text and formulas if a notation has two forms."""
+    """Return ``change(*notations)``; a `Variant`, with ``change`` applied to each form, if one of ``notations``
+    is one.
+    """
     if not any(isinstance(notation, Variant) for notation in notations):
         return change(*notations)
     return variant(*(change(*(getattr(n, form, n) for n in notations)) for form in Variant._fields))
@@ -192,9 +194,7 @@ NOTHING = Product(S.One, (), (), (), ())
 
 
 def total(terms: Iterable[Any]) -> Any:
-    """Return the sum of ``terms``: nested sums joined, positive terms first, scalars last unless all others are
-    negative.
-    """
+    """Return the sum of ``terms`` as one notation: nested sums flattened, positive terms first, scalars last."""
     signed: list[tuple[bool, Any]] = []
     for term in terms:
         signed += term.terms if isinstance(term, Sum) else [_signed(term)]
@@ -207,7 +207,7 @@ def total(terms: Iterable[Any]) -> Any:
 
 
 def _is_second(term: Any, terms: Sequence[Any]) -> bool:
-    """Return whether ``term`` is the transpose of one of ``terms``."""
+    """Return whether ``term`` is the transpose of one of ``terms``, so that it comes after it."""
     return isinstance(term, Transposed) and any(is_same(term.matrix, other) for other in terms)
 
 
@@ -275,9 +275,7 @@ def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
 
 
 def _transposed_function(matrix: Power | Call, by_terms: bool) -> Any:
-    """Return the transpose of a power or of an elementwise function: of what is inside, unless that has fewer
-    transposes as it is.
-    """
+    """Return the transpose of ``f(A)`` as ``f(A.T)``, unless that has more transposes."""
     inner = matrix.base if isinstance(matrix, Power) else matrix.args[0]
     moved = transposed(inner, by_terms=by_terms)
     if count_transposes(moved) > count_transposes(inner):
@@ -297,7 +295,7 @@ def _transposed_product(matrix: Product | Chain, by_terms: bool) -> Any:
 
 
 def _is_vector(notation: Any) -> bool:
-    """Return whether a factor is a vector, or a function of one: such a factor is repeated to a matrix."""
+    """Return whether a factor is a vector, or a function of one, which broadcasting repeats to a matrix."""
     match notation:
         case Leaf(tensor):
             return len(getattr(tensor, "shape", ())) == 1
@@ -309,8 +307,8 @@ def _is_vector(notation: Any) -> bool:
 
 
 def entrywise(function: Callable[[Any], Any], matrix: Any) -> Any:
-    """Return the notation that ``function`` makes of ``matrix``, entry by entry; of a matrix whose transpose has fewer
-    transposes, the transpose of what it makes of that.
+    """Return ``function(matrix)``, an entry-by-entry notation; as ``function(matrix.T).T`` if that has fewer
+    transposes.
     """
     turned = transposed(matrix) if count_transposes(matrix) > 1 else matrix
     if count_transposes(turned) + 1 < count_transposes(matrix):
@@ -341,8 +339,8 @@ def _has_same_terms(one: Sum, other: Sum) -> bool:
 
 
 def _fewer(matrix: Any, moved: Any) -> Any:
-    """Return the transpose of ``matrix``, a sum or product: ``matrix`` if ``moved``, its transposed parts, is equal,
-    else the form with fewer transposes.
+    """Return the transpose of ``matrix``: itself if ``moved`` (its parts transposed) is equal, else the form with fewer
+    transposes.
     """
     if _has_same_terms(moved, matrix) if isinstance(matrix, Sum) else is_same(moved, matrix):
         return matrix
@@ -370,7 +368,7 @@ def count_transposes(notation: Any) -> int:
 
 
 def split_scalar(notation: Any) -> tuple[Product, Any]:
-    """Return the scalars in front of a tensor, as a product of nothing else, and the tensor without them."""
+    """Return ``(scalars in front, tensor without them)`` of a notation."""
     if not isinstance(notation, Product):
         return NOTHING, notation
     bare = product(factors=notation.factors, divisors=notation.divisors)
@@ -378,7 +376,7 @@ def split_scalar(notation: Any) -> tuple[Product, Any]:
 
 
 def in_front(scalar: Any) -> Product:
-    """Return a notation of rank 0 as a product that tensors may follow."""
+    """Return a scalar notation as a `Product` of scalars only, to be put in front of tensors."""
     if isinstance(scalar, Product):
         return scalar
     if not isinstance(scalar, Leaf):

@@ -297,9 +297,7 @@ def for_readers(expr: Any) -> Any:
 
 
 class _OfTensors(Rewriting):
-    """The base of traversals whose scope has the enclosing indices; for a tensor it is restricted to those that it
-    depends on.
-    """
+    """The base of traversals whose scope lists the enclosing indices; for a tensor, only those that it depends on."""
 
     def visit(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """Convert the scalar or tensor ``expr``."""
@@ -316,7 +314,7 @@ class _OfTensors(Rewriting):
 
 
 class _Index(_OfTensors):
-    """The traversal of `to_indices`: enclosing indices are kept; ``read`` writes the entry of a converted tensor."""
+    """The traversal of `to_indices`: each tensor operation becomes entries of its operands."""
 
     def __init__(self, read: Callable[..., Any]) -> None:
         super().__init__()
@@ -354,9 +352,7 @@ class _Index(_OfTensors):
 
 
 class _Distinct(_OfTensors):
-    """The traversal of `for_readers`, from outside to inside: nested binders get distinct index names without
-    numbers.
-    """
+    """The traversal of `for_readers`, from the outside in: nested binders get distinct index names without numbers."""
 
     def visit_binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """Rename the bound indices that have a number or the name of an enclosing index, and convert body and

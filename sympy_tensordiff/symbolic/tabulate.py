@@ -111,7 +111,8 @@ def read(
     once: bool = True,
     keeps_sums: bool = True,
 ) -> Any:
-    """Return the entry of a tensor, written out if that repeats no computation; a scalar is returned unchanged.
+    """Return the entry of a tensor at ``indices``, in index notation if that repeats no computation; a scalar
+    unchanged.
 
     Parameters
     ----------
@@ -138,8 +139,8 @@ def read(
 
 
 def _reads_once(indices: Sequence[Expr], scope: Iterable[Expr] | None) -> bool:
-    """Return whether each entry is read at one point of ``scope`` only: every index that varies can be recovered from
-    ``indices``.
+    """Return whether different points of ``scope`` read different entries, so that writing the entry out repeats no
+    work.
     """
     varying = set().union(*(index.free_symbols for index in (indices if scope is None else scope)))
     forms = [parse(index) for index in indices]
@@ -147,8 +148,8 @@ def _reads_once(indices: Sequence[Expr], scope: Iterable[Expr] | None) -> bool:
 
 
 def _upper_nodes(body: Basic) -> list[Any]:
-    """Return the nodes of ``body`` without those of tensors whose entries it reads; at most one more than
-    `WRITTEN_OUT`.
+    """Return the nodes of ``body``, not entering tensors whose entries it reads; at most ``WRITTEN_OUT + 1`` of
+    them.
     """
     nodes: list[Any] = []
     stack: list[Any] = [body]

@@ -51,7 +51,7 @@ class PrintedTensor(Printed):
 
     @property
     def precedence(self) -> int:
-        """Return how tightly the text binds; in LaTeX, products need parentheses unless they are the last factor.
+        """Return the printing precedence; in LaTeX a product needs parentheses unless it is the last factor.
 
         SymPy writes the factors of a negative product as terms of a sum, and Python reads ``*``, ``/`` and ``@`` from
         the left: a text with an operator binds like a sum, and has parentheses as a factor and as a divisor.
@@ -131,7 +131,7 @@ def _einsum(node: Any) -> Any:
 
 
 def _expanded(tensor: Any, new: tuple[bool, ...]) -> Any:
-    """Return ``tensor`` with new axes where ``new`` says so, scalars in front."""
+    """Return the notation of ``tensor`` with new axes of extent 1 where ``new`` is True, scalars in front."""
     front, inner = split_scalar(tensor)
     return product(factors=[front, Expanded(inner, new)]) if any(new) else tensor
 
@@ -143,13 +143,13 @@ def _row(vector: Any) -> Any:
 
 
 def _contracted(parts: Sequence[tuple[str, Any]], output: str, node: Any) -> Any:
-    """Return the notation of the einsum of (labels, notation) pairs, with the extents of ``node``."""
+    """Return the notation of the einsum of ``parts``, (labels, notation) pairs, with the extents of ``node``."""
     inputs, operands = [labels for labels, _ in parts], [operand for _, operand in parts]
     return einsum_notation(inputs, output, operands, node.label_extents)
 
 
 def _mean(node: Any, parts: Sequence[tuple[str, Any]]) -> Any | None:
-    """Return the notation of a sum divided by the number of its terms as a mean; None for any other product."""
+    """Return ``mean(...)`` for a sum divided by the number of its terms; None for any other product."""
     labels = added_labels(node.inputs, node.output)
     extents = [node.label_extents[label] for label in labels]
     scalars = [operand for labels, operand in zip(node.inputs, node.operands, strict=True) if not labels]
@@ -197,7 +197,7 @@ def _power(node: Any) -> Any:
 
 
 class _Operand(NamedTuple):
-    """An operand of an elementwise node, separated from the tensor of ones that repeats it along other axes.
+    """An operand of an elementwise node, and the axes along which a tensor of ones repeats it.
 
     ``shape`` and ``text`` are its shape and notation next to operands that have the other axes; ``axes`` are its axes
     in the node, ``bare`` its notation with these alone, and ``full`` its notation with the ones.
@@ -218,7 +218,9 @@ def _without_ones(node: Any) -> list[Any]:
 
 
 def _beside(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
-    """Return the notations of operands ``parts``: without ones in text if others have all axes of ``shape``."""
+    """Return the notations of the operands ``parts``; ones are dropped in text if other operands have all axes of
+    ``shape``.
+    """
     reached = all(
         any(len(part.shape) > back and part.shape[-1 - back] == extent for part in parts)
         for back, extent in enumerate(shape[::-1])
@@ -227,7 +229,7 @@ def _beside(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
 
 
 def _operand(node: Any) -> _Operand:
-    """Separate an operand of an elementwise node from the tensor of ones that repeats it along other axes."""
+    """Split an operand of an elementwise node into the tensor itself and the axes along which ones repeat it."""
     axes = tuple(range(rank(node)))
     if is_a(node, "TensorMul") and sum(map(bool, map(rank, node.args))) == 1:
         tensor = _operand(node.args[-1])
@@ -253,8 +255,8 @@ def _operand(node: Any) -> _Operand:
 
 
 def _as_given(node: Any) -> Any | None:
-    """Return the operand of an einsum with ones that only repeat it along axes of extent 1, as broadcasting does; None
-    for any other einsum.
+    """Return the operand of an einsum that repeats it, by ones, along axes of extent 1 only; None for any other
+    einsum.
     """
     rest = [pair for pair in zip(node.inputs, node.operands, strict=True) if not is_ones_tensor(pair[1])]
     (labels, tensor), output = rest[0], node.output
@@ -333,7 +335,7 @@ def softmax_notation(node: Any) -> Any | None:
 
 
 def _subtracted_logsumexp(term: Any) -> tuple[Any, tuple[int, ...]]:
-    """Return the log-sum-exp that ``term`` subtracts and the axes of the term that it has; (None, ()) for
+    """Return ``(node, axes)`` of the log-sum-exp that ``term`` subtracts, with its axes in the term; (None, ()) for
     another term.
     """
     if rank(term) == 0:

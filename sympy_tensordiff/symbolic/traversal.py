@@ -153,7 +153,7 @@ Rules: TypeAlias = dict[type, Callable[..., Any]]
 
 
 class Rewriting:
-    """A traversal that rebuilds one expression by rules for classes; shared parts are visited once per scope.
+    """A traversal that rebuilds an expression by one rule per class; a shared node is visited once per scope.
 
     Subclasses give ``rules`` from a class of nodes to a method, which answers or is a recursion; what has no rule is
     rebuilt from its arguments.

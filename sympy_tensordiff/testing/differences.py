@@ -44,9 +44,7 @@ _Pullback: TypeAlias = Callable[[dict[Any, Any], FloatArray], FloatArray]
 
 
 class _Slope(NamedTuple):
-    """The central differences along one direction, whether the function is smooth there, and the size of rounding
-    errors.
-    """
+    """Central differences along one direction, with smoothness flags and a bound of rounding errors."""
 
     value: FloatArray
     smooth: NDArray[np.bool_]
@@ -54,7 +52,7 @@ class _Slope(NamedTuple):
 
 
 class Point:
-    """An expression as a function of one of its variables, all other inputs fixed."""
+    """An expression as a function of one variable at a random point, with all other inputs fixed."""
 
     def __init__(self, kernel: Callable[..., Any], arguments: list[Any], arrays: list[Any], wrt: Expr) -> None:
         self.kernel = kernel

@@ -23,8 +23,8 @@ STANDARD_MODULES = ("contextlib", "functools", "itertools", "math")
 
 
 def module_names(program: Program, own: Iterable[str], kind: type[FormNames] = FormNames) -> FormNames:
-    """Return the identifiers of a module for ``program``; none of them is in ``own`` or the name of a step's
-    function.
+    """Return the identifiers for a module of ``program``, distinct from ``own`` and from the names of step
+    functions.
     """
     names = [a.name for a in program.arguments] + list(array_shapes(program))
     names += [solved.name for solved in solve_sizes(program.arguments)] + [size.name for size in program.sizes]
@@ -53,7 +53,7 @@ def head_text(kernel: Step, passed: Iterable[str]) -> str:
 
 
 class Functions:
-    """The functions of the steps of a module; functions that differ only in names are one."""
+    """The functions of a module's steps; functions that are equal up to names are printed once."""
 
     def __init__(self, names: FormNames) -> None:
         self._all = names
@@ -95,7 +95,7 @@ def text_up_to_renaming(text: str, names: Collection[str]) -> str:
 
 
 def task_text(kernel: Kernel, names: FormNames) -> str:
-    """Return what one instance of a kernel does, as a comment."""
+    """Return a comment that says which entry a kernel computes."""
     array = names(kernel.array)
     if isinstance(kernel, Scatter):
         where = "a diagonal of {}" if kernel.exclusive else "the entries of {} that data select"
@@ -119,7 +119,9 @@ def header(program: Program, backend: str, names: FormNames) -> str:
 
 
 def argument_lines(program: Program, names: FormNames, others: Sequence[str] = ()) -> list[str]:
-    """Return lines that describe the arguments of a program, ``others``, and the functions to be supplied."""
+    """Return comment lines that describe the arguments of a program, ``others``, and the user functions to be
+    supplied.
+    """
     lines, printer = [], FormPrinter(names)
     for argument in program.arguments:
         what = f"array {shape_text(argument.shape, printer)}" if argument.kind == "array" else argument.kind
@@ -204,7 +206,7 @@ class Temporaries:
         self._printer = printer
 
     def get(self, name: str) -> Array | None:
-        """Return the temporary of this name; None if there is none."""
+        """Return the temporary array called ``name``; None if there is none."""
         return self._arrays.get(name)
 
     def may_be_empty(self, array: Array) -> bool:
@@ -284,7 +286,7 @@ def host_driver(
 
 
 def scratch_arrays(program: Program) -> list[Array]:
-    """Return the temporaries that are parameters of `run_in`, in the order in which they are filled."""
+    """Return the temporaries that ``run_in`` takes as parameters, in the order in which they are filled."""
     known = {array.name: array for array in program.temporaries}
     steps = [step for step in program.kernels if not isinstance(step, Scatter)]
     return [known[name] for step in steps for name in filled_arrays(step) if name in known]

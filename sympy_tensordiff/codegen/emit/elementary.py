@@ -69,12 +69,12 @@ class Precision:
         return "\n    ".join(lines)
 
     def power(self, exponent: str) -> str:
-        """Return 2 to the power of an integer as text; the power must be a normal number."""
+        """Return the text of ``2**exponent`` for an integer expression; the result must be a normal number."""
         # NumPy, which runs the text as Python, shifts an integer within its type; Numba widens it.
         return f"bits(whole(whole({exponent} + {self.bias}) << {self.digits}), real)"
 
     def stored(self, biased: str) -> str:
-        """Return the power of 2 with the biased exponent ``biased``, a natural number, as text."""
+        """Return the text of the power of 2 whose biased exponent, as stored in the format, is ``biased``."""
         return f"bits(natural({biased} << natural({self.digits})), real)"
 
     @property
@@ -155,9 +155,7 @@ def _nearest_integer(a: Precision) -> str:
 
 
 def _biased_exponent(a: Precision, times: int, less: int = 0) -> str:
-    """Return the text of n - ``less`` plus ``times`` the bias, a natural number; n is in the last bits of
-    ``shifted``.
-    """
+    """Return the text of ``n - less + times*bias``, a natural number, where n is in the last bits of ``shifted``."""
     return f"natural(bits(real(shifted), natural) - natural({a.round_bits + less - times * a.bias}))"
 
 

@@ -22,7 +22,7 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 class LlvmRecurrencePrinter(LlvmNestPrinter):
-    """Prints the function of a recurrence.
+    """Prints the function of a recurrence: a loop over time that calls the functions of the body's steps.
 
     ``body`` is its body as it is printed, ``functions`` are the functions of its steps.
     """
@@ -49,7 +49,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         """The slots of the pointers of the last values that are kept, by array."""
 
     def over(self, form: Affine) -> str:
-        """Return the value of a form of the body."""
+        """Return the value of an integer form over the sizes of the body."""
         return self.form(form.substitute(self.forms))
 
     def body_entries(self, shape: Sequence[Affine]) -> str:
@@ -57,7 +57,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return reduce(self.times, [self.greatest(["0", self.over(extent)]) for extent in shape], "1")
 
     def private(self, name: str) -> Affine:
-        """Return the name of an integer of the body as one that no other integer of this function has."""
+        """Return an integer variable of the body renamed so that no other integer of this function has its name."""
         return Affine.variable(f"body {name}")
 
     def print_recurrence(self) -> None:
@@ -95,7 +95,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.slotted.add(name)
 
     def point(self, name: str, pointer: str) -> None:
-        """Set the pointer of an argument of the body."""
+        """Set the pointer of an array argument of the body."""
         (self.pointers if self.given[name] else self.numbers)[name] = pointer
 
     def prepare_results(self) -> None:
@@ -118,7 +118,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                 self.fill_zeros(self.base(one.array), self.body_entries(self.results[one.result]))
 
     def move_to(self, time: str) -> None:
-        """Set the time, and the pointers of the rows that belong to it."""
+        """Set the time, and the pointers to the rows of arrays at this time."""
         if self.step.time:
             self.forms[self.step.time] = self.private("time")
             self.values["body time"] = time
@@ -128,11 +128,11 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.pointers[name] = self.row(array, time, self.results[name])
 
     def row(self, array: str, time: str, shape: Sequence[Affine]) -> str:
-        """Return the pointer of the row of an array at a time."""
+        """Return the pointer to an array's row at a time."""
         return self.pointer_at(self.base(array), self.times(time, self.body_entries(shape)))
 
     def record(self, time: str) -> None:
-        """Add what the step has computed to sums, remember the last value, and copy what several stacks have."""
+        """Add the step's results to sums, remember last values, and copy results that go to several stacks."""
         for one in self.step.recorded:
             shape = self.results[one.result]
             if one.kind == "sum":
@@ -143,7 +143,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                 self.copy(self.row(one.array, time, shape), self.place(one.result), self.body_entries(shape))
 
     def exchange(self) -> None:
-        """Make results the states before the next step, and exchange their buffers."""
+        """Use the results as states of the next step, by exchanging buffers."""
         for state in self.step.carried:
             self.line(f"store ptr {self.place(state.result)}, ptr {self.states[state.argument]}")
         for name, (first, second) in self.buffers.items():
@@ -187,7 +187,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return self.new(f"load {self.module.real}, ptr {pointer}")
 
     def place(self, name: str) -> str:
-        """Return the pointer of an array of the body now."""
+        """Return the current pointer of an array of the body."""
         pointer = self.pointers[name]
         return self.new(f"load ptr, ptr {pointer}") if name in self.slotted else pointer
 

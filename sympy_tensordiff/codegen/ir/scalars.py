@@ -46,7 +46,7 @@ class Load:
 
 
 class MaskedEntry(IndirectIndex):
-    """An entry of an integer array if the rows ``inside`` hold, else 0."""
+    """An entry of an integer array if the constraints ``inside`` hold, else 0."""
 
     __slots__ = ("inside",)
     fields: tuple[str, ...] = (*IndirectIndex.fields, "inside")
@@ -101,7 +101,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """An integer: the first value of a loop with these ``lows``, or one more than the last with these ``highs``."""
+    """An integer: the maximum of ``lows`` (the first value of a loop), or one more than the minimum of ``highs``."""
 
     lows: tuple[Bound, ...] = ()
     highs: tuple[Bound, ...] = ()

@@ -64,5 +64,7 @@ def is_worth(product: ProductCost, iterations: int) -> bool:
 
 
 def is_worth_packing(before: int, after: int, entries: int) -> bool:
-    """Whether a product of matrices should have `after` multiplications, not `before`, and its entries spread."""
+    """Whether reducing the multiplications of a product from `before` to `after` pays for scattering `entries`
+    results.
+    """
     return _LIBRARY * (before - after) > _SPREAD * entries

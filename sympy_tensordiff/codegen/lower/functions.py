@@ -20,23 +20,23 @@ from sympy_tensordiff.integer.products import times
 
 
 def _inverse(name: str) -> Callable[..., Scalar]:
-    """Return the operation 1 / f(x) for a function by its `name`."""
+    """Return the function that makes the operation ``1/f(x)``, where f is the operation `name`."""
     return lambda x: Operation("pow", (Operation(name, (x,)), Number(-1)))
 
 
 def _of_inverse(name: str) -> Callable[..., Scalar]:
-    """Return the operation f(1 / x) for a function by its `name`."""
+    """Return the function that makes the operation ``f(1/x)``, where f is the operation `name`."""
     return lambda x: Operation(name, (Operation("pow", (x, Number(-1))),))
 
 
 def _sinc(x: Scalar) -> Scalar:
-    """Return ``sin(x)/x``, 1 at 0."""
+    """Return the code expression ``sin(x)/x``, 1 at 0."""
     quotient = Operation("mul", (Operation("sin", (x,)), Operation("pow", (x, Number(-1)))))
     return Operation("select", (Operation("eq", (x, Number(0))), Number(1), quotient))
 
 
 def _negative(x: Scalar) -> Scalar:
-    """Return ``-x``."""
+    """Return the code expression ``-x``."""
     return Operation("neg", (x,))
 
 
@@ -49,7 +49,7 @@ def _log1mexp(x: Scalar) -> Scalar:
 
 
 def _xlogy(x: Scalar, y: Scalar) -> Scalar:
-    """Return ``x*log(y)``, 0 where x is 0."""
+    """Return the code expression ``x*log(y)``, 0 where x is 0."""
     product = Operation("mul", (x, Operation("log", (y,))))
     return Operation("select", (Operation("eq", (x, Number(0))), Number(0), product))
 
@@ -132,20 +132,24 @@ _LARGEST_EXPONENT = 16
 
 
 def has_root(exponent: Node) -> bool:
-    """Whether `exponent` is half of an odd number, of moderate size greater than 1."""
+    """Whether `exponent` is an odd multiple of 1/2 above 1 and not large, such as 3/2, so that a root and products
+    compute it.
+    """
     value = exponent.data if exponent.op == "const" else 0
     return isinstance(value, Fraction) and value.denominator == 2 and 1 < abs(value) < _LARGEST_EXPONENT
 
 
 def root(base: Scalar, exponent: Fraction) -> Scalar:
-    """Return ``base**exponent`` for one like 3/2 by a root and products, faster than a general power."""
+    """Return ``base**exponent`` for an exponent like 3/2 as ``base*sqrt(base)``, faster than a general power."""
     whole = Operation("pow", (base, Number(int(abs(exponent)))))
     product = Operation("mul", (whole, Operation("pow", (base, Number(Fraction(1, 2))))))
     return product if exponent > 0 else Operation("pow", (product, Number(-1)))
 
 
 def rational_form(node: Node) -> tuple[Affine, int] | None:
-    """Return numerator and denominator of a rational combination of indices; None for any other node."""
+    """Return ``(numerator, denominator)`` of a rational combination of indices, ``(i + 1, 2)`` for ``(i + 1)/2``; else
+    None.
+    """
     if node.op == "index":
         return node.data, 1
     if node.op == "const" and isinstance(node.data, int | Fraction):
@@ -162,7 +166,7 @@ def rational_form(node: Node) -> tuple[Affine, int] | None:
 
 
 def is_external(node: Node) -> bool:
-    """Whether no backend knows the function of the call `node`."""
+    """Whether the function of the call `node` is one that no backend has, so that the user or SciPy supplies it."""
     return not record_of(node.data).operation and node.data not in FORMULAS and not is_spherical_bessel(node)
 
 
@@ -175,14 +179,16 @@ def is_spherical_bessel(node: Node) -> bool:
 
 
 def external(node: Node) -> External:
-    """Return the function of a call that no backend knows."""
+    """Return the record (name, derivative orders) of the function that the call `node` needs from the user or SciPy."""
     derivative = node.data if isinstance(node.data, Partial) else Partial(node.data, (0,) * len(node.args))
     is_special = not any(derivative.orders) and (derivative.function, len(derivative.orders)) in SPECIAL
     return External(str(derivative.function.__name__), derivative.orders, is_special)
 
 
 def operation(node: Node, args: Sequence[Scalar]) -> Scalar:
-    """Return the operation of an arithmetic node, a condition or a function; an unknown function is the user's."""
+    """Return the code expression for `node`, an arithmetic node, condition or call, of `args`; unknown functions are
+    user functions.
+    """
     if node.op == "call":
         name = record_of(node.data).operation
         if name:

@@ -72,7 +72,7 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
 def driver_lines(
     bounded: Program, fused: Program, backend: str, parallel: bool | None, fallback: str = ""
 ) -> list[str]:
-    """Return the lines that say which steps are compiled, and which run on several cores or as partial sums.
+    """Return the lines of ``.plan`` on which steps are compiled, and which run on several cores or as partial sums.
 
     ``bounded`` is the program that is printed, ``fused`` the same with fused kernels. ``fallback`` is the reason why
     Numba compiles in place of LLVM.

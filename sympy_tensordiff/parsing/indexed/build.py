@@ -72,7 +72,7 @@ CONSTANTS: MappingProxyType[str, Any] = MappingProxyType(
 
 
 class IndexedBuilder:
-    """Builder of the expression of a tree; ``scope`` maps the names of bound indices to symbols."""
+    """Builds the expression of a syntax tree in index notation; ``scope`` maps names of bound indices to symbols."""
 
     def __init__(self, root: Tree) -> None:
         *declarations, self.left = root.of_kind("declaration")
@@ -105,11 +105,13 @@ class IndexedBuilder:
     # ------------------------------------------------------------------------ parts
 
     def number_of(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return the value of ``part``; raise `ParseError` if it is not a number."""
+        """Return the expression of ``part``, which must be a scalar; raise `ParseError` for a tensor or condition."""
         return self.check_number(self.value_of(part, scope), part)
 
     def check_number(self, value: Any, part: Tree) -> Any:
-        """Return ``value``; raise `ParseError` at ``part`` if it is a condition or a tensor with axes."""
+        """Return ``value``; raise `ParseError` at ``part`` if it is a condition or a tensor with axes instead of a
+        scalar.
+        """
         if not isinstance(value, Expr):
             raise part.error("a number is expected here, not a condition; write where(condition, a, b)")
         if isinstance(value, TensorExpr) and value.shape:
@@ -196,7 +198,7 @@ class IndexedBuilder:
         return self.join_checked(Mul, above)
 
     def join_checked(self, function: Any, operands: list[Any]) -> Any:
-        """Return ``function(*operands)``, a sum or a product, after checking the length of its numbers."""
+        """Return ``function(*operands)``, a sum or a product, after checking that its numbers do not get too long."""
         return self.numbers.check_length(self.numbers.join_checked(lambda parts: function(*parts), operands))
 
     def _build_power(self, part: Tree, scope: BoundIndices) -> Any:

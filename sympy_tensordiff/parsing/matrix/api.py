@@ -53,7 +53,7 @@ _EQUATION = "a formula is an expression without `=`; index notation reads f[i] =
 
 
 def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -> str:
-    """Return a hint about a frequent mistake at ``token``, or "" if it is none of them."""
+    """Return a hint for the error message if ``token`` shows a frequent mistake, else ""."""
     if token.type in ("NAME", "NUMBER", "LEFT") and "STAR" in expected:
         return f"{token_text(token)} follows an operand; write a product with `*`, and `derivative wrt` at the end"
     if token.type == "HEADING":
@@ -224,7 +224,7 @@ Inference: TypeAlias = Callable[[Mapping[str, int], bool], ShapeInference]
 
 
 class Reading(NamedTuple):
-    """Orders of all names, with penalties for unusual uses and for orders that do not match the first letters."""
+    """One assignment of orders to all names, with penalties for unusual uses and unusual first letters."""
 
     orders: dict[str, int]
     use_penalty: int
@@ -278,7 +278,7 @@ def _readings(
     inference: Inference,
     capital_number: int,
 ) -> list[Reading]:
-    """Return all consistent readings, the best first; raise the first `ParseError` if there is none."""
+    """Return all consistent assignments of orders, the best first; raise the first `ParseError` if there is none."""
     free = [name for name in names if name not in declared]
     choices = [{**_CAPITAL, NUMBER: capital_number} if name[0].isupper() else _OTHER for name in free]
     if prod(map(len, choices)) > MAX_READINGS:
@@ -313,7 +313,7 @@ def _ambiguous(
     first: Mapping[str, int],
     second: Mapping[str, int],
 ) -> ParseError:
-    """Return the error that shows two equally good readings."""
+    """Return the error that shows two assignments of orders which are equally good."""
     differing = [name for name in first if first[name] != second[name]]
     listed = " and ".join(map(short, differing))
     is_one = len(differing) == 1

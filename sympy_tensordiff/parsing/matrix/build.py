@@ -37,7 +37,7 @@ _PLAIN: dict[str, Any] = {
 
 
 class MatrixBuilder:
-    """Builder of the expression of a tree, operands before their node.
+    """Builds the expression of a syntax tree of the matrix language, operands before their node.
 
     Rows and columns are tensors of rank 1; `orders` has the shape code of each node.
     """
@@ -70,7 +70,7 @@ class MatrixBuilder:
         return read_number(node)
 
     def _build_name(self, node: Tree) -> Any:
-        """Return a tensor, ``pi`` or ``eye``; 0 for the name of a size, whose value is not used."""
+        """Return a tensor, ``pi`` or ``eye``; 0 for the name of a size, which is never used as a value."""
         if node.text in self.tensors:
             return self.tensors[node.text]
         if node.text == "pi":

@@ -48,7 +48,7 @@ def shape_code(axes: Axes) -> int:
 
 
 class ShapeInference:
-    """Inference of the axes of all nodes, operands before their node.
+    """Infers which axes each node of a matrix formula has, and which are equally long; operands before their node.
 
     Parameters
     ----------
