@@ -160,7 +160,20 @@ def script(name: str) -> ModuleType:
 
 
 NAMES_OF_OTHERS = set(
-    ["symbol_names", "argnums", "iklj", "tensorindices", "slope_unchecked", "RawModule", "logistic_unchecked", "dogleg", "te", "IndexBackward", "clnlbeam", "lint"]
+    [
+        "symbol_names",
+        "argnums",
+        "iklj",
+        "tensorindices",
+        "slope_unchecked",
+        "RawModule",
+        "logistic_unchecked",
+        "dogleg",
+        "te",
+        "IndexBackward",
+        "clnlbeam",
+        "lint",
+    ]
 )
 """Names in code spans of the pages that no Python file here contains: of other programs, or of what users write."""
 
