@@ -174,7 +174,7 @@ def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any]
 
 
 def assemble(task: Task) -> Program:
-    """Return the verified program of a task."""
+    """Return the program that computes a task, after verification of its loop nests."""
     program = _with_fewest_tables(_simplify(task), task.options.rows and task.options.temporaries)
     verify(program)
     return program
@@ -308,7 +308,7 @@ def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Progr
 
 
 def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...]) -> Program:
-    """Return the program of one step of a scan."""
+    """Return the program that computes one step of a scan: the expressions ``exprs`` of ``args``."""
     return build_program(args, exprs, **{**vars(options), "sizes": None, "at": {}})
 
 

@@ -211,7 +211,7 @@ class Arithmetic(NodeTable):
         return self._plain("compare", relation, (left, right))
 
     def truth(self, value: bool) -> Node:
-        """Return a condition that always holds, or never."""
+        """Return the condition node that is always true or always false."""
         return self.compare("eq", self.zero, self.zero if value else self.one)
 
     def known(self, condition: Node) -> bool | None:

@@ -144,8 +144,8 @@ def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, 
 
 
 def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
-    """Return the arguments of `node` that may be replaced separately: not two exponentials of a product, which are
-    scaled together.
+    """Return the arguments of `node` in which singularities may be replaced separately: not several factors with
+    exponentials.
 
     Exponentials in several factors of a product may grow beyond all numbers while the product does not: kernels
     scale them together, and need all of them as they are.
@@ -160,9 +160,7 @@ def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Se
 
 def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, Node] | None:
     """Return the condition that the sum or product `node` is near its singularity, and its power series there; None if
-    none is needed.
-
-    None if its terms do not cancel.
+    its terms do not cancel.
     """
     for variable in _variables(graph, parts.functions(node)):
         terms: list[SeriesTerm] = []

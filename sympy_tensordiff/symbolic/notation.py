@@ -64,38 +64,38 @@ class Chain(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A transposed vector."""
+    """The notation of a transposed vector, ``x.T``, printed as a row."""
 
     vector: Any
 
 
 class Outer(NamedTuple):
-    """A column vector times a row vector."""
+    """The notation of a column vector times a row vector, ``outer(x, y)``."""
 
     column: Any
     row: Any
 
 
 class Diagonal(NamedTuple):
-    """The diagonal matrix of a vector."""
+    """The notation of the diagonal matrix of a vector, ``diag(x)``."""
 
     vector: Any
 
 
 class Transposed(NamedTuple):
-    """A transposed matrix."""
+    """The notation of a transposed matrix, ``A.T``."""
 
     matrix: Any
 
 
 class Inverse(NamedTuple):
-    """The inverse of a matrix."""
+    """The notation of the inverse of a matrix, ``inv(A)``."""
 
     matrix: Any
 
 
 class Power(NamedTuple):
-    """An elementwise power."""
+    """The notation of an elementwise power, ``A**n``."""
 
     base: Any
     exponent: Any
@@ -401,7 +401,7 @@ def _signed(term: Any) -> tuple[bool, Any]:
 
 
 def _is_scalar(notation: Any) -> bool:
-    """Return whether ``notation`` is a scalar term."""
+    """Return whether ``notation`` is that of a scalar."""
     return isinstance(notation, Repeated) or (isinstance(notation, Leaf) and not getattr(notation.node, "rank", 0))
 
 

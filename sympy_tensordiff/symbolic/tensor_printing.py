@@ -73,17 +73,17 @@ class PrintedTensor(Printed):
         return (MUL - 1 if place == "factor" else MUL) if ADD < level < POW else level
 
     def _sympystr(self: Any, printer: Any) -> str:
-        """SymPy's hook for `str`."""
+        """SymPy's hook for `str`: return the tensor operation as Python text."""
         other = text_instead(self, printer)
         return str(TextWriter(printer).write(notation_of(self))) if other is None else other
 
     def _latex(self, printer: Any) -> str:
-        """SymPy's hook for LaTeX."""
+        """SymPy's hook for LaTeX: return the tensor operation as a formula."""
         refuse_unprintable(self, "LaTeX")
         return str(LatexWriter(printer).write(notation_of(self)))
 
     def _pretty(self, printer: Any) -> Any:
-        """SymPy's hook for pretty printing."""
+        """SymPy's hook for pretty printing: return the tensor operation as a formula."""
         refuse_unprintable(self, "pretty")
         notation, writer = notation_of(self), PrettyWriter(printer)
         form = writer.write(notation)

@@ -79,7 +79,7 @@ class _Group:
 
 
 class _Fusion:
-    """The fusion of the kernels of one program."""
+    """Fuses the kernels of one program into common loops where that is legal and useful."""
 
     def __init__(self, program: Program, prover: Prover) -> None:
         self.program = program
