@@ -104,7 +104,7 @@ def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, N
         if node in outer:
             choice = by_series(graph, parts, whole[node]) if node.op in ("add", "mul") and not node.shape else None
             if choice is None:
-                outer.update(_apart(parts, whole, node))
+                outer.update(_separable_arguments(parts, whole, node))
             else:
                 found[node] = choice
     if not found:
@@ -143,7 +143,7 @@ def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, 
     return done
 
 
-def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
+def _separable_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
     """Return the arguments of `node` in which singularities may be replaced separately: not several factors with
     exponentials.
 
