@@ -25,14 +25,14 @@ class BlockFunction(Protocol):
         """The slices of every argument that one block reads."""
 
     def loads(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, list[tuple[slice, ...]]]:
-        """The parts of every argument that one block reads."""
+        """The slices of every argument that the task of one block loads, a list for each argument."""
 
     def cost(self, itemsize: int | None = None, **sizes: int) -> Any:
-        """Tasks and bytes of a call."""
+        """The number of tasks and the bytes of a call."""
 
     @property
     def plan(self) -> str:
-        """Kernels, their loops in blocks, and what is reduced."""
+        """A text on the kernels, their loops in blocks, and the reductions over blocks."""
 
 
 Distribution: TypeAlias = Callable[..., BlockFunction]

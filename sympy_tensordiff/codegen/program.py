@@ -174,7 +174,7 @@ def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any]
 
 
 def assemble(task: Task) -> Program:
-    """Return the verified program of a task."""
+    """Return the program that computes a task, after verification of its loop nests."""
     program = _with_fewest_tables(_simplify(task), task.options.rows and task.options.temporaries)
     verify(program)
     return program
@@ -190,7 +190,7 @@ def _with_fewest_tables(simplified: _Simplified, shares_rows: bool) -> Program:
     rows = _row_temporaries(program) if of_rows else set()
     if any(len(array.shape) > 1 and array.name in of_rows - rows for array in program.temporaries):
         other, _ = _assemble(simplified)
-        if _whole_tables(other, _row_temporaries(other)) < _whole_tables(program, rows):
+        if _count_whole_tables(other, _row_temporaries(other)) < _count_whole_tables(program, rows):
             return other
     return program
 
@@ -202,7 +202,7 @@ def _row_temporaries(program: Program) -> set[str]:
     return {array.name for step in steps if isinstance(step, programs.FusedKernels) for array in step.rows}
 
 
-def _whole_tables(program: Program, rows: set[str]) -> int:
+def _count_whole_tables(program: Program, rows: set[str]) -> int:
     """Return the number of temporaries with several axes that are stored whole, not in ``rows``."""
     return sum(len(array.shape) > 1 and array.name not in rows for array in program.temporaries)
 
@@ -256,7 +256,7 @@ def _simplify(task: Task) -> _Simplified:
         program = replace(program, structure=f"({SINGLE * len(search)})", copies=True)
     else:
         definitions = with_compared_values(graph, lowering, definitions)
-    definitions = _numbers_last(definitions, results)
+    definitions = _scalar_results_last(definitions, results)
     lowering.trapezoids = options.trapezoids
     lowering.tables = options.tables and temporaries and not search
     return _Simplified(
@@ -299,7 +299,7 @@ def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Progr
         by_names = Hints({task.names[v]: size for v, size in task.hints.sizes.items() if v in task.names})
         program = with_packed_pairs(program, by_names, graph, lowering.entries)
     of_rows = {array.name for array in program.temporaries} & lowering.of_rows
-    program = replace(program, assumptions=_granted_checks(program, graph.assumptions, task.names))
+    program = replace(program, assumptions=_checks_of_assumptions(program, graph.assumptions, task.names))
     check_determined(program)
     scans = [step for step in program.kernels if isinstance(step, programs.Recurrence)]
     inner = [check for step in scans for check in checks_of_steps(step)]
@@ -308,7 +308,7 @@ def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Progr
 
 
 def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...]) -> Program:
-    """Return the program of one step of a scan."""
+    """Return the program that computes one step of a scan: the expressions ``exprs`` of ``args``."""
     return build_program(args, exprs, **{**vars(options), "sizes": None, "at": {}})
 
 
@@ -319,7 +319,7 @@ def _without_cancellation(graph: Graph, definitions: Sequence[Definition]) -> li
     return [one if one.entries is None else replace(one, entries=next(found)) for one in definitions]
 
 
-def _numbers_last(definitions: Sequence[Definition], results: Sequence[str]) -> list[Definition]:
+def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[str]) -> list[Definition]:
     """Return the definitions with scalar results moved to the end, where no other array reads them.
 
     A value sums what its derivatives take entry by entry, in an order of their own: with these lowered first, it
@@ -376,7 +376,9 @@ def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> 
     return programs.Array(definition.name, tuple([lowering.form(extent) for extent in definition.array.shape]))
 
 
-def _granted_checks(program: Program, granted: Iterable[Constraint], names: Mapping[Any, str]) -> tuple[Check, ...]:
+def _checks_of_assumptions(
+    program: Program, granted: Iterable[Constraint], names: Mapping[Any, str]
+) -> tuple[Check, ...]:
     """Return one run-time check per assumed constraint on sizes that argument shapes do not imply."""
     prover = Prover(program)
     known = {a.name for a in program.arguments if a.kind == "integer"}

@@ -49,7 +49,7 @@ class SignUnknown(Exception):
 
 
 class RuleDoesNotApply(SignUnknown):
-    """The rule is not for scalars of this form."""
+    """Raised by a convexity rule that is not for scalars of this form."""
 
 
 class ProofTerm(NamedTuple):

@@ -216,7 +216,9 @@ def _piece_at(signs: Signs, function: Any, symbol: Expr, point: Expr) -> Expr:
     """
 
     def resolved(scalar: Expr) -> Expr:
-        """Return ``scalar`` without absolute values, by the signs of their arguments at the point."""
+        """Return ``scalar`` with each ``Abs(a)`` replaced by ``a`` or ``-a``, by the sign of ``a`` at the point of the
+        piece.
+        """
         resolved_values = {}
         for node in scalar.atoms(sympy.Abs):
             sign = signs.of(node.args[0].xreplace({symbol: point}))

@@ -350,7 +350,7 @@ def _matrix_fractional_form(
 
 
 def _link_matrices(found: _HalvedProduct) -> tuple[Any, ...]:
-    """Return the matrices of the linking entries."""
+    """Return the matrices whose entries link the two halves of the product."""
     return tuple(link.tensor for link in found.links)
 
 

@@ -87,16 +87,16 @@ def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
     variables = _several(wrt)
     scans, names = scans_and_names([value, *(v for v in variables if isinstance(v, NamedTensor))])
     if scans:
-        parts = _through_scans(value, own, variables)
+        parts = _pullbacks_with_scans(value, own, variables)
     elif names:
         parts = ThroughNames(value, own, *variables).pullbacks([_lifted_variable(value, v) for v in variables], own)
     else:
         work = Differentiation(value, own, by=variables)
         parts = work.finish_all(work.pullbacks([work.leaf(v) for v in variables], work.inputs[0]))
-    return _answer(parts, wrt, given, cotangent)
+    return _in_form_of_variables(parts, wrt, given, cotangent)
 
 
-def _moved(values: Sequence[Any], variables: Sequence[Any], directions: Sequence[Any]) -> list[Any]:
+def _tangents_with_scans(values: Sequence[Any], variables: Sequence[Any], directions: Sequence[Any]) -> list[Any]:
     """Return the tangents (jvp) of `values`, which contain scans, for the `directions` of `variables`."""
     values = [in_full(value) for value in values]
     first, *others = values
@@ -114,7 +114,7 @@ def _moved(values: Sequence[Any], variables: Sequence[Any], directions: Sequence
     return [zero if tangent is None else tangent for tangent, zero in zip(tangents, zeros, strict=True)]
 
 
-def _through_scans(value: Any, cotangent: Any, variables: Sequence[Any]) -> list[Any]:
+def _pullbacks_with_scans(value: Any, cotangent: Any, variables: Sequence[Any]) -> list[Any]:
     """Return the pullbacks (vjp) of `cotangent` through `value`, which contains scans, one per variable."""
     value, cotangent = in_full(value), in_full(cotangent)
     work = Differentiation(value, cotangent, by=variables, scans=True)
@@ -180,11 +180,11 @@ def jvp(T: Scalar, wrt: Expression | Variables, tangent: Scalar | Sequence[Scala
     >>> law([1, 2, 3, 4], [5, 6], [7, 8], [9, 10, 11])
     (np.float64(13172.0), np.float64(13172.0))
     """
-    variables, given = _paired(wrt, tangent, "tangent")
+    variables, given = _variables_and_vectors(wrt, tangent, "tangent")
     directions = tuple(as_operand(direction, "the tangent") for direction in given)
     value = as_operand(T, "the expression")
     if scans_in([value]):
-        return _moved([value], variables, directions)[0]
+        return _tangents_with_scans([value], variables, directions)[0]
     names = bool(named_in([value, *(v for v in variables if isinstance(v, NamedTensor))]))
     work = Differentiation(value, *directions, names=names)
     leaves = [work.leaf(v) for v in variables]
@@ -271,7 +271,7 @@ def jacobian(T: Any, wrt: Any) -> Any:
     variables = _several(wrt)
     work = Differentiation(T, by=variables)
     nodes = simplified_jacobians(work, [work.leaf(v) for v in variables])
-    return _answer(write_all(work.reader, nodes), wrt, given)
+    return _in_form_of_variables(write_all(work.reader, nodes), wrt, given)
 
 
 def _derivative(T: Any, variable: Any, simplify: bool) -> Any:
@@ -363,11 +363,11 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     >>> td.hvp(td.IndexedSum(x[i]**3, (i, 0, 3)), x, v)
     TensorComprehension(6*v[p]*x[p], (p, 4))
     """
-    variables, vectors = _paired(wrt, v, "vector")
+    variables, vectors = _variables_and_vectors(wrt, v, "vector")
     if scans_in([value := as_scalar(s, "the expression")]):
-        slopes = _through_scans(value, sympy.S.One, variables)
+        slopes = _pullbacks_with_scans(value, sympy.S.One, variables)
         directions = [as_operand(vector, "the vector") for vector in vectors]
-        return _answer(_moved(slopes, variables, directions), wrt, s, *vectors)
+        return _in_form_of_variables(_tangents_with_scans(slopes, variables, directions), wrt, s, *vectors)
     work = _scalar_work(s, "hvp", *(as_operand(vector, "the vector") for vector in vectors))
     for variable, vector in zip(variables, vectors, strict=True):
         check_shape(as_operand(vector, "the vector"), work.variable(variable), "the vector")
@@ -384,7 +384,7 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
         products = [total(work.graph, column) for column in zip(*parts, strict=True)]
     else:
         products = [work.of(node).pushforward(leaves, work.inputs) for node in gradients]
-    return _answer(work.finish_all(products), wrt, s, *vectors)
+    return _in_form_of_variables(work.finish_all(products), wrt, s, *vectors)
 
 
 def _lifted_variable(value: Any, wrt: Any) -> Any:
@@ -392,7 +392,7 @@ def _lifted_variable(value: Any, wrt: Any) -> Any:
     return wrt if isinstance(wrt, NamedTensor) else Differentiation(value).variable(wrt)
 
 
-def _answer(parts: Sequence[Any], wrt: Any, *given: Any) -> Any:
+def _in_form_of_variables(parts: Sequence[Any], wrt: Any, *given: Any) -> Any:
     """Return the derivatives `parts` in the form of `wrt`: a tuple for several, a SymPy matrix if all that was `given`
     is SymPy's.
     """
@@ -412,7 +412,7 @@ def _several(wrt: Any) -> tuple[Any, ...]:
     return tuple(wrt) if _is_tuple(wrt) else (wrt,)
 
 
-def _paired(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _variables_and_vectors(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Return two tuples of equal length, the variables and their vectors; raise an error that calls the vectors `what`
     otherwise.
 

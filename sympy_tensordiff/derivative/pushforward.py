@@ -101,11 +101,11 @@ class Pushforward:
         return self.graph.select(condition, value, otherwise)
 
     def _guard(self, node: Node) -> Recursion[Node]:
-        """Return the guard around the tangent of its body."""
+        """Return the tangent of a guard: the tangent of its body under the same constraints."""
         return self.graph.guard(node.data, (yield self._visit(node.args[0])))
 
     def _sum(self, node: Node) -> Recursion[Node]:
-        """Return the sum of the tangent of the summand."""
+        """Return the tangent of a sum over a range: the sum of the summand's tangent."""
         variables, rows, body = self.graph.open(node)
         return self.graph.sum(variables, rows, (yield self._visit(body)))
 
@@ -166,8 +166,8 @@ class Pushforward:
         return self._entry(table, (*index, *self._outer))
 
     def _entry(self, table: Node, index: Sequence[Affine]) -> Node:
-        """Return the entry of the tangent `table` at `index`: sparse terms in place, the others as a read of a
-        table.
+        """Return the entry of the tangent `table` at `index`: its dense terms are read from a table, sparse terms
+        written out.
         """
         if table not in self._written:
             self._written[table] = None

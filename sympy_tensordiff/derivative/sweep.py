@@ -223,7 +223,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return tuple(row for row in known[0] if all(row in others for others in known[1:])) if known else ()
 
     def _entry_cotangent(self, tensor: Node, index: Sequence[Affine]) -> Node:
-        """Return the cotangent of the comprehension `tensor` at `index`, stored in tables where that is safe."""
+        """Return the cotangent of the comprehension `tensor` at `index`; dense terms are read from a table if they have
+        finite values.
+        """
         graph = self.graph
         keep = tensor.free & self._bound.keys()
         names = graph.hints[tensor.id]

@@ -66,7 +66,7 @@ class ThroughNames:
         wanted = [work.leaf(leaf) for leaf in leaves]
         nodes = work.pullbacks(wanted, work.inputs[0])
         if isinstance(cotangent, NamedTensor) and may_be_infinite(nodes):
-            nodes = _annihilating(work, wanted, definition, cotangent)
+            nodes = _pullbacks_where_nonzero(work, wanted, definition, cotangent)
         for leaf, part in zip(leaves, _written(work, nodes), strict=True):
             if part is not None:
                 found.setdefault(leaf, []).append(part)
@@ -116,7 +116,9 @@ def _is_infinite_on_a_diagonal(definition: Any) -> bool:
     return any(p.op == "pow" and p.args[0] is graph.zero for found in pairs for p in reachable(found))
 
 
-def _annihilating(work: Differentiation, leaves: Sequence[Node], definition: Any, cotangent: NamedTensor) -> list[Node]:
+def _pullbacks_where_nonzero(
+    work: Differentiation, leaves: Sequence[Node], definition: Any, cotangent: NamedTensor
+) -> list[Node]:
     """Return the pullbacks of a named cotangent, such that an undefined slope times a cotangent of 0 is 0.
 
     The definition of the cotangent says under which conditions it is not 0; where it says so in a form that cannot be
@@ -131,7 +133,7 @@ def _annihilating(work: Differentiation, leaves: Sequence[Node], definition: Any
         """
         index = [Affine.variable(v) for v in variables]
         found, name = written_out(graph, value, index), graph.read(named, index) if index else named
-        chosen = _chosen(graph, found, name)
+        chosen = _name_under_conditions(graph, found, name)
         if chosen is None:
             return found
         conditions = sum(part.op == "guard" for part in reachable(chosen))
@@ -143,13 +145,13 @@ def _annihilating(work: Differentiation, leaves: Sequence[Node], definition: Any
         variables, _, _ = graph.open(value)
         chosen: Node | None = graph.comprehension(variables, value.data, entry(variables))
     else:
-        chosen = _chosen(graph, value, named)
+        chosen = _name_under_conditions(graph, value, named)
     terms = [chosen] if chosen is not None else value.args if value.op == "add" else [value]
     results = [work.pullbacks(leaves, term) for term in terms]
     return [total(graph, column) for column in zip(*results, strict=True)]
 
 
-def _chosen(graph: Graph, value: Node, entry: Node) -> Node | None:
+def _name_under_conditions(graph: Graph, value: Node, entry: Node) -> Node | None:
     """Return `entry`, the name of `value`, guarded by the conditions under which `value` is nonzero; None if these have
     another form.
     """
@@ -158,15 +160,17 @@ def _chosen(graph: Graph, value: Node, entry: Node) -> Node | None:
     parts = [arg for arg in value.args if is_chosen(graph, arg)]
     match value.op:
         case "guard":
-            inner = _chosen(graph, value.args[0], entry)
+            inner = _name_under_conditions(graph, value.args[0], entry)
             return None if inner is None else graph.guard(value.data, inner)
         case "mul" if len(parts) == 1:
-            return _chosen(graph, parts[0], entry)
+            return _name_under_conditions(graph, parts[0], entry)
         case "add" if all(term.op == "guard" for term in value.args) and _are_disjoint(value.args):
-            terms = [_chosen(graph, term, entry) for term in value.args]
+            terms = [_name_under_conditions(graph, term, entry) for term in value.args]
             return None if None in terms else graph.add([term for term in terms if term is not None])
         case "select" if value.args[0].is_guard_free and any(map(graph.is_zero, value.args[1:])):
-            sides = [side if graph.is_zero(side) else _chosen(graph, side, entry) for side in value.args[1:]]
+            sides = [
+                side if graph.is_zero(side) else _name_under_conditions(graph, side, entry) for side in value.args[1:]
+            ]
             return None if None in sides else graph.select(value.args[0], *(side for side in sides if side is not None))
     return None
 

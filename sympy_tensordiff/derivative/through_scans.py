@@ -174,7 +174,7 @@ def _contracted(first: Any, second: Any) -> Any:
 
 
 def _zero(shape: Sequence[Any]) -> Any:
-    """Return the zero of a shape."""
+    """Return 0, or a tensor of zeros of this shape."""
     return FilledTensor(0, shape) if shape else sympy.S.Zero
 
 
@@ -384,7 +384,7 @@ class _Adjoint:
 
 
 class _Backwards:
-    """The time, length and direction of the backward scan."""
+    """The time variable, length and direction of a scan that runs backwards in time."""
 
     def __init__(self, time: Any, length: Any, reverse: bool) -> None:
         self.time, self.length, self.reverse = time, length, reverse

@@ -44,7 +44,7 @@ class PartialResult(NamedTuple):
 
     @property
     def indices(self) -> list[Expr]:
-        """The indices of the axes."""
+        """The indices of the partial result's axes."""
         return [index for index, _, _ in self.axes]
 
     def position(self, loops: Sequence[BlockLoop], block: Sequence[int]) -> tuple[int, ...]:
@@ -123,7 +123,7 @@ class ResultSplitter:
         heights: dict[Any, int] = {}
 
         def change(old: Any, new: Any) -> Any:
-            """Return the node ``new`` with numbered bound indices."""
+            """Return the node ``new`` with its bound indices replaced by numbered ones."""
             height = max((heights[arg] for arg in parts(old)), default=0)
             if isinstance(old, IndexedReduction):
                 fresh = {}

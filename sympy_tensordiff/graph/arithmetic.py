@@ -109,7 +109,7 @@ class Arithmetic(NodeTable):
             factor = stack.pop()
             if factor.op == "const":
                 constant *= factor.data
-            elif factor.op == "mul" and _stays_one_factor(factor):
+            elif factor.op == "mul" and _is_kept_as_one_factor(factor):
                 number, factor = self.split_coefficient(factor)
                 constant *= number
                 powers.setdefault(factor, []).append(self.one)
@@ -172,7 +172,7 @@ class Arithmetic(NodeTable):
                 is_positive = base.args[0].op == "const" and base.args[0].data > 0 and not isinstance(inner, float)
                 if isinstance(inner, int) or is_positive:
                     return self.pow(base.args[0], self.const(inner * power))
-            if base.op == "mul" and not _stays_one_factor(base):
+            if base.op == "mul" and not _is_kept_as_one_factor(base):
                 return self.mul([self.pow(factor, exponent) for factor in base.args])
             if base.op == "guard" and power > 0:
                 return self.guard(base.data, self.pow(base.args[0], exponent))
@@ -182,7 +182,7 @@ class Arithmetic(NodeTable):
 
     def call(self, function: Any, args: Sequence[Node]) -> Node:
         """Return the node of ``function(*args)``; a maximum or minimum drops equal arguments, ``exp(-oo)`` is 0."""
-        if function is sympy.exp and (scored := self._of_scores(args[0])) is not None:
+        if function is sympy.exp and (scored := self._exponential_of_scores(args[0])) is not None:
             return scored
         if function in EXTREMA:
             args = tuple(dict.fromkeys(args))  # equal arguments are one, which is no tie
@@ -190,15 +190,15 @@ class Arithmetic(NodeTable):
                 return args[0]
         return self._plain("call", function, tuple(args))
 
-    def _of_scores(self, exponent: Node) -> Node | None:
+    def _exponential_of_scores(self, exponent: Node) -> Node | None:
         """Return ``exp(exponent)`` as 0 where a term of the exponent is minus infinity (a masked score); None if none
         is.
         """
         terms = exponent.args if exponent.op == "add" else (exponent,)
         for n, term in enumerate(() if exponent.shape else terms):
-            if _is_left_out(term):
+            if _is_minus_infinity(term):
                 return self.zero
-            if term.op == "select" and any(map(_is_left_out, term.args[1:])):
+            if term.op == "select" and any(map(_is_minus_infinity, term.args[1:])):
                 rest = (*terms[:n], *terms[n + 1 :])
                 sides = [self.call(sympy.exp, (self.add((side, *rest)),)) for side in term.args[1:]]
                 return self.select(term.args[0], *sides)
@@ -211,7 +211,7 @@ class Arithmetic(NodeTable):
         return self._plain("compare", relation, (left, right))
 
     def truth(self, value: bool) -> Node:
-        """Return a condition that always holds, or never."""
+        """Return the condition node that is always true or always false."""
         return self.compare("eq", self.zero, self.zero if value else self.one)
 
     def known(self, condition: Node) -> bool | None:
@@ -327,7 +327,7 @@ def opposites(rows: tuple[Constraint, ...]) -> Iterator[tuple[tuple[Constraint, 
             yield rest, tuple(sorted((*rest, negation)))
 
 
-def _is_left_out(score: Node) -> bool:
+def _is_minus_infinity(score: Node) -> bool:
     """Whether `score`, a term of an exponent, is ``-oo``, so that its exponential is 0."""
     return score.op == "const" and score.data == -inf
 
@@ -350,7 +350,7 @@ def _choice_condition(term: Node) -> Node | None:
 _MAY_CHOOSE = frozenset({"add", "mul", "select", "guard", "sum"})
 
 
-def _stays_one_factor(product: Node) -> bool:
+def _is_kept_as_one_factor(product: Node) -> bool:
     """Return whether a product used as a factor is not flattened into the outer product: it is long and has no selects
     to merge.
     """

@@ -100,7 +100,7 @@ class CostModel:
         return after <= before and not grows_faster(new.stored, given | old.stored)
 
     def volume(self, extents: Shape) -> Polynomial:
-        """Return the product of extents, cached."""
+        """Return the product of the extents as a polynomial in the sizes, cached."""
         if extents not in self._volumes:
             total = ONE
             for extent in extents:
@@ -133,7 +133,7 @@ class _CostCounter:
         self.arrays: list[Polynomial] = []
 
     def total(self) -> Cost:
-        """Return the cost of all roots."""
+        """Return the cost of evaluating all roots together."""
         stack: list[tuple[Node, dict[Variable, Interval]]] = [(root, {}) for root in self.roots]
         seen = set()
         while stack:

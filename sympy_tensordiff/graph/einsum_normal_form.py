@@ -31,7 +31,7 @@ class Contraction(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        """The shape of the result."""
+        """The shape of the contraction's result."""
         return tuple([self.extents[label] for label in self.output])
 
     @property
@@ -41,7 +41,7 @@ class Contraction(NamedTuple):
 
     @property
     def is_identity(self) -> bool:
-        """Whether the result is the operand itself."""
+        """Whether the contraction returns its only operand unchanged."""
         return self.coefficient == 1 and self.scales
 
     @property

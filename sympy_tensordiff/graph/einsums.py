@@ -154,7 +154,7 @@ class Recognition:
         return [(tensor, labels)]
 
     def _visit_mul(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return the operands of all factors together."""
+        """Return a product of scalars as the labelled operands of all of its factors."""
         factors = yield self._convert_all(node.args, self.graph.mul, self._group_by_axes)
         return None if factors is None else [operand for factor in factors for operand in factor]
 

@@ -114,7 +114,7 @@ def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
     """Yield the index forms in a node, nested ones included, each with a key of its position; only equal keys can
     match.
     """
-    for position, forms in _own_forms(part):
+    for position, forms in _forms_of_node(part):
         yield position, forms
         for compound in compounds_in(forms):
             if isinstance(compound, (Quotient, SymbolicQuotient)):
@@ -134,7 +134,7 @@ def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
         yield divisor - 1 - form, divisor
 
 
-def _own_forms(part: Node) -> Iterator[tuple[Any, Forms]]:
+def _forms_of_node(part: Node) -> Iterator[tuple[Any, Forms]]:
     """Yield the index forms of a node itself, each with a key of its position: tensor, "table", "index" or kind of
     constraint.
     """

@@ -269,7 +269,7 @@ class Graph(Elementwise):
                 return self._plain(node.op, node.data, args)
 
     def _substitute_binder(self, node: Node, body: Node, mapping: Substitution) -> Node:
-        """Return a binder with variables replaced, given its body after the replacement."""
+        """Return a binder with ``mapping`` applied, given its body with ``mapping`` applied already."""
         old = node.args[0]
         own = self.bound(node)
         # The height of the body has changed, or the numbers of the bound variables are used in the mapping.

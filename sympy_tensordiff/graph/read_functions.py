@@ -286,7 +286,7 @@ def _adjugate(graph: Graph, expr: TensorAdjugate, operands: Sequence[Node]) -> N
 
 
 def _cofactor(graph: Graph, expr: TensorCofactor, operands: Sequence[Node]) -> Node:
-    """Return the cofactors of the order of ``expr``."""
+    """Return the node for the cofactors in ``expr``, derivatives of a determinant of the given order."""
     return graph.cofactor(int(expr.order), operands[0])
 
 

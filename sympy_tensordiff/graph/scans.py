@@ -37,12 +37,12 @@ class ScanData(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        """Return the shape of the result."""
+        """Return the shape of the scan's result."""
         return (self.length, *self.own) if self.scan.kind == "stack" else self.own
 
     @property
     def forms(self) -> tuple[Affine, ...]:
-        """Return all index forms."""
+        """Return all affine forms in the scan's data: lengths, extents and integer arguments."""
         return (self.length, *(form for _, form in self.integers), *self.own)
 
     def substituted(self, mapping: Mapping[Any, Affine]) -> ScanData:

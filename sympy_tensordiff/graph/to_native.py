@@ -230,7 +230,7 @@ class _Native(ExpressionWriter):
 
 
 def variables_of_guard(guard: Node) -> frozenset[int]:
-    """Return the variables in the rows of a guard."""
+    """Return the variables in the constraints of a guard."""
     return atoms_in(guard.data)
 
 

@@ -271,11 +271,11 @@ class Quotient(Compound):
         return Constraint("ge", rest), Constraint("ge", -rest + (self.divisor - 1))
 
     def key(self) -> tuple[Any, ...]:
-        """Return the divisor and the form."""
+        """Return the divisor and the form of the floor quotient, by which quotients are ordered."""
         return self.divisor, self.form
 
     def forms(self) -> tuple[Affine, ...]:
-        """Return the form that is divided."""
+        """Return the dividend of the floor quotient, in a tuple."""
         return (self.form,)
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:

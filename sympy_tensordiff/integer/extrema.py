@@ -29,11 +29,11 @@ class PositivePart(Compound):
         self._hash = hash(("positive part", form))
 
     def key(self) -> tuple[Any, ...]:
-        """Return the form as a tuple."""
+        """Return the form in ``max(0, form)``, in a tuple, by which positive parts are ordered."""
         return (self.form,)
 
     def forms(self) -> tuple[Affine, ...]:
-        """Return the form inside."""
+        """Return the form in ``max(0, form)``, in a tuple."""
         return (self.form,)
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:

@@ -52,7 +52,7 @@ class IndirectIndex(Compound):
         return self.tensor, len(self.index), self.index
 
     def forms(self) -> tuple[Affine, ...]:
-        """Return the forms of the index."""
+        """Return the index forms of the tensor entry, ``(i, j)`` for ``idx[i, j]``."""
         return self.index
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:

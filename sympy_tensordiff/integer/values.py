@@ -308,7 +308,7 @@ def _find_point_of_case(
         return None
     corner = solved.rational_point()
     if all(value.denominator == 1 for value in corner):
-        return _variables_at(solved, variables, [value.numerator for value in corner])
+        return _variables_from_columns(solved, variables, [value.numerator for value in corner])
     return next(_enumerate_points(solved, variables, limit), None)
 
 
@@ -333,7 +333,9 @@ def _numeric_system(rows: Sequence[Constraint], variables: Sequence[Variable]) -
     return System(tuple(rows))
 
 
-def _variables_at(solved: System, variables: Sequence[Variable], columns: Sequence[int]) -> dict[Variable, int]:
+def _variables_from_columns(
+    solved: System, variables: Sequence[Variable], columns: Sequence[int]
+) -> dict[Variable, int]:
     """Return the variables at a point given by the columns of a system; one that no row contains is 0."""
     values = (*columns, 1)
     return {v: sum(c * values[i] for i, c in solved.images.get(v, ())) for v in variables}
@@ -356,7 +358,7 @@ def _enumerate_points(
     except ValueError:
         raise ValueError("the system is unbounded") from None
     for values in points_of_nest(nest, limit=limit):
-        yield _variables_at(solved, variables, [values[column] for column in columns])
+        yield _variables_from_columns(solved, variables, [values[column] for column in columns])
 
 
 def points_of_nest(

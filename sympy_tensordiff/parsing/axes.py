@@ -167,7 +167,7 @@ class AxisClasses:
 
 
 class AxisSizes:
-    """Axes of all nodes of a tree, and their sizes.
+    """The axes of all nodes of a syntax tree, inferred bottom-up, and the size symbol of each axis.
 
     Attributes
     ----------

@@ -79,7 +79,7 @@ def read_number(node: Tree) -> Any:
 
 
 class NumberFacts(NamedTuple):
-    """Facts about the numbers in a scalar.
+    """Properties of the numbers in a scalar expression, such as whether all are finite and real.
 
     ``value`` is its value in float64, or None if it is not a number; ``bits`` the length of its longest number;
     ``is_real`` whether all numbers are finite, real and in the range of a double.

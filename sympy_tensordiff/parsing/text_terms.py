@@ -89,7 +89,7 @@ def parenthesized(part: Piece, level: Level) -> Fragment:
 
 
 def joined_text(whole: Piece) -> str:
-    """Return the text of the piece ``whole``."""
+    """Return the text of the piece ``whole``, with its fragments joined."""
     texts: list[str] = []
     stack: list[Fragment] = [whole]
     while stack:

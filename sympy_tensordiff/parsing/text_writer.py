@@ -69,7 +69,7 @@ class ThesisWriter(Rewriting):
     # -------------------------------------------------------------- leaves
 
     def rebuilt(self, expr: Any, scope: FunctionScope) -> Piece:
-        """Raise `UnsupportedError` for a node without a rule."""
+        """Raise `UnsupportedError`: a node without a rule cannot be written in the thesis language."""
         raise text.unsupported(
             expr, f"there is no {type(expr).__name__} in it", "write it with sums, products and functions"
         )

@@ -199,7 +199,7 @@ class Interpreter:
         shape_at, total = self.compile_shape(tensor), self.total
 
         def read(env: Environment, position: tuple[int, ...]) -> Number:
-            """Check the position and read the entry."""
+            """Return the entry at ``position``, after a bounds check."""
             shape = shape_at(env)
             for index, extent in zip(position, shape, strict=True):
                 if not 0 <= index < extent:

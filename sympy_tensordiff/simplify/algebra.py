@@ -158,11 +158,11 @@ def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> lis
     nodes : sequence of Node
         All that are reachable, arguments first.
     """
-    inside = _inside(graph, nodes, counted(nodes, roots))
+    inside = _nodes_to_merge(graph, nodes, counted(nodes, roots))
     if not inside:
         return list(roots)
     done: dict[Node, Node] = {}
-    for node in _needed(roots, inside):
+    for node in _remaining_nodes(roots, inside):
         if node.op == "ein" and not inside.isdisjoint(node.args):
             parts = [(done[arg], labels) for arg, labels in _operands(node, inside)]
             done[node] = graph.ein(1, parts, node.data.output, dict(enumerate(node.data.extents)))
@@ -173,7 +173,7 @@ def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> lis
     return [done[root] for root in roots]
 
 
-def _needed(roots: Sequence[Node], inside: set[Node]) -> list[Node]:
+def _remaining_nodes(roots: Sequence[Node], inside: set[Node]) -> list[Node]:
     """Return the nodes below `roots` that remain when the nodes in `inside` are merged into their users, arguments
     first.
     """
@@ -229,19 +229,19 @@ def _terms(node: Node, inside: set[Node]) -> list[tuple[Number, Node]]:
 # ---------------------------------------------------------------- which
 
 
-def _inside(graph: Graph, nodes: Sequence[Node], uses: Uses) -> set[Node]:
+def _nodes_to_merge(graph: Graph, nodes: Sequence[Node], uses: Uses) -> set[Node]:
     """Return the products and sums that have a single use, in a product or sum into which they can be merged."""
     inside: set[Node] = set()
     weights: dict[Node, tuple[int, int]] = {}
     for node in nodes:
         if is_core(node):
-            inside.update(_factors_inside(node, uses, weights))
+            inside.update(_operands_to_merge(node, uses, weights))
         elif node.op == "add" and node.shape:
-            inside.update(_sums_inside(graph, node, uses))
+            inside.update(_sums_to_merge(graph, node, uses))
     return inside
 
 
-def _factors_inside(node: Node, uses: Uses, weights: dict[Node, tuple[int, int]]) -> list[Node]:
+def _operands_to_merge(node: Node, uses: Uses, weights: dict[Node, tuple[int, int]]) -> list[Node]:
     """Return the operands of the product `node` that are to be merged into it, the lightest first, within limits of
     labels and operands.
 
@@ -264,7 +264,7 @@ def _factors_inside(node: Node, uses: Uses, weights: dict[Node, tuple[int, int]]
     return chosen
 
 
-def _sums_inside(graph: Graph, node: Node, uses: Uses) -> list[Node]:
+def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
     """Return the sums to merge into the addition `node`: its terms that are sums, and multiples of sums where signs or
     equal terms vanish by that.
     """

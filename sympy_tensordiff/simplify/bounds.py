@@ -359,10 +359,10 @@ def nest(
     try:
         return nest_in_some_order(rows, variables, facts)
     except LoopBoundError as error:
-        raise error.named(lambda part: _named(graph, part)) from None
+        raise error.named(lambda part: _text_of_part(graph, part)) from None
 
 
-def _named(graph: Graph, part: Any) -> str:
+def _text_of_part(graph: Graph, part: Any) -> str:
     """Return the text of the variable or constraint `part` for a message, in which different variables have different
     names.
     """

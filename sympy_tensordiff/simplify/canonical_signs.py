@@ -149,7 +149,7 @@ class _Signs:
         """
         node = term[1]
         if node not in self.leading:
-            parts = _sketch(node)
+            parts = _sample_below(node)
             kind = 0 if node is self.graph.one else 1 if node.op == "read" else 2 if node.is_guard_free else 3
             bound = any(v < 0 for v in node.free)
             self.leading[node] = (kind, bound, sorted(map(_label, parts)), node.id)
@@ -167,7 +167,7 @@ def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     for node in nodes:
         variables, _, body = graph.inside(node, ()) if node.op == "comprehension" else ((), (), node)
         number, core = graph.split_view(body)
-        turned = _turned(graph, core, uses) if number < 0 else None
+        turned = _with_swapped_difference(graph, core, uses) if number < 0 else None
         if turned is not None:
             body = graph.scale(-number, turned)
             node = graph.comprehension(variables, node.data, body) if node.op == "comprehension" else body
@@ -175,7 +175,7 @@ def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     return found
 
 
-def _turned(graph: Graph, node: Node, uses: Counter[Node]) -> Node | None:
+def _with_swapped_difference(graph: Graph, node: Node, uses: Counter[Node]) -> Node | None:
     """Return ``-node`` by swapping a difference inside of it, ``b - a`` for ``a - b``; None if no difference can be
     swapped.
     """
@@ -186,7 +186,7 @@ def _turned(graph: Graph, node: Node, uses: Counter[Node]) -> Node | None:
             return None
         return graph.add([graph.scale(-1, term) for term in node.args])
     for n, arg in enumerate(node.args if node.op in ENTERED else ()):
-        turned = _turned(graph, arg, uses)
+        turned = _with_swapped_difference(graph, arg, uses)
         if turned is not None:
             return graph.with_args(node, [*node.args[:n], turned, *node.args[n + 1 :]])
     return None
@@ -205,7 +205,7 @@ def content_of(numbers: Sequence[Number]) -> int | Fraction:
     return Fraction(gcd(*(f.numerator for f in exact)), lcm(*(f.denominator for f in exact)))
 
 
-def _sketch(node: Node) -> list[Node]:
+def _sample_below(node: Node) -> list[Node]:
     """Return the nodes below `node`, itself included, as a sample for comparison; [] if there are more than
     ``SKETCH``.
     """

@@ -102,8 +102,8 @@ class Parts:
         self._keys: dict[Node, tuple[Key, tuple[Axis, ...]] | None] = {}
         self._nodes = self._in_order(roots)
         self._crowded: set[Node] = set()
-        self._around = self._rows_around(roots)
-        self._unconditional = self._not_chosen(roots)
+        self._around = self._constraints_by_path(roots)
+        self._unconditional = self._unconditional_nodes(roots)
         self.parts = self._chosen(roots, {key for node in wanted if (key := self._key(node))})
         self._by_key = {part.key: part for part in self.parts}
         self._leaves: dict[Key, Node] = {}
@@ -140,7 +140,7 @@ class Parts:
                 order[stack.pop()] = None
         return [*order]
 
-    def _rows_around(self, roots: Sequence[Node]) -> dict[Node, set[Rows]]:
+    def _constraints_by_path(self, roots: Sequence[Node]) -> dict[Node, set[Rows]]:
         """Return for each node the sets of constraints on its bound variables, one set for each path from a root to it.
 
         A node with more than ``MAX_CONDITION_COMBINATIONS`` of them is recorded as crowded, and has none.
@@ -151,13 +151,13 @@ class Parts:
         for node in reversed(self._nodes):
             own = self._opened[node][1] if node.op in BINDERS else node.data if node.op == "guard" else ()
             for arg in self._args(node):
-                around[arg] |= {self._touching(rows.union(own), arg) for rows in around[node]}
+                around[arg] |= {self._constraints_on(rows.union(own), arg) for rows in around[node]}
                 if node in self._crowded or len(around[arg]) > MAX_CONDITION_COMBINATIONS:
                     self._crowded.add(arg)
                     around[arg] = set()
         return around
 
-    def _not_chosen(self, roots: Sequence[Node]) -> set[Node]:
+    def _unconditional_nodes(self, roots: Sequence[Node]) -> set[Node]:
         """Return the nodes that are evaluated outside of branches of selects: only these may be undefined and still be
         stored.
         """
@@ -167,7 +167,7 @@ class Parts:
                 found.update(node.args[:1] if node.op == "select" else self._args(node))
         return found
 
-    def _touching(self, rows: Rows, node: Node) -> Rows:
+    def _constraints_on(self, rows: Rows, node: Node) -> Rows:
         """Return the constraints in `rows` that contain a bound variable of `node`, directly or through shared
         variables.
         """
@@ -185,10 +185,10 @@ class Parts:
         if node not in self._keys:
             nameable = node in self._around and node.op not in _NAMELESS
             nameable = nameable and (node.total or node in self._unconditional)
-            self._keys[node] = found = self._general(node) if nameable else None
+            self._keys[node] = found = self._key_and_axes(node) if nameable else None
         return found[0] if found else None
 
-    def _general(self, node: Node) -> tuple[Key, tuple[Axis, ...]] | None:
+    def _key_and_axes(self, node: Node) -> tuple[Key, tuple[Axis, ...]] | None:
         """Return the key of `node` and its bound variables as tensor axes; None if these do not form a box-shaped
         range.
         """

@@ -243,7 +243,7 @@ class _Sum:
         terms = [self.terms[n] for n in where]
         exponent = max(_exponent(self.terms[n].parts[m][0]) for n, m in where.items())
         factor = candidate.base if candidate.power is None else graph.pow(candidate.base, graph.const(exponent))
-        rests = graph.add([self._rest(candidate, self.terms[n], m, exponent) for n, m in where.items()])
+        rests = graph.add([self._cofactor_of(candidate, self.terms[n], m, exponent) for n, m in where.items()])
         if candidate.roles:
             rank = max(len(own) for term in terms for _, own in (*term.parts, ((), term.output)))
             if len(candidate.others) > rank:
@@ -255,7 +255,7 @@ class _Sum:
         product = build(graph, ContractionParts(1, [(factor, candidate.roles), (rests, axes)], output, {}))
         return product if self._is_better(product, where, scalar=not candidate.roles) else None
 
-    def _rest(self, candidate: CommonFactor, term: ContractionParts, place: int, exponent: Number) -> Node:
+    def _cofactor_of(self, candidate: CommonFactor, term: ContractionParts, place: int, exponent: Number) -> Node:
         """Return the cofactor: `term` without its operand at `place`, over the axes that the cofactors of all terms
         have.
         """

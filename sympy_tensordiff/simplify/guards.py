@@ -52,7 +52,7 @@ def pivot(rows: Sequence[Constraint], sizes: frozenset[int]) -> tuple[Constraint
         data = data_terms(row.form)
         inside = row.form.hidden()
         terms = row.form.terms if row.kind == "eq" else ()
-        for v, c in sorted(terms, key=_newest) if len(data) > 1 else reversed(terms):
+        for v, c in sorted(terms, key=_newest_variable) if len(data) > 1 else reversed(terms):
             is_index = isinstance(v, int) and v not in sizes and v not in inside
             value = Affine({v: 1}) - row.form * c
             if abs(c) == 1 and (v not in definitions(value.compounds()) if v in data else is_index and not data):
@@ -158,7 +158,7 @@ def _with_value(graph: Graph, v: Variable, value: Affine, part: Node) -> Node:
 _CONDITIONAL = RANGED | {"guard"}
 
 
-def _newest(term: tuple[Variable, int]) -> int:
+def _newest_variable(term: tuple[Variable, int]) -> int:
     """Return the largest variable number in `term`, the variable introduced last; -1 without an index."""
     variable = term[0]
     return max(
@@ -305,7 +305,7 @@ def union(first: Rows, second: Rows, facts: Rows) -> Rows | None:
     >>> union((Constraint("ge", p - 2),), (Constraint("eq", p),), ()) is None
     True
     """
-    one, two = _halves(first), _halves(second)
+    one, two = _as_inequalities(first), _as_inequalities(second)
     if one is None or two is None:
         return None
     common = [row for row in one if is_implied(row, (*facts, *second))]
@@ -318,7 +318,7 @@ def union(first: Rows, second: Rows, facts: Rows) -> Rows | None:
     return tuple(dict.fromkeys(common))
 
 
-def _halves(rows: Rows) -> list[Constraint] | None:
+def _as_inequalities(rows: Rows) -> list[Constraint] | None:
     """Return `rows` with each equation as two inequalities; None if there are congruences."""
     if any(row.kind == "mod" for row in rows):
         return None

@@ -85,7 +85,9 @@ class PairJoiner(ABC):
 
     @abstractmethod
     def joined(self, first: Node, second: Node) -> list[Node] | None:
-        """Return the factors that replace ``first*second``; None if no rule applies."""
+        """Return the factors that replace ``first*second`` in a product; None if this rewriting has no rule for the
+        pair.
+        """
 
     def product(self, node: Node) -> Node:
         """Return the product `node` with all pairs of factors replaced for which there is a rule; tensors need equal

@@ -104,7 +104,7 @@ def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, N
         if node in outer:
             choice = by_series(graph, parts, whole[node]) if node.op in ("add", "mul") and not node.shape else None
             if choice is None:
-                outer.update(_apart(parts, whole, node))
+                outer.update(_separable_arguments(parts, whole, node))
             else:
                 found[node] = choice
     if not found:
@@ -143,9 +143,9 @@ def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, 
     return done
 
 
-def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
-    """Return the arguments of `node` that may be replaced separately: not two exponentials of a product, which are
-    scaled together.
+def _separable_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
+    """Return the arguments of `node` in which singularities may be replaced separately: not several factors with
+    exponentials.
 
     Exponentials in several factors of a product may grow beyond all numbers while the product does not: kernels
     scale them together, and need all of them as they are.
@@ -160,9 +160,7 @@ def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Se
 
 def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, Node] | None:
     """Return the condition that the sum or product `node` is near its singularity, and its power series there; None if
-    none is needed.
-
-    None if its terms do not cancel.
+    its terms do not cancel.
     """
     for variable in _variables(graph, parts.functions(node)):
         terms: list[SeriesTerm] = []

@@ -48,7 +48,7 @@ def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entr
     terms = entry.args if entry.op == "add" else (entry,)
     dense, sparse, size = [], [], 0
     for term in terms:
-        written = _sparse(graph, axes, extents, term, sizes) if term.op == "guard" else None
+        written = _guard_around_smaller_table(graph, axes, extents, term, sizes) if term.op == "guard" else None
         if written is None:
             dense.append(term)
         else:
@@ -68,7 +68,7 @@ def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: 
     return graph.read(graph.comprehension(axes, extents, entry), [Affine.variable(v) for v in axes])
 
 
-def _sparse(
+def _guard_around_smaller_table(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], term: Node, sizes: frozenset[int]
 ) -> Node | None:
     """Return the guarded `term` as a guard around a read of a table with fewer axes; None if no axis is saved."""

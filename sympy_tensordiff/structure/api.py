@@ -121,7 +121,9 @@ class StructuredDerivative:
 
     @property
     def plan(self) -> str:
-        """The terms with their kernel results, and the plan of the kernel; empty without terms."""
+        """The terms of the derivative, with the kernel results that hold their values, and the kernel's plan; empty
+        without terms.
+        """
         if not self._groups:
             return ""
         kernel = self.kernel(self._groups)
@@ -207,7 +209,7 @@ class StructuredDerivative:
 
     @cached_property
     def dense_groups(self) -> list[TermGroup]:
-        """The groups whose terms fill blocks."""
+        """The term groups that fill whole blocks of the matrix, so that the blocks are not stored."""
         return [group for group in self._groups if group.dense]
 
     def shapes(self, environment: dict[Any, Any]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:

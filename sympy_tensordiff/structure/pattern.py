@@ -31,7 +31,7 @@ class TermGroup(NamedTuple):
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The distinct values of the terms, in order."""
+        """The distinct values of the group's terms, in order."""
         return tuple(dict.fromkeys(term.value for term in self.terms))
 
 
@@ -51,7 +51,7 @@ class SparsityPattern(NamedTuple):
 
     @property
     def rows(self) -> NDArray[Any]:
-        """The row of each entry."""
+        """The row number of each stored entry."""
         return np.repeat(np.arange(self.shape[0], dtype=self.columns.dtype), np.diff(self.indptr))
 
 

@@ -44,7 +44,7 @@ class Measures(NamedTuple):
 
     @property
     def is_deep(self) -> bool:
-        """Return whether recursive walks must be avoided."""
+        """Return whether the expression is nested so deeply that recursive functions must be avoided."""
         return self.depth > MAX_RECURSIVE_DEPTH or self.size > MAX_RECURSIVE_SIZE
 
     @property
@@ -59,7 +59,7 @@ class Measures(NamedTuple):
 
     @property
     def described(self) -> str:
-        """Return depth and size in words, for messages."""
+        """Return the depth and size of the expression in words, for messages."""
         size = f"{self.size:,}" if self.size < _MAX_COUNTED_SIZE else f"more than {_MAX_COUNTED_SIZE:,}"
         return f"depth {self.depth:,} with {size} nodes as a tree"
 

@@ -108,7 +108,7 @@ class EinsumProduct(TensorOperation):
 
     @property
     def subscripts(self) -> str:
-        """Return the subscripts, without blanks."""
+        """Return the subscripts of the einsum, such as ``"ij,jk->ik"``, without blanks."""
         return str(self.args[0].name)
 
     @property
@@ -118,12 +118,12 @@ class EinsumProduct(TensorOperation):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Return the labels of each operand."""
+        """Return the labels of each operand, such as ``("ij", "jk")``."""
         return self._parsed.inputs
 
     @property
     def output(self) -> str:
-        """Return the labels of the result."""
+        """Return the labels of the result, such as ``"ik"``."""
         return self._parsed.output
 
     operands: tuple[Any, ...] = arguments(1, "The operands.")
@@ -192,7 +192,7 @@ class DeltaTensor(TensorOperation):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the extents of half of the shape."""
+        """Return the index expressions of the node: the extents of half of its shape."""
         return tuple(self.args[0].args)
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
@@ -241,14 +241,14 @@ class FilledTensor(TensorOperation):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the extents of the shape."""
+        """Return the index expressions of the node: the extents of its shape."""
         return tuple(self.args[1].args)
 
     value: Expr = argument(0, "The value of all entries.")
     extents: Tuple = argument(1, "The shape as an argument.")
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
-        """Return the value."""
+        """Return the entry at ``indices``, which is the fill value everywhere."""
         return self.value
 
 

@@ -213,7 +213,7 @@ class TensorEntry(PrintedEntry, RealScalar):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the indices."""
+        """Return the index expressions of the entry: its indices."""
         return self.indices
 
     @property
@@ -266,7 +266,7 @@ class TensorEntry(PrintedEntry, RealScalar):
 
 
 def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr, ...]:
-    """Return ``indices`` as expressions.
+    """Return ``indices`` as index expressions; raise if their number or an index is invalid.
 
     Raises `ShapeError` if their number is not the rank, `OutOfShapeError` if a constant index is out of range, and
     `IndexExpressionError` if one is not an index expression.

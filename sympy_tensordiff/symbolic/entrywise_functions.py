@@ -87,7 +87,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @cache
 def _template(function: Callable[..., Basic]) -> Lambda:
-    """Return the template of a function of one variable."""
+    """Return the `Lambda` of a function of one variable, used by `TensorFunction`."""
     (t,) = placeholders(1)
     return Lambda((t,), function(t))
 

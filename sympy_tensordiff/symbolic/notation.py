@@ -64,38 +64,38 @@ class Chain(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A transposed vector."""
+    """The notation of a transposed vector, ``x.T``, printed as a row."""
 
     vector: Any
 
 
 class Outer(NamedTuple):
-    """A column vector times a row vector."""
+    """The notation of a column vector times a row vector, ``outer(x, y)``."""
 
     column: Any
     row: Any
 
 
 class Diagonal(NamedTuple):
-    """The diagonal matrix of a vector."""
+    """The notation of the diagonal matrix of a vector, ``diag(x)``."""
 
     vector: Any
 
 
 class Transposed(NamedTuple):
-    """A transposed matrix."""
+    """The notation of a transposed matrix, ``A.T``."""
 
     matrix: Any
 
 
 class Inverse(NamedTuple):
-    """The inverse of a matrix."""
+    """The notation of the inverse of a matrix, ``inv(A)``."""
 
     matrix: Any
 
 
 class Power(NamedTuple):
-    """An elementwise power."""
+    """The notation of an elementwise power, ``A**n``."""
 
     base: Any
     exponent: Any
@@ -200,13 +200,13 @@ def total(terms: Iterable[Any]) -> Any:
         signed += term.terms if isinstance(term, Sum) else [_signed(term)]
     # A matrix comes before its own transpose: M + M.T.
     written = [term for _, term in signed]
-    signed.sort(key=lambda item: (_is_scalar(item[1]), item[0], _is_second(item[1], written)))
+    signed.sort(key=lambda item: (_is_scalar(item[1]), item[0], _comes_after(item[1], written)))
     if signed[0][0] and not signed[-1][0]:
         signed.insert(0, signed.pop())
     return Sum(tuple(signed))
 
 
-def _is_second(term: Any, terms: Sequence[Any]) -> bool:
+def _comes_after(term: Any, terms: Sequence[Any]) -> bool:
     """Return whether ``term`` is the transpose of one of ``terms``, so that it comes after it."""
     return isinstance(term, Transposed) and any(is_same(term.matrix, other) for other in terms)
 
@@ -260,7 +260,7 @@ def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
         case Power(_, Leaf()) | Call(args=(_,), keywords=()) if by_terms:
             return _transposed_function(matrix, by_terms)
         case Sum(terms) if by_terms and not any(isinstance(term, Variant) for _, term in terms):
-            return _fewer(matrix, Sum(tuple((sign, transposed(term)) for sign, term in terms)))
+            return _with_fewest_transposes(matrix, Sum(tuple((sign, transposed(term)) for sign, term in terms)))
         case Repeated(scalar, shape):
             return Repeated(scalar, shape[::-1])
         case Outer(column, row):
@@ -287,11 +287,11 @@ def _transposed_product(matrix: Product | Chain, by_terms: bool) -> Any:
     """Return the transpose of a product, with transposed factors and divisors where that has fewer transposes."""
     moved = tuple(transposed(factor, by_terms=by_terms) for factor in matrix.factors)
     if isinstance(matrix, Chain):
-        return _fewer(matrix, Chain(moved[::-1]))
+        return _with_fewest_transposes(matrix, Chain(moved[::-1]))
     if any(divisor.rank != 2 or not by_terms for divisor in matrix.divisors) or any(map(_is_vector, matrix.factors)):
         return Transposed(matrix)
     below = tuple(Divisor(transposed(divisor.tensor, by_terms=by_terms), 2) for divisor in matrix.divisors)
-    return _fewer(matrix, matrix._replace(factors=moved, divisors=below))
+    return _with_fewest_transposes(matrix, matrix._replace(factors=moved, divisors=below))
 
 
 def _is_vector(notation: Any) -> bool:
@@ -338,7 +338,7 @@ def _has_same_terms(one: Sum, other: Sum) -> bool:
     return True
 
 
-def _fewer(matrix: Any, moved: Any) -> Any:
+def _with_fewest_transposes(matrix: Any, moved: Any) -> Any:
     """Return the transpose of ``matrix``: itself if ``moved`` (its parts transposed) is equal, else the form with fewer
     transposes.
     """
@@ -401,7 +401,7 @@ def _signed(term: Any) -> tuple[bool, Any]:
 
 
 def _is_scalar(notation: Any) -> bool:
-    """Return whether ``notation`` is a scalar term."""
+    """Return whether ``notation`` is that of a scalar."""
     return isinstance(notation, Repeated) or (isinstance(notation, Leaf) and not getattr(notation.node, "rank", 0))
 
 

@@ -149,7 +149,7 @@ class TraditionalWriter(Writer):
         return self.parenthesized(form) if is_open or scalar.is_Add else form
 
     def relation(self, notation: Relation) -> Any:
-        """Return the form of a relation."""
+        """Return the form of a comparison such as ``x < y``."""
         return self.joined(self.at(notation.left, 0), f" {self.sign_of(notation.sign)} ", self.at(notation.right, 0))
 
     def connected(self, notation: Connected) -> Any:

@@ -134,7 +134,7 @@ class Derivative(Subs):
     """A partial derivative of a function of several arguments, which compares unequal to SymPy's own node."""
 
     def _hashable_content(self) -> Any:
-        """SymPy's hook for hashing: the arguments."""
+        """SymPy's hook for hashing and comparison: the arguments of the node."""
         return self.args
 
     def __eq__(self, other: Any) -> bool:

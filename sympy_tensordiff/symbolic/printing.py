@@ -98,7 +98,7 @@ class Printed:
     """The base of the printing mixins: text as the call of the constructor."""
 
     def _sympystr(self: Any, printer: Any) -> str:
-        """SymPy's hook for `str`: body and limits."""
+        """SymPy's hook for `str`: return the constructor call with body and limits."""
         other = text_instead(self, printer)
         if other is not None:
             return other
@@ -152,7 +152,7 @@ class PrintedComprehension(Printed):
     """The mixin that prints a comprehension: the body in brackets with the ranges as a subscript."""
 
     def _latex(self: Any, printer: Any) -> str:
-        """SymPy's hook for LaTeX."""
+        """SymPy's hook for LaTeX: return the body in brackets with its ranges."""
         refuse_unprintable(self, "LaTeX")
         this = unlabelled(self)
         show = printer._print
@@ -160,7 +160,7 @@ class PrintedComprehension(Printed):
         return rf"\left[{shown_body(printer, this.body)}\right]" + (f"_{{{ranges}}}" if ranges else "")
 
     def _pretty(self: Any, printer: Any) -> Any:
-        """SymPy's hook for pretty printing."""
+        """SymPy's hook for pretty printing: return the body in brackets with its ranges."""
         refuse_unprintable(self, "pretty")
         this = unlabelled(self)
         form = prettyForm(*shown_body(printer, this.body).parens("[", "]"))
@@ -296,7 +296,7 @@ def _fractions_joined(printer: Any) -> dict[str, Callable[..., Any]]:
     """
 
     def rounded(expr: Any, **how: Any) -> Any:
-        """SymPy's hook for `floor` and `ceiling`."""
+        """SymPy's hook for `floor` and `ceiling`: print the argument over one denominator."""
         own = getattr(type(printer), f"_print_{type(expr).__name__}", type(printer)._print_Function)
         is_index = all(symbol.is_integer or getattr(symbol, "dtype", None) is int for symbol in expr.free_symbols)
         joined = is_index and printer.order != "none"

@@ -53,7 +53,7 @@ class PrintedReduction(Printed):
         return rf"\left({text}\right)" if _needs_parentheses(body) else text
 
     def _pretty(self: Any, printer: Any) -> Any:
-        """SymPy's hook for pretty printing."""
+        """SymPy's hook for pretty printing: return the sum, product or extremum sign and the body."""
         refuse_unprintable(self, "pretty")
         this = unlabelled(self)
         with positive_first(printer):
@@ -168,7 +168,7 @@ class _PrintedBody:
         self.body = body
 
     def _pretty(self, printer: Any) -> Any:
-        """SymPy's hook for pretty printing."""
+        """SymPy's hook for pretty printing: return the body, in parentheses where needed."""
         form = printer._print(self.body)
         return prettyForm(*form.parens()) if _needs_parentheses(self.body) else form
 

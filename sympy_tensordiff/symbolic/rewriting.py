@@ -300,7 +300,7 @@ class _OfTensors(Rewriting):
     """The base of traversals whose scope lists the enclosing indices; for a tensor, only those that it depends on."""
 
     def visit(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Convert the scalar or tensor ``expr``."""
+        """Convert the scalar or tensor ``expr``, under the enclosing indices that it depends on."""
         if scope and is_whole(expr):
             free = expr.free_symbols
             scope = frozenset(pair for pair in scope if pair[0] in free)
@@ -331,7 +331,7 @@ class _Index(_OfTensors):
         return expr if body is expr.body else expr._trusted(body, expr.limits)
 
     def visit_operation(self, expr: TensorOperation, scope: Scope) -> Recursion[Any]:
-        """Convert an operation after its operands."""
+        """Convert a whole-tensor operation to index notation, after its operands."""
         return self.to_comprehension((yield self.rebuilt(expr, scope)))
 
     def to_comprehension(self, node: TensorOperation) -> Any:

@@ -40,7 +40,7 @@ class EntryFunction(Function):
         return self.slope()
 
     def slope(self) -> Any:
-        """Return the derivative with respect to the argument."""
+        """Return the derivative of the function with respect to its argument; subclasses implement it."""
         raise NotImplementedError
 
     def _eval_is_positive(self) -> bool | None:
@@ -95,7 +95,7 @@ class sigmoid(EntryFunction):  # noqa: N801
     name_in_latex = r"\sigma"
 
     def slope(self) -> Any:
-        """Return the derivative."""
+        """Return the derivative of the sigmoid."""
         return self * (1 - self)
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
@@ -128,7 +128,7 @@ class softplus(EntryFunction):  # noqa: N801
     name_in_latex = r"\operatorname{softplus}"
 
     def slope(self) -> Any:
-        """Return the derivative."""
+        """Return the derivative of softplus, the sigmoid."""
         return sigmoid(self.args[0])
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
@@ -164,7 +164,7 @@ class log1mexp(EntryFunction):  # noqa: N801
     name_in_latex = r"\operatorname{log1mexp}"
 
     def slope(self) -> Any:
-        """Return the derivative."""
+        """Return the derivative of log1mexp."""
         (x,) = self.args
         return sympy.sign(x) / expm1(sympy.Abs(x))
 
@@ -206,7 +206,7 @@ class log_ndtr(EntryFunction):  # noqa: N801
     name_in_latex = r"\log\Phi"
 
     def slope(self) -> Any:
-        """Return the derivative."""
+        """Return the derivative of log_ndtr."""
         (x,) = self.args
         return sympy.sqrt(2) / (sympy.sqrt(sympy.pi) * erfcx(-x / sympy.sqrt(2)))
 
@@ -248,7 +248,7 @@ class erfcx(EntryFunction):  # noqa: N801
     name_in_latex = r"\operatorname{erfcx}"
 
     def slope(self) -> Any:
-        """Return the derivative."""
+        """Return the derivative of erfcx."""
         (x,) = self.args
         return 2 * x * self - 2 / sympy.sqrt(sympy.pi)
 

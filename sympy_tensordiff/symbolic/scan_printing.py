@@ -95,7 +95,7 @@ def _formula(scan: Any, show: Any) -> str:
 
 
 def show_time(scan: Any) -> str:
-    """Return the name of the time in a formula."""
+    """Return the name of the time variable as it is printed in a scan's formula."""
     return str(scan.time.name)
 
 
@@ -105,7 +105,7 @@ def _indexed(name: str, time: str) -> str:
 
 
 def _row(text: str, time: str) -> str:
-    """Return the row of a sequence at a time."""
+    """Return the text of a sequence's row at a time, ``x_t``."""
     is_closed = text.isalnum() or text.startswith(("\\mathrm", r"\left("))
     return _indexed(text if is_closed else rf"\left({text}\right)", time)
 

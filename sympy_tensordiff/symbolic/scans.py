@@ -81,7 +81,7 @@ class State(NamedTuple):
 
 
 class Scan(PrintedScan, TensorOperation):
-    """The values of a recurrence; `td.scan` makes it.
+    """The result of a recurrence over time: its stacked, last or summed values; made by `td.scan`.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class Scan(PrintedScan, TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        """Return the shape of the result."""
+        """Return the shape of the scan's result."""
         own = shape_of(args[1])
         return (args[5], *own) if args[0].name == "stack" else own
 
@@ -153,12 +153,12 @@ class Scan(PrintedScan, TensorOperation):
 
     @property
     def kind(self) -> str:
-        """Return what becomes of the values of the steps: "stack", "last" or "sum"."""
+        """Return how the values of the steps are combined: "stack", "last" or "sum"."""
         return str(self.args[0].name)
 
     @property
     def value(self) -> Any:
-        """Return what a step computes."""
+        """Return the expression that each step computes for the result."""
         return self.args[1]
 
     @property
@@ -173,22 +173,22 @@ class Scan(PrintedScan, TensorOperation):
 
     @property
     def time(self) -> Any:
-        """Return the bound symbol of the time."""
+        """Return the bound symbol of the time in the scan's steps."""
         return self.args[4]
 
     @property
     def length(self) -> Any:
-        """Return the number of steps."""
+        """Return the number of steps of the scan."""
         return self.args[5]
 
     @property
     def reverse(self) -> bool:
-        """Return whether the time runs backwards."""
+        """Return whether the scan runs backwards in time."""
         return bool(self.args[6])
 
     @property
     def recurrence(self) -> tuple[Any, ...]:
-        """Return what all results of one recurrence share: all arguments but kind and value."""
+        """Return the arguments that all results of one recurrence have in common: all but kind and value."""
         return tuple(self.args[2:])
 
     def result(self, kind: str, value: Any) -> Any:

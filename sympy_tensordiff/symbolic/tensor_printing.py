@@ -66,17 +66,17 @@ class PrintedTensor(Printed):
         return (MUL - 1 if place == "factor" else MUL) if ADD < level < POW else level
 
     def _sympystr(self: Any, printer: Any) -> str:
-        """SymPy's hook for `str`."""
+        """SymPy's hook for `str`: return the tensor operation as Python text."""
         other = text_instead(self, printer)
         return str(TextWriter(printer).write(notation_of(self))) if other is None else other
 
     def _latex(self, printer: Any) -> str:
-        """SymPy's hook for LaTeX."""
+        """SymPy's hook for LaTeX: return the tensor operation as a formula."""
         refuse_unprintable(self, "LaTeX")
         return str(LatexWriter(printer).write(notation_of(self)))
 
     def _pretty(self, printer: Any) -> Any:
-        """SymPy's hook for pretty printing."""
+        """SymPy's hook for pretty printing: return the tensor operation as a formula."""
         refuse_unprintable(self, "pretty")
         notation, writer = notation_of(self), PrettyWriter(printer)
         form = writer.write(notation)
@@ -172,7 +172,7 @@ def _product(node: Any) -> Any:
     of an outer product.
     """
     operands = [_operand(factor) for factor in node.args]
-    parts = _beside(operands, node.shape)
+    parts = _without_redundant_ones(operands, node.shape)
     factors = [part if rank(factor) else in_front(part) for factor, part in zip(node.args, parts, strict=True)]
     if all(len(own.axes) == rank(factor) for own, factor in zip(operands, node.args, strict=True)):
         return product(factors=factors)
@@ -214,10 +214,10 @@ def _without_ones(node: Any) -> list[Any]:
     """Return the notations of the operands of an elementwise node, in text without the ones that broadcasting makes
     unnecessary.
     """
-    return _beside([_operand(operand) for operand in node.operands], node.shape)
+    return _without_redundant_ones([_operand(operand) for operand in node.operands], node.shape)
 
 
-def _beside(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
+def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
     """Return the notations of the operands ``parts``; ones are dropped in text if other operands have all axes of
     ``shape``.
     """
@@ -247,14 +247,14 @@ def _operand(node: Any) -> _Operand:
     ones = Constant("ones", tuple(node.label_extents[label] for label in new))
     kept = "".join(node.output[axis] for axis in own)
     full = _contracted([(kept, bare), ("".join(new), ones)], node.output, node)
-    if (given := _as_given(node)) is not None:
+    if (given := _unrepeated_operand(node)) is not None:
         return _Operand(tuple(given.shape), _notation(given), own, bare, full)
     flags = tuple(axis not in own for axis in range(own[0], len(axes)))
     shape = tuple(node.shape[axis] if axis in own else S.One for axis in range(own[0], len(axes)))
     return _Operand(shape, in_forms(_expanded, bare, flags), own, bare, full)
 
 
-def _as_given(node: Any) -> Any | None:
+def _unrepeated_operand(node: Any) -> Any | None:
     """Return the operand of an einsum that repeats it, by ones, along axes of extent 1 only; None for any other
     einsum.
     """

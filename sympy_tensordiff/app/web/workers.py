@@ -23,11 +23,11 @@ GRACE_SECONDS = 1
 
 
 class BusyError(Exception):
-    """Too many requests are waiting."""
+    """Raised when too many requests are waiting."""
 
 
 class SlowError(Exception):
-    """The answer takes longer than the time limit."""
+    """Raised when an answer takes longer than the time limit."""
 
 
 class LostError(Exception):

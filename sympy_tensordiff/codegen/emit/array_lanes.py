@@ -27,7 +27,7 @@ class Span:
 
     @property
     def length(self) -> Affine:
-        """The number of values."""
+        """The number of index values, ``stop - low``."""
         return self.stop - self.low
 
 
@@ -64,7 +64,7 @@ class Lanes:
         return name in self._spans
 
     def dim(self, axis: str) -> Span:
-        """Return the span of an index."""
+        """Return the span of values of the index called ``axis``."""
         return self._spans[axis]
 
     def dims_after(self, dim: Span) -> int:
@@ -118,7 +118,7 @@ class Lanes:
 
 
 class SpanEnds(NamedTuple):
-    """The bounds that conditions impose on one span."""
+    """Lower and upper bounds that conditions impose on the range of one index."""
 
     lows: list[Affine]
     stops: list[Affine]

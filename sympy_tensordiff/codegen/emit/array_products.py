@@ -183,7 +183,7 @@ class _SumOfProducts:
         return FactorGroup(tuple(factors), dims, len(factors) > 1 or not is_read, max(ranks, default=0) < len(dims))
 
     def print(self) -> None:
-        """Append the addition of the sum to the accumulator."""
+        """Append the line that adds the sum of products to the accumulator."""
         found = self.arranged()
         assert found is not None
         with self.values.inside(self.frame):

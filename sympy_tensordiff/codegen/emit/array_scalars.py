@@ -354,13 +354,13 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ operations
 
     def operation(self, node: Operation) -> tuple[str, int]:
-        """Return the text of an operation and its precedence."""
+        """Return the array-library text of an operation and its precedence."""
         if node.function == "not":
             return f"{self.dialect.negation}({self.scalar(node.arguments[0])})", ATOM
         return super().operation(node)
 
     def constant(self, text: str) -> str:
-        """Return a constant as text, without a conversion."""
+        """Return the text of a constant unchanged: Python numbers take the type of arrays."""
         return text
 
     def argument(self, argument: Scalar) -> str:

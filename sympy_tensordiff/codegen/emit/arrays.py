@@ -159,7 +159,7 @@ class KernelPrinter:
         self.root = Lanes(tuple(Span(axis, Affine.of(0), n) for axis, n in zip(kernel.axes, self.box, strict=True)))
 
     def print(self) -> str:
-        """Return the text of the function, and set ``passed``."""
+        """Return the text of the kernel's function, and store its parameters in ``passed``."""
         block = TextBlock()
         inner = block.child("")
         task = task_text(self.kernel, self.names)
@@ -231,7 +231,7 @@ class KernelPrinter:
         frame.block.line(f"{self.names(statement.name)} = {text}")
 
     def print_accumulator(self, statement: Set, frame: Frame) -> None:
-        """Append the initialisation of a reduction."""
+        """Append the lines that initialise the accumulator of a reduction."""
         name, start = statement.name, initial_value_text(reduction_of(statement))
         lanes = frame.lanes
         varies = lanes.dims_of(*map(Affine.variable, self.depends[name]))

@@ -31,7 +31,7 @@ MemoryEntries = tuple[dict[str, str], list[str]]
 
 
 class CSource(str):
-    """The text of a C file.
+    """The text of a generated C file and of its header.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class CFile:
 
     @property
     def type(self) -> str:
-        """Return the C type of numbers."""
+        """Return the C type of real numbers, ``double`` or ``float``."""
         return "float" if self.options.dtype == "float32" else "double"
 
     def file_comment(self) -> str:

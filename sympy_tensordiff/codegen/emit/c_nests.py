@@ -156,7 +156,7 @@ class CPrinter(CForms, NestPrinter):
         return parts[0] + "f" * self.is_single
 
     def index_value(self, form: Affine) -> str:
-        """Return an integer form converted to a number."""
+        """Return the C text of an integer form converted to a floating-point number."""
         return f"(real){self.form(form, ATOM)}"
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:

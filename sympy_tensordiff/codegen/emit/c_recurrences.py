@@ -42,7 +42,7 @@ class CRecurrencePrinter:
         return f"{self.names(array)} + {self.time}*{self.entries(shape)}"
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the function."""
+        """Yield the lines of the C function that runs a recurrence."""
         step = self.step
         yield f"{INDENT}int {self.code} = 0;"
         for state in step.carried:

@@ -36,7 +36,7 @@ from sympy_tensordiff.integer.products import slope
 
 
 class StepText(NamedTuple):
-    """The C function of a step.
+    """The text of the C function of a step, and how to call it.
 
     ``passed`` are the names of its arguments, ``work`` the numbers of entries of its work arrays by their names, and
     ``has_code`` says whether it returns a code.
@@ -108,7 +108,7 @@ class CStepPrinter:
         return f"{'-' * (value < 0)}((real){text})" if "/" not in text else f"{'-' * (value < 0)}((real)({text}))"
 
     def nest(self, step: Kernel | FusedKernels) -> StepText:
-        """Return the function of a kernel or of fused kernels."""
+        """Return the C function of a kernel or of fused kernels."""
         bare = scalar_arrays(self.program.arguments)
         local = self.names.copy()
         nest = nest_of(step, Site(self.prover, local.fresh, bare))
@@ -185,7 +185,7 @@ class CLibraryCallPrinter:
         return f"{own}[{self.forms.place(array, list(map(Affine.variable, index)))}]"
 
     def printed(self) -> list[str]:
-        """Return the lines of the function's body."""
+        """Return the lines of the C function of a linear-algebra step."""
         step, n = self.step, self.n
         fresh = self.names.fresh
         batch = [fresh(f"b{number}") for number in range(len(self.batch))]
@@ -322,7 +322,7 @@ class CProductPrinter:
         return f"{self.names(view.array)} + {self.forms.place(view.array, [f.substitute(inner) for f in view.index])}"
 
     def printed(self) -> list[str]:
-        """Return the lines of the function's body."""
+        """Return the lines of the C function of a contraction or correlation."""
         out = self.views[0]
         count = self.forms.entries(self.shapes[out.array])
         index = self.names.fresh("n")
@@ -346,7 +346,7 @@ class CProductPrinter:
 
 
 def _words(text: str) -> frozenset[str]:
-    """Return the words of a text."""
+    """Return the identifiers and other words in a text."""
     return frozenset(re.findall(r"\w+", text))
 
 

@@ -116,7 +116,7 @@ class _TiledCorrelation:
     # ------------------------------------------------------------------------ one task
 
     def task_function(self) -> str:
-        """Return the function of a task."""
+        """Return the text of the function that computes one task of a correlation."""
         text = TextBlock()
         lines = text.child(f"def {task_name(self.step)}({self.task_parameters}):")
         places = ", ".join(self.places[axis] for axis in self.tiles.tasks)

@@ -179,7 +179,7 @@ class CudaStepPrinter(CStepPrinter):
         return block_nest(step, self.deals, self.prover.shapes, names.fresh)
 
     def nest(self, step: Kernel | FusedKernels) -> StepText:
-        """Return the kernel of a step."""
+        """Return the CUDA kernel of a step without shared memory."""
         local, bare = self.names.copy(), scalar_arrays(self.program.arguments)
         if isinstance(step, Kernel) and (nest := self.block_nest(step, local)) is not None:
             check_blocks(nest, step, self.prover, known_names(step, self.prover.shapes))
@@ -239,7 +239,7 @@ class CudaFile(CFile):
         return [*helpers.values(), *kernels, *start, *host, *end]
 
     def preamble(self, pieces: Sequence[str]) -> str:
-        """Return the includes, the number type and the macros."""
+        """Return the top of a CUDA file: the includes, the number type and the macros."""
         return PREAMBLE.format(type=self.type)
 
     def prototype(self, head: str) -> str:
@@ -303,7 +303,7 @@ class CudaFile(CFile):
     # ------------------------------------------------------------------------ checks of data
 
     def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield the refusal of a matrix that is not symmetric."""
+        """Yield the lines that refuse a call whose matrix, declared symmetric, is not."""
         found = self.names.fresh(f"{array}_asymmetry")
         yield f"{INDENT}int64_t {found};", 0
         yield f"find_asymmetry(&{found}, {array}, {length}, scratch, stream)", self.last_code

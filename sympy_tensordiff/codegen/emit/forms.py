@@ -99,7 +99,7 @@ class FormPrinter:
         self.replace = dict(replace or {})
 
     def variable(self, name: str) -> str:
-        """Return the text of a plain variable."""
+        """Return the text of an integer variable, by default its name."""
         return self.replace[name] if name in self.replace else self.names(name)
 
     def data(self, entry: IndirectIndex) -> str:
@@ -212,7 +212,7 @@ def tuple_text(texts: Iterable[str]) -> str:
 
 
 def _opposite(extremum: Extremum) -> Extremum:
-    """Return an extremum with the opposite coefficient."""
+    """Return the maximum or minimum with its coefficient negated."""
     return extremum._replace(coefficient=-extremum.coefficient)
 
 

@@ -222,7 +222,7 @@ MATRIX_FUNCTIONS = {
 
 
 def library_text(step: ProductStep | Apply, program: Program, names: FormNames) -> str:
-    """Return the function of a library step."""
+    """Return the text of the function that runs a linear-algebra step."""
     printer = LibraryCall(step, program, names)
     if isinstance(step, ContractionStep):
         lines = printer.contraction(step)
@@ -387,7 +387,7 @@ class LibraryMatrices(NamedTuple):
         return [*self.both, *self.rows, *self.columns]
 
     def transposed(self) -> LibraryMatrices:
-        """Return the product of the transposed matrices."""
+        """Return the equivalent product with exchanged operands, ``(A B).T == B.T A.T``."""
         return LibraryMatrices(self.right, self.left, self.both, self.columns, self.rows, self.terms)
 
 

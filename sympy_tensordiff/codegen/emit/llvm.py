@@ -76,7 +76,7 @@ class Module:
         return symbol
 
     def text(self) -> str:
-        """Return the text of the module."""
+        """Return the text of the LLVM module."""
         declared = {n: line for n, line in self.declared.items() if n not in self.functions}
         used = "\n".join(self.functions.values())
         nodes = ['!0 = !{!"llvm.loop.unroll.disable"}']
@@ -127,7 +127,7 @@ class Builder:
         return [f"{word}{self.count}" for word in words]
 
     def start(self, label: str) -> None:
-        """Begin a basic block."""
+        """Begin a basic block with this label."""
         self.lines.append(f"{label}:")
         self.label = label
 

@@ -88,7 +88,7 @@ class Copies:
         self.program = program.with_steps(self.steps, new=self.arrays)
 
     def fresh(self, wish: str) -> str:
-        """Return a new name."""
+        """Return an unused name like ``wish``, and reserve it."""
         name = unique(wish, self.taken)
         self.taken.add(name)
         return name

@@ -107,7 +107,7 @@ def print_llvm(program: Program, target: Target, parallel: frozenset[str] = froz
 
 
 def _module_text(module: Module, entries: Mapping[str, EntryPrinter], driver: str = "") -> ModuleText:
-    """Return a module with these entry points."""
+    """Return the LLVM module with these entry points as a `ModuleText`."""
     texts = [entry.text(name) for name, entry in entries.items()]
     return ModuleText("\n\n".join([*texts, module.text()]), tuple(entries), driver)
 
@@ -124,7 +124,7 @@ class LlvmStepPrinter:
         self.site = prover.shapes, integers, scalar_arrays(program.arguments)
 
     def function(self, step: Step) -> StepFunction:
-        """Return the function of a step."""
+        """Define the LLVM function of a step in the module, and return its record."""
         if isinstance(step, Kernel | FusedKernels):
             return self.nest_function(step)
         shapes, integers, bare = self.site

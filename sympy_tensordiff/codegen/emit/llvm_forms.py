@@ -47,7 +47,7 @@ class LlvmFormPrinter(Builder):
 
     @property
     def types(self) -> dict[str, str]:
-        """The LLVM types of parameters by their kinds."""
+        """The LLVM types of function parameters, by kind: array, number or integer."""
         return {"a": "ptr noalias", "r": self.module.real, "i": "i64"}
 
     def call_step(self, function: Any, value: Callable[[str, str], str]) -> str:

@@ -56,7 +56,7 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         self.print_body(body)
 
     def print_body(self, body: Iterable[Statement]) -> None:
-        """Append the instructions of statements."""
+        """Append the LLVM instructions of statements."""
         for statement in body:
             if isinstance(statement, Loop):
                 self.print_loop(statement)
@@ -68,7 +68,7 @@ class LlvmNestPrinter(LlvmScalarPrinter):
                 self.print_set(statement)
 
     def print_loop(self, loop: Loop) -> None:
-        """Append the instructions of a loop."""
+        """Append the LLVM instructions of a loop and its body."""
         assert isinstance(loop.step, int)
         low, stop = self.low(loop.lows), self.stop(loop.highs)
         count = int(stop) - int(low) if is_number(low) and is_number(stop) else 0

@@ -137,7 +137,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
     """
 
     def print_contraction(self, step: ContractionStep | Trapezoid) -> None:
-        """Append the instructions of a contraction."""
+        """Append the LLVM instructions of a contraction, with BLAS calls."""
         self.step, self.extents = step, extents(step, self.shapes)
         _, _, both, own, other, summed = found = self.matrices = matrices_of(step)
         self.code = self.slot("i32")
@@ -164,7 +164,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
             self.multiply(pointers, steps, turned, rows if own else "-1", columns if other else "-1", terms)
 
     def function_text(self) -> str:
-        """Return the text of the function."""
+        """Return the LLVM text of the contraction's function."""
         return self.function(f"i32 {self.new(f'load i32, ptr {self.code}')}")
 
     def length_of(self, labels: Sequence[int]) -> str:

@@ -61,7 +61,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return Affine.variable(f"body {name}")
 
     def print_recurrence(self) -> None:
-        """Append the instructions of the recurrence."""
+        """Append the LLVM instructions of a recurrence: the loop over time."""
         step = self.step
         self.code = self.slot("i32")
         self.line(f"store i32 0, ptr {self.code}")
@@ -152,7 +152,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.line(f"store ptr {other}, ptr {self.pointers[name]}")
 
     def run_step(self, step: Step, function: Any) -> None:
-        """Call the function of one step of the body."""
+        """Emit the call of the function of one step of the body."""
         with ExitStack() as stack:
             if rows := self.nonempty_rows(step):
                 stack.enter_context(self.when(*(partial(self.condition, row) for row in rows)))
@@ -198,19 +198,19 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return self.allocate(f"body {name}", [extent.substitute(self.forms) for extent in shape])
 
     def fill_zeros(self, target: str, count: str) -> None:
-        """Fill an array with zeros."""
+        """Emit instructions that fill ``count`` entries at ``target`` with zeros."""
         self.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
         size = self.times(count, str(self.module.size))
         self.line(f"call void @llvm.memset.p0.i64(ptr {target}, i8 0, i64 {size}, i1 false)")
 
     def copy(self, target: str, source: str, count: str) -> None:
-        """Copy an array."""
+        """Emit instructions that copy ``count`` entries from ``source`` to ``target``."""
         self.module.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1"])
         size = self.times(count, str(self.module.size))
         self.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
 
     def add_to(self, target: str, source: str, count: str) -> None:
-        """Add the entries of an array to those of another one."""
+        """Emit instructions that add ``count`` entries at ``source`` to those at ``target``."""
         real = self.module.real
         with self.loop("0", count) as place:
             pointer = self.pointer_at(target, place)
@@ -219,5 +219,5 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.line(f"store {real} {self.new(f'fadd {real} {own}, {other}')}, ptr {pointer}")
 
     def function_text(self) -> str:
-        """Return the text of the function."""
+        """Return the LLVM text of the recurrence's function."""
         return self.function(f"i32 {self.new(f'load i32, ptr {self.code}')}")

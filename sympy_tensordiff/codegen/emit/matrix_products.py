@@ -148,7 +148,7 @@ def product_text(step: ContractionStep | Trapezoid, names: FormNames, shapes: Sh
 
 
 class _MatrixProduct:
-    """Prints the function of a matrix product."""
+    """Prints the Numba function of a matrix product, with BLAS calls."""
 
     def __init__(self, step: ContractionStep | Trapezoid, names: FormNames, shapes: Shapes, is_parallel: bool) -> None:
         self.step = step
@@ -161,7 +161,7 @@ class _MatrixProduct:
         self.lengths = lengths(step, names)
 
     def print(self) -> str:
-        """Return the text of the function."""
+        """Return the text of the Numba function of the product."""
         out = list(self.step.output)
         entries = "*".join(entries_text(self.names, operand) for operand in self.step.operands)
         self.lines.line(f'"""Fill {self.target} with the sums of {entries}."""')

@@ -351,7 +351,7 @@ def compiled_once(function):
 
 
 class Decorators:
-    """The decorators of the functions of a module.
+    """The Numba decorator lines of the functions of a module.
 
     A function that is compiled only as part of others has no entry point for Python, which would take as long to
     compile as a small kernel: called from Python, it runs as Python.

@@ -50,7 +50,7 @@ class _Loop:
         self.results = {output.name: names.fresh(f"new_{output.name}") for output in step.body.outputs}
 
     def text(self) -> str:
-        """Return the text of the function."""
+        """Return the text of the function that runs the recurrence."""
         step, names = self.step, self.names
         block = TextBlock()
         inner = block.child(head_text(step, passed_names(step, names)))

@@ -49,7 +49,7 @@ def exactly(form: Affine) -> Ends:
 
 
 def double(value: Scalar) -> Scalar:
-    """Return a number converted to double precision."""
+    """Return the scalar expression for a number converted to double precision."""
     return Operation("double", (value,))
 
 

@@ -28,7 +28,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A parameter of the callable.
+    """A parameter of the compiled function: its name, kind, shape and type.
 
     ``kind`` "array": the parameter is ``array`` itself (rank 0: a scalar or a 0-d array); "scalar": a real number;
     "integer": an integer (a size or a free index). ``label`` is the user's own name, for messages; ``name`` is a safe
@@ -106,7 +106,7 @@ class Kernel:
 
     @property
     def entry(self) -> Load:
-        """The entry that an instance fills."""
+        """The entry of the kernel's array at its axes, which one instance of the kernel fills."""
         return Load(self.array, tuple(map(Affine.variable, self.axes)))
 
     def box(self, shapes: Mapping[str, tuple[Affine, ...]]) -> tuple[Affine, ...]:
@@ -206,7 +206,7 @@ class Trapezoid(ProductStep):
 
     @property
     def summed(self) -> int:
-        """The label that is summed over."""
+        """The label that the trapezoid contraction sums over."""
         (label,) = set(self.left.labels) - set(self.output)
         return label
 
@@ -255,7 +255,7 @@ class Correlation:
 
     @property
     def array(self) -> str:
-        """The array that is filled."""
+        """The array that the correlation fills."""
         return self.output.array
 
     @property

@@ -132,7 +132,7 @@ def describe_scatter(step: Scatter, backend: str) -> str:
 
 
 def describe_kernel(kernel: Kernel) -> str:
-    """Return the entry that a kernel fills, as text."""
+    """Return the text of the array entry that a kernel fills, such as ``y[i, j]``."""
     return f"{kernel.array}[{', '.join(kernel.axes)}]" if kernel.axes else kernel.array
 
 

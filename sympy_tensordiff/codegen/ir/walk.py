@@ -369,7 +369,7 @@ def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]
     """Return statements whose values are computed only if ``test`` holds, and are 0 (or false) otherwise."""
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return one statement with its value guarded."""
+        """Return one statement with its value computed only where the condition holds, 0 elsewhere."""
         if not (is_let(statement) or is_addition(statement)):
             return (statement,)
         value = statement.value

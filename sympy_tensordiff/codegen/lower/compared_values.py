@@ -251,14 +251,14 @@ def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Ro
         if (part, rows) in seen or _is_exact(part, closed, 1):
             continue
         seen.add((part, rows))
-        choices = _choices(part, closed)
+        choices = _alternatives(part, closed)
         if choices:
             stack += [(choice, rows + part.data if part.op == "guard" else rows) for choice in reversed(choices)]
         else:
             yield part, rows
 
 
-def _choices(node: Node, closed: frozenset[int]) -> Sequence[Node]:
+def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
     """Return the alternatives of which ``node`` takes the value, up to sign: branches, a guarded body, exclusive terms;
     () for other nodes.
     """
@@ -268,7 +268,7 @@ def _choices(node: Node, closed: frozenset[int]) -> Sequence[Node]:
         case "select":
             return node.args[1:] if _is_exact(node.args[0], closed, 1) else ()
         case "add":
-            return node.args if _most_terms(node) == 1 else ()
+            return node.args if _count_simultaneous_terms(node) == 1 else ()
         case "mul":
             return node.args[1:] if len(node.args) == 2 and node.args[0].data == -1 else ()
     return ()
@@ -293,7 +293,7 @@ def _is_exact(node: Node, closed: frozenset[int], roundings: int) -> bool:
     while stack:
         part = stack.pop()
         if part.op == "add":
-            roundings -= _most_terms(part) - 1
+            roundings -= _count_simultaneous_terms(part) - 1
         elif part.op == "mul":
             roundings -= len(part.args) - 1 - (part.args[0].op == "const" and part.args[0].data in (1, -1))
         known = part.op == "read" and (part.args[0].op == "tensor" or part.args[0].free <= closed)
@@ -306,7 +306,7 @@ def _is_exact(node: Node, closed: frozenset[int], roundings: int) -> bool:
     return True
 
 
-def _most_terms(total: Node) -> int:
+def _count_simultaneous_terms(total: Node) -> int:
     """Return how many terms of the addition `total` may be nonzero at the same point; guarded terms may exclude each
     other.
     """

@@ -40,7 +40,7 @@ class ProductCost:
 
     @property
     def products(self) -> int:
-        """The number of multiplications."""
+        """The number of scalar multiplications of the matrix product."""
         return self.batch * self.rows * self.columns * self.summed
 
     @property

@@ -113,7 +113,7 @@ class _Exponentials:
         return self.opened[node]
 
     def sum_of(self, shift: Mapping[Node, Any]) -> Node:
-        """Return the sum of multiples `shift` as a node."""
+        """Return ``sum(factor*node)`` as a node, for a dictionary ``shift`` from nodes to factors."""
         return self.graph.add([self.graph.scale(c, node) for node, c in shift.items()])
 
     def _spread(self, node: Node) -> Recursion[Node]:

@@ -257,7 +257,7 @@ class LoopArrays:
             """Return `node` with all index forms simplified, and with one sign for ``a - b`` and ``b - a``."""
             return with_canonical_signs(self.graph, [self.graph.map_forms(node, upright)])[0]
 
-        return Comparison(upright, alike, partial(_moves, stored))
+        return Comparison(upright, alike, partial(_with_whole_periods_added, stored))
 
     def written(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
         """Yield pairs of substitutions: variables by forms that `known` allows, and the new variables in terms of the
@@ -326,7 +326,7 @@ def complement(rows: Rows) -> Iterator[Rows]:
             yield (*rows[:position], opposite)
 
 
-def _moves(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
+def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
     """Yield the indices ``found``, and those shifted by whole periods into the array, for a periodic expression.
 
     ``y[Mod(j + 1, n)]`` is ``y[p]`` for ``j = p - 1`` and for ``j = Mod(p - 1, n)``, which is never negative.

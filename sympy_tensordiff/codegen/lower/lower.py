@@ -51,7 +51,7 @@ class Lowering(Matrices):
                 return Name(self.names[node]) if node in self.names else scalars.Number(float(node.data))
             case "index":
                 return scalars.IndexValue(self.form(node.data))
-        home = self._home(node, block)
+        home = self._outermost_block(node, block)
         for seen in block.outwards():
             if node in seen.values:
                 return seen.values[node]
@@ -82,7 +82,7 @@ class Lowering(Matrices):
             entry: scalars.Scalar = yield self._read(product, block)
             return entry
         if (asks and not self._must_stay_conditional(node, block)) or self._is_rounded_often(node, block.context):
-            kept: scalars.Scalar | None = yield self._kept(node, block)
+            kept: scalars.Scalar | None = yield self._stored_value(node, block)
             if kept is not None:
                 return kept
         if node.op == "add":
@@ -109,14 +109,14 @@ class Lowering(Matrices):
         args = yield from in_turn(self.value(arg, block) for arg in node.args)
         return operation(node, args)
 
-    def _kept(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
+    def _stored_value(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
         """Return a read of an array that stores `node`, perhaps times a number; None if no array is worth it."""
         if (use := self.shifts.members.get(node)) is not None:
             shifted: scalars.Scalar | None = yield self._at_shift(use, block.context)
             return shifted
         number, core = self.graph.split_coefficient(node)
         if number != 1:  # one array serves what differs in signs
-            entry: scalars.Scalar | None = yield self._kept(core, block)
+            entry: scalars.Scalar | None = yield self._stored_value(core, block)
             return None if entry is None else scalars.Operation("mul", (scalars.Number(number), entry))
         scatters = node.op == "sum" and self.temporaries and bool(self.graph.integers)
         if scatters:
@@ -274,7 +274,7 @@ class Lowering(Matrices):
             if part.op in ("add", "mul"):
                 waiting += reversed(part.args)
             elif part.op == "sum" and part not in block.values:
-                inside = self._home(part, block) is block
+                inside = self._outermost_block(part, block) is block
                 if inside and not (self.temporaries and part.free.isdisjoint(block.own)):
                     groups.setdefault(self._points(part), {})[part] = None
                 else:
@@ -309,7 +309,7 @@ class Lowering(Matrices):
                 self.graph.substitute(body, {w: Affine.variable(v) for w, v in zip(others, variables, strict=True)})
             )
         if len(nodes) == 1:
-            self._note_chain(nodes[0], bodies[0], block.context)
+            self._record_chain(nodes[0], bodies[0], block.context)
             variables, rows, bodies[0] = self._split(op, variables, rows, bodies[0], block.context)
             variables, rows = in_memory_order(self.planner, variables, rows, bodies[0], block.context, self.hints)
         names = [self._local(_ACCUMULATORS[op]) for _ in nodes]
@@ -332,7 +332,7 @@ class Lowering(Matrices):
         block.statements += self._nest(variables, rows, blocks, inside)
         return [Name(name) for name in names]
 
-    def _note_chain(self, node: Node, summand: Node, context: Context) -> None:
+    def _record_chain(self, node: Node, summand: Node, context: Context) -> None:
         """Record the factor of `summand` by which a running sum changes along the last axis, as ``a`` in ``Sum_{j <= i}
         a**(i - j)*x[j]``.
         """
@@ -393,7 +393,7 @@ class Lowering(Matrices):
         """Return a product; factors that do not depend on the inner loops are multiplied outside of them."""
         groups: dict[int, tuple[Block, list[Node]]] = {}
         for factor in node.args:
-            home = self._home(factor, block) if factor.op != "const" else block
+            home = self._outermost_block(factor, block) if factor.op != "const" else block
             groups.setdefault(id(home), (home, []))[1].append(factor)
         parts = []
         for home, group in groups.values():
@@ -413,7 +413,7 @@ class Lowering(Matrices):
 
     # -------------------------------------------------------------- where values are computed
 
-    def _home(self, node: Node, block: Block) -> Block:
+    def _outermost_block(self, node: Node, block: Block) -> Block:
         """Return the outermost enclosing block in which `node` can be computed (loop-invariant code motion)."""
         best = block
         while block.parent is not None and block.own.isdisjoint(node.free):

@@ -62,7 +62,7 @@ class Matrices(Storage):
             chosen = self._chosen(split)
             product = None if chosen is None else (yield self._product_of(*chosen))
             if chosen is not None and product is not None:
-                return self._put_together(product, *chosen[2:])
+                return self._remaining_sum(product, *chosen[2:])
         return None
 
     def _splits(self, node: Node, context: Context) -> Iterator[Split]:
@@ -70,7 +70,7 @@ class Matrices(Storage):
         terms = Terms(*self.graph.open(node))
         slant = TriangularBound.of(terms, context.variables) if self.trapezoids else None
         yield from self._split_sum(terms, context)
-        yield from self._split_sum(self._opened_twice(node, context), context)
+        yield from self._split_sum(self._as_double_sum(node, context), context)
         yield from self._split_sum(terms, context, slant) if slant is not None else ()
 
     def _is_excluded(self, node: Node) -> bool:
@@ -83,7 +83,7 @@ class Matrices(Storage):
 
     # -------------------------------------------------------------- which matrices
 
-    def _opened_twice(self, node: Node, context: Context) -> Terms | None:
+    def _as_double_sum(self, node: Node, context: Context) -> Terms | None:
         """Return ``Sum_k a_k*Sum_j b_j*c_jk`` as one sum over j and k; None for other sums."""
         outer = Terms(*self.graph.open(node))
         sums = [factor for factor in self.graph.factors(outer.body) if factor.op == "sum"]
@@ -329,7 +329,7 @@ class Matrices(Storage):
         if self.planner.under(node, order, [ranges[label] for label in order], around) is None:
             return None
         other = roles[1][-1] if order[-1] == roles[2][-1] else roles[2][-1]
-        if self._read_along(order[-1], other, matrix, split):
+        if self._count_reads_along(order[-1], other, matrix, split):
             # What runs along the last axis is the innermost index of all that is kept for it.
             around = replace(around, variables=tuple(sorted(around.variables, key=lambda v: v in order[-1].atoms())))
         yield self._store_common_parts(node, around)
@@ -362,7 +362,7 @@ class Matrices(Storage):
         orders = [(*both, *own, *summed), (*both, *summed, *own)]
         # What is copied is best read along its last axis, and written along that of the copy: a long one.
         pair = summed[-1], own[-1]
-        one, two = (self._read_along(*labels, matrix, split) for labels in (pair, pair[::-1]))
+        one, two = (self._count_reads_along(*labels, matrix, split) for labels in (pair, pair[::-1]))
         if (two, self._volume(pair[1:], ranges)) > (one, self._volume(pair[:1], ranges)):
             orders.reverse()
         if split.is_partial:
@@ -370,7 +370,7 @@ class Matrices(Storage):
                 orders += [(*both, *order, *summed), (*both, *summed, *order)]
         return orders
 
-    def _read_along(self, label: Affine, other: Affine, matrix: Matrix, split: Split) -> int:
+    def _count_reads_along(self, label: Affine, other: Affine, matrix: Matrix, split: Split) -> int:
         """Return how many reads in `matrix` have `label` in the last index and `other` in an earlier one."""
         found: list[tuple[Affine, ...]] = []
         stack = list(matrix.factors)
@@ -408,7 +408,7 @@ class Matrices(Storage):
         found = yield self._temporary(tensor, Context((), ()))
         return found[0].array if found is not None and not found[1] else None
 
-    def _put_together(self, product: Node, ranges: Ranges, split: Split) -> Node:
+    def _remaining_sum(self, product: Node, ranges: Ranges, split: Split) -> Node:
         """Return the remaining sum around the read `product`; for triangular bounds the terms near the diagonal are
         added.
         """

@@ -22,14 +22,16 @@ class ShiftNormaliser:
 
     def as_before(self, found: StorageCandidate) -> StorageCandidate:
         """Return the candidate with its axes shifted to match the first candidate seen that is equal up to shifts."""
-        starts = _starts(found)
-        first = self._first.setdefault(self.graph.substitute(found.node, _places(found, [-s for s in starts])), starts)
+        starts = _least_shifts(found)
+        first = self._first.setdefault(
+            self.graph.substitute(found.node, _shift_substitution(found, [-s for s in starts])), starts
+        )
         return _moved(self.graph, found, [one - start for one, start in zip(first, starts, strict=True)])
 
 
 def at_origin(graph: Graph, found: StorageCandidate) -> StorageCandidate:
     """Return the candidate with its axes shifted so that the smallest constant in index forms is 0."""
-    return _moved(graph, found, [-start for start in _starts(found)])
+    return _moved(graph, found, [-start for start in _least_shifts(found)])
 
 
 def _moved(graph: Graph, found: StorageCandidate, by: Sequence[int]) -> StorageCandidate:
@@ -38,7 +40,7 @@ def _moved(graph: Graph, found: StorageCandidate, by: Sequence[int]) -> StorageC
     """
     if not any(by):
         return found
-    places = _places(found, by)
+    places = _shift_substitution(found, by)
     return replace(
         found,
         node=graph.substitute(found.node, places),
@@ -49,12 +51,12 @@ def _moved(graph: Graph, found: StorageCandidate, by: Sequence[int]) -> StorageC
     )
 
 
-def _places(found: StorageCandidate, by: Sequence[int]) -> dict[int, Affine]:
+def _shift_substitution(found: StorageCandidate, by: Sequence[int]) -> dict[int, Affine]:
     """Return the substitution that replaces each shifted axis by ``axis + shift``."""
     return {axis: Affine.variable(axis) + n for axis, n in zip(found.axes, by, strict=True) if n}
 
 
-def _starts(found: StorageCandidate) -> tuple[int, ...]:
+def _least_shifts(found: StorageCandidate) -> tuple[int, ...]:
     """Return for each axis the smallest constant added to it in index forms: -1 for ``x[i - 1] + x[i]``."""
     constants: dict[int, tuple[int, int]] = {}
     own = frozenset(found.axes)

@@ -113,7 +113,10 @@ class Shifts:
                     return self.domains[node], instances
                 count = len({one.candidate.forms for one in instances})
                 saved = self.work(node) * (count - 1) - READ * (count + 2)
-                if saved > most and (domain := self._common([one.candidate for one in instances])) is not None:
+                if (
+                    saved > most
+                    and (domain := self._common_candidate([one.candidate for one in instances])) is not None
+                ):
                     best, most = (domain, instances), saved
         return best
 
@@ -150,11 +153,11 @@ class Shifts:
         if candidate is None or not candidate.axes:
             return None
         candidate = at_origin(self.graph, candidate)
-        number, value = self._normal(candidate.node)
+        number, value = self._number_and_core(candidate.node)
         at = tuple([form.substitute(forms) for form in candidate.forms])
         return Instance(part, number, replace(candidate, node=value, forms=at))
 
-    def _normal(self, node: Node) -> tuple[Number, Node]:
+    def _number_and_core(self, node: Node) -> tuple[Number, Node]:
         """Return `node` as ``(number, core)``, with one core for all multiples of it, such as ``2*a - 2*b`` and ``b -
         a``.
         """
@@ -167,7 +170,7 @@ class Shifts:
             done[part] = found
         return primitive(graph, done[node])
 
-    def _common(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
+    def _common_candidate(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
         """Return one candidate for all points at which any of `candidates` is needed; None if it has no bounds or reads
         out of bounds.
         """

@@ -56,7 +56,7 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
     parts = reachable(*roots)
     known = {_numbered(planner, part) for part in parts if part.op == "sum"}
     shared = _of_several(graph, planner, parts)
-    depths = {len(graph.bound(part)) for part in parts if part.op == "sum" and _around(part)}
+    depths = {len(graph.bound(part)) for part in parts if part.op == "sum" and _outer_variables(part)}
     lengths = range(1 + min(depths, default=MAX_SPLIT), MAX_SPLIT + 1)
 
     def ordered(node: Node) -> Node:
@@ -74,7 +74,9 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
         name = _numbered(planner, found.inner, found.outer)
         if name in known:
             shared.add(name)
-        return found.whole if found.is_fewer or name in known or (found.is_along and not _around(node)) else node
+        return (
+            found.whole if found.is_fewer or name in known or (found.is_along and not _outer_variables(node)) else node
+        )
 
     return rewritten(graph, roots, ordered), shared
 
@@ -118,10 +120,10 @@ def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[No
     for part in parts:
         value = graph.split_coefficient(part)[1]
         for arg in value.args:
-            if arg.op == "sum" and len(_around(arg)) == 1:
+            if arg.op == "sum" and len(_outer_variables(arg)) == 1:
                 made = value if value.op in ("mul", "pow", "call") else arg
                 around.setdefault(_numbered(planner, arg), set()).add(_numbered(planner, made))
-        if value is not part and value.op == "sum" and len(_around(value)) == 1:
+        if value is not part and value.op == "sum" and len(_outer_variables(value)) == 1:
             around.setdefault(_numbered(planner, value), set()).add(_numbered(planner, value))
     return {node for node, users in around.items() if len(users) > 1}
 
@@ -144,14 +146,14 @@ def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:
     if not coupled or any(factor.free.isdisjoint(inner) for factor in coupled):
         return None
     new = graph.sum(outer, outer_rows, graph.mul([*others, *coupled]))
-    if not _around(new) <= _around(sums[0]):
+    if not _outer_variables(new) <= _outer_variables(sums[0]):
         return None
     whole = graph.sum(inner, inner_rows, graph.mul([*own, new]))
-    along = _along(coupled, outer) > _along(coupled, inner)
-    return Exchanged(whole, new, inner, _around(new) < _around(sums[0]), along)
+    along = _count_contiguous_reads(coupled, outer) > _count_contiguous_reads(coupled, inner)
+    return Exchanged(whole, new, inner, _outer_variables(new) < _outer_variables(sums[0]), along)
 
 
-def _around(node: Node) -> set[int]:
+def _outer_variables(node: Node) -> set[int]:
     """Return the variables of enclosing binders that occur in `node`: the negative ones."""
     return {v for v in node.free if v < 0}
 
@@ -161,7 +163,7 @@ def _numbered(planner: Planner, node: Node, opened: Sequence[int] = ()) -> Node:
     return planner.numbered(node, sorted(v for v in node.free if v < 0 or v in opened))
 
 
-def _along(factors: Sequence[Node], variables: Sequence[int]) -> int:
+def _count_contiguous_reads(factors: Sequence[Node], variables: Sequence[int]) -> int:
     """Return how many reads have one of `variables` in their last index only, so that they are contiguous."""
     count = 0
     for part in reachable(*factors):

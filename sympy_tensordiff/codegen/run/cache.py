@@ -199,11 +199,11 @@ class _TextLoader(importlib.abc.InspectLoader):
         self.path = path
 
     def get_source(self, fullname: str) -> str:
-        """Return the text."""
+        """Return the source text of the module (import protocol)."""
         return self.source
 
     def get_code(self, fullname: str) -> CodeType:
-        """Return the compiled text."""
+        """Return the code object of the module (import protocol)."""
         return self.source_to_code(self.source, self.path)
 
     def is_package(self, fullname: str) -> bool:

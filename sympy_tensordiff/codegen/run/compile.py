@@ -270,7 +270,7 @@ class CompiledFunction:
 
     @functools.cached_property
     def _device_calls(self) -> DeviceCalls:
-        """The object that runs calls with device arrays."""
+        """The object that runs calls with arrays in device memory, created once."""
         return DeviceCalls(self.program, self._checker)
 
     def _nested_results(self, results: Sequence[Any]) -> Any:
@@ -324,7 +324,7 @@ class CompiledFunction:
 
     @functools.cached_property
     def _fused(self) -> Program:
-        """The program that is printed, with fused kernels."""
+        """The scheduled program with fused kernels, from which the module is printed."""
         return fuse(self._bounded, Prover(self._bounded))
 
     @functools.cached_property

@@ -54,7 +54,7 @@ class DeviceArray(Memory):
 
     @property
     def ndim(self) -> int:
-        """The number of axes."""
+        """The number of axes of the device array."""
         return len(self.shape)
 
     @property
@@ -69,7 +69,7 @@ class DeviceArray(Memory):
 
     @property
     def end(self) -> int:
-        """The address after the last of dense entries."""
+        """The address one past the last entry of a contiguous device array."""
         return self.pointer + prod(self.shape) * self.dtype.itemsize
 
 

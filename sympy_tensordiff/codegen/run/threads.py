@@ -188,5 +188,5 @@ def _bound_value(bound: Bound, values: Mapping[str, Any], sign: int) -> int:
 
 
 def _operation_work(scalar: Any) -> int:
-    """Return the work of one scalar operation."""
+    """Return the cost of one scalar operation, in units of a simple one."""
     return ELEMENTARY_WORK if isinstance(scalar, Operation) and scalar.function in ELEMENTARY else 1

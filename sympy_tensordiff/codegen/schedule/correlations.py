@@ -253,7 +253,12 @@ def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
         row, term = _longest(rows, lengths), _longest(terms, lengths)
         if lane is None or row is None or term is None:
             continue
-        use = _use(lengths[lane], LANES) * _use(lengths[row], ROWS) * min(lengths[term], UNKNOWN) / UNKNOWN
+        use = (
+            _block_utilisation(lengths[lane], LANES)
+            * _block_utilisation(lengths[row], ROWS)
+            * min(lengths[term], UNKNOWN)
+            / UNKNOWN
+        )
         rank = use, -prod(lengths[v] for v in inside[2])  # the second operand is copied
         if use >= _WORTH and (best is None or rank > best[0]):
             best = rank, Tiling(left, right, row, lane, term, *_tasks(step, row, lane, lengths, own))
@@ -314,6 +319,6 @@ def _labels(view: Load, lengths: Mapping[str, int]) -> set[str]:
     return {name for form in view.index for name in form.atoms() if name in lengths}
 
 
-def _use(size: int, block: int) -> float:
+def _block_utilisation(size: int, block: int) -> float:
     """Return the fraction of its blocks of length `block` that an axis of length `size` fills: 1 for whole blocks."""
     return size / (max(-(-size // block), 1) * block)

@@ -79,7 +79,7 @@ class _Group:
 
 
 class _Fusion:
-    """The fusion of the kernels of one program."""
+    """Fuses the kernels of one program into common loops where that is legal and useful."""
 
     def __init__(self, program: Program, prover: Prover) -> None:
         self.program = program
@@ -124,7 +124,7 @@ class _Fusion:
             reader, shape = self.flow.reader(step.array), self.shapes[step.array]
             if type(step) is Kernel and type(reader) is Kernel and len(self.flow.writers[step.array]) == 1:
                 is_row = bool(shape) and shape[:1] == self.shapes[reader.array][:1]
-                if is_row and _at(reader, {step.array}, reader.axes[0]):
+                if is_row and _reads_only_at(reader, {step.array}, reader.axes[0]):
                     place = next((n for n, other in enumerate(late) if other is reader), 0)
             late.insert(place, step)
         return late
@@ -154,7 +154,7 @@ class _Fusion:
             if type(other) is Kernel and other.array in wanted and self.flow.writer(other.array) is other
             if self.flow.reader(other.array) and self.is_row(other, group)
             if self.flow.reads(other).isdisjoint(group.others | group.totals)
-            if _at(other, self.flow.reads(other) & group.filled, other.axes[0])
+            if _reads_only_at(other, self.flow.reads(other) & group.filled, other.axes[0])
         ]
 
     def is_row(self, kernel: Kernel, group: _Group) -> bool:
@@ -177,14 +177,16 @@ class _Fusion:
         common = own or {name for name in read & group.read if len(self.shapes[name]) > 1}
         if not common:
             return False
-        return (self.is_row(step, group) and _at(step, common, step.axes[0])) or self.is_total(step, group, common)
+        return (self.is_row(step, group) and _reads_only_at(step, common, step.axes[0])) or self.is_total(
+            step, group, common
+        )
 
     def is_total(self, kernel: Kernel, group: _Group, common: AbstractSet[str]) -> bool:
         """Whether `kernel` is one reduction over the fused axis of `group`, with fewer axes than the arrays it
         reads.
         """
         loop = total_loop(kernel, group.extent)
-        if loop is None or not _at(kernel, common, loop.variable):
+        if loop is None or not _reads_only_at(kernel, common, loop.variable):
             return False
         if kernel.axes and any(loops(loop.body)):
             return False
@@ -202,7 +204,7 @@ class _Fusion:
         """Add `kernel` to `group`, and record the arrays that it fills and reads."""
         group.weight += self.weight(kernel)
         own = self.flow.reads(kernel) & group.filled
-        if group.kernels and not (self.is_row(kernel, group) and _at(kernel, own, kernel.axes[0])):
+        if group.kernels and not (self.is_row(kernel, group) and _reads_only_at(kernel, own, kernel.axes[0])):
             group.totals.add(kernel.array)
         group.kernels.append(kernel)
         group.filled.add(kernel.array)
@@ -251,7 +253,7 @@ def total_loop(kernel: Kernel, extent: Affine) -> Loop | None:
     return found[1] if found is not None and (found[1].lows, found[1].highs) == ends else None
 
 
-def _at(kernel: Kernel, arrays: AbstractSet[str], variable: str) -> bool:
+def _reads_only_at(kernel: Kernel, arrays: AbstractSet[str], variable: str) -> bool:
     """Whether every read of `arrays` in `kernel` has ``variable`` as its first index."""
     if any(entry.tensor in arrays for entry in data_entries(forms(kernel.body))):
         return False

@@ -176,7 +176,7 @@ class _Count:
         """The worst ratio of sectors, by how often a read occurs."""
 
     def figures(self, name: str) -> Figures:
-        """Return the figures of the launch."""
+        """Return the predicted costs of one kernel launch, counted by running through its statements."""
         if self.warp:
             self.count(self.launch.body, self.warp, 1)
         sectors = self.worst[max(self.worst)] if self.worst else 1.0

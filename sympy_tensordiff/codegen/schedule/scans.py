@@ -122,7 +122,7 @@ class _ScanFinder:
         return self.axis not in bound.form.hidden() and bound.form.coefficient(self.axis) >= 0
 
     def is_filled_here(self, name: str, loop: Loop) -> bool:
-        """Whether only `loop` adds to the accumulator `name`."""
+        """Whether `loop` is the only statement that adds to the accumulator `name`."""
         here = sum(is_addition(s) and s.name == name for s in statements(loop.body))
         return here == self.additions.count(name)
 

@@ -87,7 +87,7 @@ class _Splitter:
         before: list[Statement] = []
 
         def value(scalar: Scalar) -> Scalar:
-            """Return `scalar`, split if it does not fit."""
+            """Return the expression `scalar`, split into assignments if it is too deep or too large."""
             return scalar if _fits(scalar) else self.value(scalar, before)
 
         new = with_parts(statement, value)

@@ -134,7 +134,7 @@ class _Stages:
 
     def chosen_loop(self, kernel: Kernel, number: int, outer: Loop | If, most: int) -> ChosenLoop | None:
         """Return the loop of a reduction to distribute; None without one, or if it was split ``most`` times already."""
-        start, before = _start(kernel.body, outer), needed(kernel.body[:number], used_names(outer))
+        start, before = _initial_assignment(kernel.body, outer), needed(kernel.body[:number], used_names(outer))
         if start is None or any(map(is_accumulator, before)):
             return None
         chain = [one for one in _chain(outer) if self.levels.get(one.variable, 0) < most]
@@ -146,9 +146,13 @@ class _Stages:
         # Neighbours read what lies side by side: rounds of the innermost loop, or else entries along the last axis.
         values = [s.value for s in statements([outer]) if is_let(s) or is_addition(s)]
         is_wide = bool(kernel.axes) and not _is_short(kernel.box(self.shapes)[-1])
-        is_across = is_wide and _place(values, kernel.axes[-1], min) > _place(values, chain[-1].variable, min)
+        is_across = is_wide and _best_axis_position(values, kernel.axes[-1], min) > _best_axis_position(
+            values, chain[-1].variable, min
+        )
         sign = 1 if is_across else -1
-        free.sort(key=lambda loop: (_is_short(lengths[loop.variable]), sign * _place(values, loop.variable)))
+        free.sort(
+            key=lambda loop: (_is_short(lengths[loop.variable]), sign * _best_axis_position(values, loop.variable))
+        )
         inner = [lengths[one.variable] for one in free[1:]]
         return ChosenLoop(free[0], lengths[free[0].variable], inner, is_across, start, before)
 
@@ -281,7 +285,7 @@ def in_blocks(program: Program) -> tuple[Stages, dict[str, Deal]]:
     return _in_stages(program, work), work.deals
 
 
-def _start(body: Sequence[Statement], outer: Statement) -> Set | None:
+def _initial_assignment(body: Sequence[Statement], outer: Statement) -> Set | None:
     """Return the accumulator's initial assignment of the only reduction in `outer`; None for several, or one that is
     not reorderable.
     """
@@ -295,7 +299,7 @@ def _chain(statement: Statement) -> list[Loop]:
     found: list[Loop] = []
     while isinstance(statement, Loop | If):
         found += [statement] if isinstance(statement, Loop) else []
-        _, rest = _parted(statement.body)
+        _, rest = _split_off_definitions(statement.body)
         if len(rest) != 1:
             break
         statement = rest[0]
@@ -317,7 +321,7 @@ def _is_short(length: Affine) -> bool:
     return length.is_constant and length.constant < SHORT
 
 
-def _place(values: Sequence[Scalar], variable: str, choose: Callable[..., int] = max) -> int:
+def _best_axis_position(values: Sequence[Scalar], variable: str, choose: Callable[..., int] = max) -> int:
     """Return the position, counted from the last index (-1), at which `variable` occurs in reads; the best one over all
     reads.
     """
@@ -338,7 +342,7 @@ def _joined(statement: Statement) -> Statement:
     """Return a sum over a sum as loops that add to one accumulator; another statement unchanged."""
     if not isinstance(statement, Loop | If):
         return statement
-    lets, rest = _parted(statement.body)
+    lets, rest = _split_off_definitions(statement.body)
     if len(rest) != 3:
         return statement
     start, inner, add = rest
@@ -355,6 +359,6 @@ def _joined(statement: Statement) -> Statement:
     return replace(statement, body=(*lets, *rewrite([inner], adding)))
 
 
-def _parted(body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
+def _split_off_definitions(body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
     """Split `body` into its scalar definitions and all other statements."""
     return [s for s in body if is_let(s)], [s for s in body if not is_let(s)]

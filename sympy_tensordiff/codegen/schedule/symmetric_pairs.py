@@ -113,7 +113,11 @@ class _Packing:
         before = after = entries = 0
         for step in readers:
             labels = {label: self.hints(extent) for label, extent in extents(step, self.shapes).items()}
-            halved = [own for operand in step.operands if operand.array == name and (own := _own(operand, step, found))]
+            halved = [
+                own
+                for operand in step.operands
+                if operand.array == name and (own := _packed_labels(operand, step, found))
+            ]
             if len(halved) < sum(operand.array == name for operand in step.operands):
                 return False
             before += prod(labels.values())
@@ -166,7 +170,7 @@ class _Packing:
         pairs: list[tuple[int, int, Packed]] = []
         for operand in step.operands:
             found = self.packed.get(operand.array)
-            own = None if found is None else _own(operand, step, found)
+            own = None if found is None else _packed_labels(operand, step, found)
             if found is not None and own is not None:
                 pairs.append((step.output.index(own[0]), step.output.index(own[1]), found))
         left, right = (
@@ -178,11 +182,11 @@ class _Packing:
             shape[place] = Affine.of(found.distances)
         return Array(name, tuple(shape)), [
             replace(step, array=name, left=left, right=right),
-            _spread(step, name, pairs),
+            _unpacking_kernel(step, name, pairs),
         ]
 
 
-def _own(operand: Operand, step: ContractionStep, found: Packed) -> tuple[int, int] | None:
+def _packed_labels(operand: Operand, step: ContractionStep, found: Packed) -> tuple[int, int] | None:
     """Return the labels of the packed axes of an operand; None unless they are kept and occur in no other operand."""
     first, second = (operand.labels[axis] for axis in found.axes)
     everywhere = Counter((*step.left.labels, *step.right.labels))
@@ -191,7 +195,7 @@ def _own(operand: Operand, step: ContractionStep, found: Packed) -> tuple[int, i
     return (first, second) if {first, second} <= set(step.output) else None
 
 
-def _spread(step: ContractionStep, name: str, pairs: Sequence[tuple[int, int, Packed]]) -> Kernel:
+def _unpacking_kernel(step: ContractionStep, name: str, pairs: Sequence[tuple[int, int, Packed]]) -> Kernel:
     """Return the kernel that unpacks a product: entry ``(i, j)`` is read at the distance and first index of its
     pair.
     """

@@ -159,7 +159,7 @@ class LatexReader:
         self.higher = {name: rank for name, rank in self.ranks.items() if rank > 2}
 
     def result(self) -> ParsedExpression:
-        """Return the parsed formula."""
+        """Return the parsed formula as a `ParsedExpression`."""
         known = {name: order_of_rank(rank) for name, rank in self.ranks.items() if rank <= 2}
         names = {name: node for name, node in self.names.items() if name not in self.higher}
         infer = partial(LatexShapes, formula=self.formula, higher=self.higher)
@@ -205,7 +205,7 @@ class LatexReader:
         return tensors, builder.expression(self.nodes)
 
     def declare(self, shapes: LatexShapes, axes: dict[str, Any]) -> None:
-        """Record the declared sizes of axes."""
+        """Record the sizes that declarations give to axes."""
         for name, node in self.declared.items():
             present = [axis for axis in axes[name] if axis is not None]
             for axis, part in zip(present, self.sizes[node], strict=True):

@@ -61,7 +61,7 @@ class LoweringBase:
         }
 
     def node(self, kind: str, at: Tree, children: Sequence[Tree], text: str = "", *tokens: str) -> Tree:
-        """Return a node at the position of ``at``."""
+        """Return a new tree node with the source position of ``at``."""
         marks = tuple(Token("STAR", token, start_pos=at.position) for token in tokens)
         return Tree(kind, text, marks, tuple(children), at.start, at.end, at.position, 1, source=at.source)
 

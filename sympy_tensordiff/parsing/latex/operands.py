@@ -88,7 +88,7 @@ class OperandLowering(BinderLowering):
         return texts[0] in FREE_INDICES and not name[0].isupper()
 
     def entry(self, node: Tree, base: Tree, script: Tree, scope: Scope) -> Tree:
-        """Return an entry of ``base``."""
+        """Return the node for the entry of ``base`` at the indices in the subscript ``script``."""
         subscripts = [self.integer(item, scope) for item in items_of(script)]
         found = self.node("entry", node, [base, *subscripts])
         if base.kind == "name":

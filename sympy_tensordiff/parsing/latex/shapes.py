@@ -350,7 +350,7 @@ def order_of_rank(rank: int) -> int:
 
 
 def conflict(node: Tree, first: Any, second: Any) -> Any:
-    """Return the error about an axis with two sizes."""
+    """Return the `ParseError` that an axis has two different sizes."""
     return node.error(
         f"this makes an axis of size {short(str(first))} as long as one of size {short(str(second))}; declare the "
         "shapes, as in declare x[n]"

@@ -232,7 +232,7 @@ class Reading(NamedTuple):
 
     @property
     def penalty(self) -> int:
-        """The sum of both penalties."""
+        """The sum of the penalties for unusual uses and for unusual first letters."""
         return self.use_penalty + self.letter_penalty
 
 

@@ -78,7 +78,7 @@ class MatrixBuilder:
         return DeltaTensor(self.shape(self.shapes.axes[node][:1])) if self.orders[node] else S.Zero  # a size
 
     def _build_modulus(self, node: Tree, value: Any) -> Any:
-        """Return the absolute value of a number."""
+        """Return ``|value|``, the absolute value of a number."""
         return self.apply_entrywise("abs", [value])
 
     def _build_tuple(self, node: Tree, *parts: Any) -> Any:
@@ -132,7 +132,7 @@ class MatrixBuilder:
         return value
 
     def _build_call(self, node: Tree, *parts: Any) -> Any:
-        """Return a function of the operands."""
+        """Return the value of a function call with the operands ``parts``."""
         name = node.text
         if name in ENTRYWISE:
             return self.apply_entrywise(name, parts)

@@ -113,7 +113,7 @@ class ShapeInference:
     # -------------------------------------------------------------- nodes
 
     def _infer_number(self, node: Tree) -> Axes:
-        """Return no axes."""
+        """Return no axes: a number is a scalar."""
         return None, None
 
     def _infer_name(self, node: Tree) -> Axes:
@@ -128,7 +128,7 @@ class ShapeInference:
         return axis, axis
 
     def _infer_signed(self, node: Tree, operand: Axes) -> Axes:
-        """Return the axes of the operand."""
+        """Return the axes of a signed operand, which are those of the operand."""
         return operand
 
     def _infer_transpose(self, node: Tree, operand: Axes) -> Axes:
