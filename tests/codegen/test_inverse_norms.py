@@ -63,3 +63,8 @@ def test_deep_squares():
     expected = np.stack(columns, axis=1)
     assert 0 < np.abs(expected).max() < 1e-90
     np.testing.assert_allclose(compute(at, weights), expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
+
+
+def test_powers_of_every_entry_are_no_norms():
+    """``(1 + (W @ x)**2)**(-3/2)`` in the second derivative is a vector."""
+    td.check_derivative(td.hvp(td.dot(y, td.sqrt(1 + (W @ x) ** 2)), x, v), x)

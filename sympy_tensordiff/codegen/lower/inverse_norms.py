@@ -30,7 +30,7 @@ def with_scaled_vectors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 def _with_scaled_vector(graph: Graph, node: Node) -> Node:
     """Return the einsum `node` with its smallest operand scaled; `node` itself if that is as large as the result."""
-    power = next((arg for arg in node.args if _inverse_power(arg) is not None), None)
+    power = next((arg for arg in node.args if not arg.shape and _inverse_power(arg) is not None), None)
     if power is None:
         return node
     operands = [(arg, labels) for arg, labels in zip(node.args, node.data.inputs, strict=True) if arg is not power]
