@@ -164,7 +164,7 @@ class _Pairing:
         vectors.
         """
         work = self.products.volume([label for _, labels in operands for label in labels], extents)
-        operands = [_untransposed(operand) for operand in operands]
+        operands = [operand if operand[0] in self.written else _untransposed(operand) for operand in operands]
         has_inverse = any(_core_of(operand).op == "inv" for operand, _ in operands)
         for position, (operand, _) in enumerate(operands):
             written = self.written.get(operand, operand)
@@ -270,10 +270,13 @@ class _Pairing:
             return work + own + self.products.volume(found.rest, extents) * self.hints(extents[found.pair[0]]), node
         uses = Counter(label for _, labels in operands for label in set(labels))
         uses.update(output)
+        kept = _summed_later(operands, uses)
+        output_labels, output = output, (*output, *kept)
+        uses.update(kept)
         operands = yield from in_turn(self.sum_private_labels(part, uses, extents) for part in operands)
         scalars = [part for part in operands if not part[0].shape]
         tensors = [part for part in operands if part[0].shape]
-        if {label for _, labels in tensors for label in labels}.issubset(output):
+        if {label for _, labels in tensors for label in labels}.issubset(output_labels):
             return self.products.volume(output, extents), self.graph.ein(1, operands, output, extents)
         inputs = [frozenset(labels) for _, labels in tensors]
         sizes = {label: self.hints.fine(extent) for label, extent in extents.items()}
@@ -285,7 +288,7 @@ class _Pairing:
             own, node = yield self.split_product([tensors[number] for number in step], labels, extents)
             work += own
             tensors.append((node, labels))
-        return work, self.graph.ein(1, [tensors[-1], *scalars], output, extents)
+        return work, self.graph.ein(1, [tensors[-1], *scalars], output_labels, extents)
 
     def order_with_shared_product(
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
@@ -317,6 +320,18 @@ class _Pairing:
 def _core_of(node: Node) -> Node:
     """Return the operand of a view; another node itself."""
     return node.args[0] if is_view(node) and node.args else node
+
+
+def _summed_later(operands: Sequence[Labelled], uses: Counter[int]) -> list[int]:
+    """Return the labels that only one axis of an inverse has, while another operand shares the other axis: a product
+    with an inverse is the solution of a system, the sums of its rows are not.
+    """
+    found = []
+    for node, labels in operands:
+        if _core_of(node).op == "inv" and len(set(labels)) == 2 == len(labels):
+            shared = [label for label in labels if uses[label] > 1]
+            found += [label for label in labels if uses[label] == 1 and shared]
+    return found
 
 
 def _untransposed(operand: Labelled) -> Labelled:
