@@ -122,7 +122,7 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
     exprs = [as_operand(e, "the expression") for e in flat]
     options, again = Options(**given), partial(build_program, args, expr, **given)
     graph = Graph()
-    reader = Reader(graph, scans="node")
+    reader = Reader(graph, scans="node", products=True)
     args = args if isinstance(args, Sequence) else [args]
     reader.use((*exprs, *args))
     nodes = read_with_ranges(reader, exprs)

@@ -147,6 +147,9 @@ _RECORDS = (
     RealFunction("cbrt", cfunctions.Cbrt, "cbrt", ("Cbrt",), is_defined=True, is_finite=True),
     RealFunction("Heaviside", sympy.Heaviside, "heaviside", (), (1, 2), is_defined=True, is_finite=True),
     RealFunction("frac", sympy.frac, is_defined=True, is_finite=True, values=Interval(0, 1, is_open=False)),
+    RealFunction(
+        "LeviCivita", sympy.LeviCivita, operands=(1, MAX_OPERANDS), is_readable=False, is_defined=True, is_finite=True
+    ),
     RealFunction("sinc", sympy.sinc, is_defined=True, is_finite=True, parity=1),
     RealFunction("sec", sympy.sec, parity=1),
     RealFunction("csc", sympy.csc, parity=-1),

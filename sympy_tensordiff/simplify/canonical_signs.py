@@ -110,8 +110,22 @@ class _Signs:
                 core = self.graph.with_args(node, [inner.core])
                 alone = core if inner.number == 1 else self.graph.scale(inner.number, core)
                 return self.split(alone)
+            case "select":
+                return self.choice(node, args)
             case _:
                 return self.split(self.graph.with_args(node, [arg.alone for arg in args]))
+
+    def choice(self, node: Node, args: Sequence[Signed]) -> Signed:
+        """Return the choice `node` with the sign of its first value, and the integer that all values have in common."""
+        condition, *values = args
+        alone = self.graph.with_args(node, [arg.alone for arg in args])
+        numbers = [value.number for value in values if value.core is not self.graph.zero]
+        content = content_of(numbers) if self.numbers else 1
+        number = (-1 if numbers[0] < 0 else 1) * (content if content.denominator == 1 else 1)
+        if number == 1:
+            return Signed(alone, 1, alone)
+        scaled = [self.graph.scale(value.number / Fraction(number), value.core) for value in values]
+        return Signed(alone, number, self.graph.select(condition.alone, *scaled))
 
     def split(self, node: Node) -> Signed:
         """Return `node` as a number times a node of canonical sign and, with ``numbers=True``, without a common divisor

@@ -322,7 +322,7 @@ def clip(A: Scalar, low: Any = None, high: Any = None) -> Any:
     --------
     >>> import sympy_tensordiff as td
     >>> td.clip(td.TensorSymbol("A", (3, 4)), 0, 1)
-    minimum(maximum(A, 0), 1)
+    clip(A, 0, 1)
     """
     above = operand(A, "clip") if low is None else maximum(A, low)
     return above if high is None else minimum(above, high)

@@ -12,7 +12,7 @@ from sympy import Max, Mul, Pow, S, exp
 from sympy.printing.pretty.stringpict import prettyForm
 
 from sympy_tensordiff.functions.table import record_of
-from sympy_tensordiff.symbolic.choice_notation import choice_notation
+from sympy_tensordiff.symbolic.choice_notation import choice_notation, clipped
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.matrix_notation import added_labels, einsum_notation
 from sympy_tensordiff.symbolic.norm_notation import at_no_zero, with_norms
@@ -284,6 +284,8 @@ def _function(node: Any) -> Any:
         return Call("sqrt", operands)
     if isinstance(body, Max) and set(body.args) == {S.Zero, *names}:
         return Call("relu", operands)
+    if (arguments := clipped(node)) is not None:
+        return Call("clip", tuple(map(_notation, arguments)))
     record = record_of(type(body))
     numbers = tuple(Leaf(arg) for arg in body.args if arg.is_Number)  # of an extremum
     if record.is_public and len(body.args) == len(names + numbers) and set(names) <= set(body.args):
