@@ -5,14 +5,19 @@
     c*exp(u) - c                    c*expm1(u)
     c*cos(u) - c                    -2*c*sin(u/2)**2
     c*sqrt(a + b**2) - c*b          c*a/(sqrt(a + b**2) + b)                with a number b > 0
-    c*sqrt(a) - c*sqrt(b)           c*(a - b)/(sqrt(a) + sqrt(b))           where a - b is a number, not 0
-    c/a - c/b                       c*(b - a)/(a*b)                         where a - b is a number, not 0
-    c*a**p - c*b**p                 likewise, for p = -1/2, -2/3, -1, ... and p = 1/3, 1/4, 1/5
+    c*sqrt(a) - c*sqrt(b)           c*(a - b)/(sqrt(a) + sqrt(b))
+    c/a - c/b                       c*(b - a)/(a*b)
+    c*a**p - c*b**p                 likewise, for p = -1/2, -2/3, -1, ... and p = 1/3, 1/4, 1/5, 2, 3, 4
+    c - c*a**2                      c*(1 - a)*(1 + a)                       for an argument a
+    c - c*tanh(u)**2                c/cosh(u)**2, likewise of sin, cos and cosh
+    c - c*erf(u)                    c*erfc(u), likewise 1 + erf(u) and 1 - erfc(u)
     log(1 + u)                      log1p(u)                                where u has no exponential
     log(1 - exp(u))                 log(-expm1(u)) where u > -log(2), else log1p(-exp(u))
     softplus(2*u) - u - log(2)      log1p(2*sinh(u/2)**2) where abs(u) < 1: this is log(cosh(u))
     log(erfc(u))                    log1p(-erf(u)) where u < 1/2, else log(erfcx(u)) - u**2
     exp(u**2)*erfc(u)               erfcx(u), also exp(-u**2)/erfc(u) and other powers
+
+Differences of powers are rewritten where ``a - b`` has fewer terms than ``a`` or ``b``, or is itself such a difference.
 
 Each is an identity of real numbers wherever the left side has a value. Kernels take these forms; formulas for readers
 stay as they were written.
@@ -23,18 +28,27 @@ Computing log(1 - exp(-|a|))*.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import sympy
-from sympy.codegen.cfunctions import expm1, log1p
+from sympy.codegen.cfunctions import Cbrt, expm1, log1p
 
 from sympy_tensordiff.graph.functions import erfcx, log_ndtr, softplus
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
-from sympy_tensordiff.simplify.nearby import less_value, log_of_quotient, minus, nearby, reciprocals
+from sympy_tensordiff.simplify.nearby import (
+    has_fewer_terms,
+    less_value,
+    log_of_quotient,
+    minus,
+    nearby,
+    reciprocals,
+)
 from sympy_tensordiff.simplify.removable import regular_at_zero
+from sympy_tensordiff.simplify.variances import with_covariances
 
 MAX_TERMS = 12
 """Sums of more terms are left as they are: pairs of terms are compared."""
@@ -49,6 +63,9 @@ MAX_POWER = 4
 """Differences of powers below ``-MAX_POWER`` stay as they are: they would have too many terms."""
 
 
+_NONE: Mapping[Node, Node] = MappingProxyType({})
+
+
 class ScaledTerm(NamedTuple):
     """The term ``factor*base`` of a sum; ``base`` is 1 for a number."""
 
@@ -56,7 +73,9 @@ class ScaledTerm(NamedTuple):
     base: Node
 
 
-def without_cancellation(graph: Graph, roots: Sequence[Node], arrays: Sequence[Node] = ()) -> list[Node]:
+def without_cancellation(
+    graph: Graph, roots: Sequence[Node], arrays: Sequence[Node] = (), products: Mapping[Node, Node] = _NONE
+) -> list[Node]:
     """Return the entries `roots` with differences that lose digits replaced by the forms of this module.
 
     Parameters
@@ -65,7 +84,11 @@ def without_cancellation(graph: Graph, roots: Sequence[Node], arrays: Sequence[N
     roots : sequence of Node
     arrays : sequence of Node
         The tensors that the first roots are the entries of: other roots may read their terms from them.
+    products : dict of Node to Node
+        Other tensors that are computed before, with their entries.
     """
+    tables = {**products, **dict(zip(arrays, roots, strict=False))}
+    roots = with_covariances(graph, roots, tables)
     roots = rewritten(graph, roots, _Rewriter(graph).form)
     return regular_at_zero(graph, roots, dict(zip(arrays, roots, strict=False)))
 
@@ -76,6 +99,7 @@ class _Rewriter:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.minus_one = graph.const(-1)
+        self.distances: dict[tuple[Node, Node], Node | None] = {}
 
     def form(self, node: Node) -> Node:
         """Return the entry `node`, whose arguments are rewritten, with the rules applied; tensors as they are."""
@@ -168,34 +192,52 @@ class _Rewriter:
     def joined(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
         """Return ``one + other`` in a form that loses no digits; None if no rule applies to the pair."""
         graph, factor = self.graph, one.factor
-        if other.base is graph.one and one.base.op == "call" and other.factor == -factor:
-            return self.less_one(one.base, factor)
+        if other.factor == -factor and other.base is graph.one and (found := self.less_one(one.base, factor)):
+            return found
+        if other.factor == factor and other.base is graph.one and _is_call(one.base, sympy.erf):
+            return graph.scale(factor, graph.call(sympy.erfc, (graph.neg(one.base.args[0]),)))
         number = _reduced(Fraction(other.factor) / -Fraction(factor))
         if (found := less_value(graph, one.base, graph.scale(number, other.base))) is not None:
             return graph.scale(factor, found)
-        if other.factor == -factor and (found := nearby(graph, factor, one.base, other.base)) is not None:
+        if other.factor != -factor:
+            return None
+        if (found := nearby(graph, factor, one.base, other.base, self.distance)) is not None:
             return found
-        if other.factor != -factor or one.base.op != "pow" or other.base.op != "pow":
+        if one.base.op != "pow" or other.base.op != "pow":
             return None
         (a, power), (b, same) = one.base.args, other.base.args
         if power is not same or power.op != "const" or not is_difference_power(power.data):
             return None
-        distance = minus(graph, a, b)
-        if distance.op != "const" or distance is graph.zero:
+        distance = self.distance(a, b)
+        if distance is None:
             return None
         return graph.scale(factor, self.difference_of_powers(a, b, distance, Fraction(power.data)))
 
+    def distance(self, a: Node, b: Node) -> Node | None:
+        """Return ``a - b`` if that keeps its digits: it has fewer terms than `a` or `b`, or is rewritten; else None."""
+        if (a, b) not in self.distances:
+            self.distances[a, b] = None
+            found = minus(self.graph, a, b)
+            if found.op != "const" and not has_fewer_terms(found, a) and not has_fewer_terms(found, b):
+                new = self.difference(found) if found.op == "add" and len(found.args) == 2 else found
+                self.distances[a, b] = None if new is found else new
+            elif found is not self.graph.zero:
+                self.distances[a, b] = found
+        return self.distances[a, b]
+
     def difference_of_powers(self, a: Node, b: Node, distance: Node, power: Fraction) -> Node:
-        """Return ``a**power - b**power``, where `distance` is ``a - b``, for a multiple of 1/2 to 1/5."""
+        """Return ``a**power - b**power``, where `distance` is ``a - b``, for a multiple of 1/2 to 1/5 or up to 4."""
         graph = self.graph
 
         def raised(base: Node, exponent: Fraction) -> Node:
-            """Return ``base**exponent``."""
+            """Return ``base**exponent``; thirds are no floating-point numbers, and so powers of the third root."""
+            if exponent.denominator == 3:
+                base, exponent = graph.call(Cbrt, (base,)), 3 * exponent
             return graph.pow(base, graph.const(_reduced(exponent)))
 
-        unit, count = Fraction(1, power.denominator), abs(power.numerator)
+        unit, steps = Fraction(1, power.denominator), abs(power.numerator)
         sign = 1 if power > 0 else -1
-        orders = range(count) if power > 0 else range(1, count + 1)
+        orders = range(steps) if power > 0 else range(1, steps + 1)
         # No factor is larger than the powers themselves, so that none overflows or underflows before they do.
         terms = [
             (raised(a, sign * order * unit), raised(b, sign * last * unit))
@@ -208,17 +250,35 @@ class _Rewriter:
             factors.append(graph.pow(graph.add(roots), self.minus_one))
         return graph.mul((distance, *factors))
 
-    def less_one(self, call: Node, factor: Number) -> Node | None:
-        """Return ``factor*(call - 1)`` for an exponential, a cosine or cosh; None for other functions."""
+    def less_one(self, base: Node, factor: Number) -> Node | None:
+        """Return ``factor*(base - 1)`` for the functions in the head of this module; None for others."""
         graph = self.graph
-        if call.data is sympy.exp:
-            return graph.scale(factor, graph.call(expm1, call.args))
-        if call.data is sympy.cosh:
-            half = graph.call(sympy.sinh, (graph.scale(_HALF, call.args[0]),))
+        if base.op == "pow":
+            return self.square_less_one(base.args[0], base.args[1], factor)
+        if base.op != "call":
+            return None
+        if base.data is sympy.exp:
+            return graph.scale(factor, graph.call(expm1, base.args))
+        if base.data in _COMPLEMENTS:
+            return graph.scale(-factor, graph.call(_COMPLEMENTS[base.data], base.args))
+        if base.data is sympy.cosh:
+            half = graph.call(sympy.sinh, (graph.scale(_HALF, base.args[0]),))
             return graph.scale(2 * factor, graph.pow(half, graph.const(2)))
-        if call.data is sympy.cos:
-            half = graph.call(sympy.sin, (graph.scale(Fraction(1, 2), call.args[0]),))
+        if base.data is sympy.cos:
+            half = graph.call(sympy.sin, (graph.scale(_HALF, base.args[0]),))
             return graph.scale(-2 * factor, graph.pow(half, graph.const(2)))
+        return None
+
+    def square_less_one(self, base: Node, exponent: Node, factor: Number) -> Node | None:
+        """Return ``factor*(base**exponent - 1)`` for squares of some functions and of arguments; None for others."""
+        graph = self.graph
+        if exponent.op != "const" or exponent.data != 2:
+            return None
+        if base.op == "call" and base.data in _SQUARES:
+            function, sign, power = _SQUARES[base.data]
+            return graph.scale(sign * factor, graph.pow(graph.call(function, base.args), graph.const(power)))
+        if base.op in ("read", "scalar") and not (base.args and base.args[0].op != "tensor"):
+            return graph.scale(factor, graph.mul((graph.add((base, self.minus_one)), graph.add((base, graph.one)))))
         return None
 
     def logarithm(self, node: Node) -> Node:
@@ -247,9 +307,26 @@ class _Rewriter:
         return node
 
 
+_COMPLEMENTS = {sympy.erf: sympy.erfc, sympy.erfc: sympy.erf}
+"""From functions f to ``1 - f``."""
+
+_SQUARES: dict[Any, tuple[Any, int, int]] = {
+    sympy.tanh: (sympy.cosh, -1, -2),
+    sympy.cosh: (sympy.sinh, 1, 2),
+    sympy.sin: (sympy.cos, -1, 2),
+    sympy.cos: (sympy.sin, -1, 2),
+}
+"""From functions f to the function, the sign and the exponent of ``f**2 - 1 = sign*g**exponent``."""
+
+
+def _is_call(node: Node, function: Any) -> bool:
+    """Whether `node` is a call of `function`."""
+    return node.op == "call" and node.data is function
+
+
 def _is_erfc(node: Node) -> bool:
     """Whether `node` is a call of `erfc`."""
-    return node.op == "call" and node.data is sympy.erfc
+    return _is_call(node, sympy.erfc)
 
 
 def _has_exponential(node: Node) -> bool:
@@ -258,9 +335,11 @@ def _has_exponential(node: Node) -> bool:
 
 
 def is_difference_power(power: object) -> bool:
-    """Whether differences of two such powers are rewritten: 1/2 to 1/5, and negative multiples of these down to -4."""
+    """Whether differences of two such powers are rewritten: 1/2 to 1/5, negative multiples down to -4, and 2 to 4."""
     if not isinstance(power, int | Fraction):
         return False
+    if power in (2, 3, 4):
+        return True
     return power != 0 and (1 / Fraction(power) in (2, 3, 4, 5) or (-MAX_POWER <= power < 0 and power.denominator <= 5))
 
 
