@@ -23,6 +23,15 @@ from sympy_tensordiff.symbolic.scalar_functions import sigmoid as sigmoid
 from sympy_tensordiff.symbolic.scalar_functions import softplus as softplus
 from sympy_tensordiff.symbolic.scalar_functions import xlogy as xlogy
 
+
+class scaled_besseli(sympy.Function):  # noqa: N801
+    """The function ``exp(-abs(x))*besseli(order, x)`` of kernels, which does not overflow."""
+
+
+class erfcx_slope(sympy.Function):  # noqa: N801
+    """The derivative of `erfcx` in kernels, ``2*x*erfcx(x) - 2/sqrt(pi)``, whose terms nearly cancel for large x."""
+
+
 TOTAL: frozenset[Any] = frozenset({
     *(sympy.sin, sympy.cos, sympy.atan, sympy.atan2, sympy.tanh, sympy.sech, sympy.asinh, sympy.sinc),
     *(sympy.Abs, sympy.sign, sympy.floor, sympy.ceiling, sympy.frac, sympy.Heaviside, sympy.Max, sympy.Min),

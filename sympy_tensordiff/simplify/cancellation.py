@@ -2,20 +2,22 @@
 
 ``exp(t) - 1`` loses all digits where ``t`` is small, `expm1` none. For entries, which are real numbers::
 
-    c*exp(u) - c                    c*expm1(u)
+    c*exp(u) - c                    c*expm1(u), of b**u c*expm1(u*log(b))   with a number b > 0
     c*cos(u) - c                    -2*c*sin(u/2)**2
     c*sqrt(a + b**2) - c*b          c*a/(sqrt(a + b**2) + b)                with a number b > 0
+    c*b/sqrt(a + b**2) - c          -c*a/(r*(r + b)) with the root r        with a number b > 0
     c*sqrt(a) - c*sqrt(b)           c*(a - b)/(sqrt(a) + sqrt(b))
     c/a - c/b                       c*(b - a)/(a*b)
     c*a**p - c*b**p                 likewise, for p = -1/2, -2/3, -1, ... and p = 1/3, 1/4, 1/5, 2, 3, 4
-    c - c*a**2                      c*(1 - a)*(1 + a)                       for an argument a
     c - c*tanh(u)**2                c/cosh(u)**2, likewise of sin, cos and cosh
+    c/tanh(u) - c*tanh(u)           2*c/sinh(2*u)
     c - c*erf(u)                    c*erfc(u), likewise 1 + erf(u) and 1 - erfc(u)
+    acos(1 - u)                     2*asin(sqrt(u/2))                       where u < 1
     log(1 + u)                      log1p(u)                                where u has no exponential
     log(1 - exp(u))                 log(-expm1(u)) where u > -log(2), else log1p(-exp(u))
+    softplus(u) - u                 softplus(-u)
     softplus(2*u) - u - log(2)      log1p(2*sinh(u/2)**2) where abs(u) < 1: this is log(cosh(u))
     log(erfc(u))                    log1p(-erf(u)) where u < 1/2, else log(erfcx(u)) - u**2
-    exp(u**2)*erfc(u)               erfcx(u), also exp(-u**2)/erfc(u) and other powers
 
 Differences of powers are rewritten where ``a - b`` has fewer terms than ``a`` or ``b``, or is itself such a difference.
 
@@ -39,6 +41,14 @@ from sympy.codegen.cfunctions import Cbrt, expm1, log1p
 from sympy_tensordiff.graph.functions import erfcx, log_ndtr, softplus
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
+from sympy_tensordiff.simplify.growing_functions import (
+    is_call,
+    log_of_growing,
+    with_bounded_quotients,
+    with_scaled_bessel,
+    with_scaled_erfc,
+    with_slopes,
+)
 from sympy_tensordiff.simplify.nearby import (
     has_fewer_terms,
     less_value,
@@ -46,6 +56,7 @@ from sympy_tensordiff.simplify.nearby import (
     minus,
     nearby,
     reciprocals,
+    share_less_one,
 )
 from sympy_tensordiff.simplify.removable import regular_at_zero
 from sympy_tensordiff.simplify.variances import with_covariances
@@ -109,37 +120,11 @@ class _Rewriter:
             return self.difference(node)
         if node.op == "call" and node.data is sympy.log:
             return self.logarithm(node)
-        return self.scaled(node) if node.op == "mul" else node
-
-    def scaled(self, node: Node) -> Node:
-        """Return a product with ``exp(p*u**2 + rest)*erfc(u)**p`` as ``exp(rest)*erfcx(u)**p``; another as it is."""
-        graph = self.graph
-        exponential = next((f for f in node.args if f.op == "call" and f.data is sympy.exp), None)
-        if exponential is None:
-            return node
-        others = [factor for factor in node.args if factor is not exponential]
-        for factor in others:
-            base, power = factor.args if factor.op == "pow" else (factor, graph.one)
-            if base.op == "call" and base.data is sympy.erfc:
-                square = graph.mul((power, graph.pow(base.args[0], graph.const(2))))
-                terms = exponential.args[0].args if exponential.args[0].op == "add" else exponential.args
-                if square in terms:
-                    rest = graph.add((exponential.args[0], graph.neg(square)))
-                    scaled = graph.pow(graph.call(erfcx, base.args), power)
-                    left = graph.one if rest is graph.zero else graph.call(sympy.exp, (rest,))
-                    return self.form(graph.mul((*(f for f in others if f is not factor), scaled, left)))
-        return self.distributed(node, exponential, others)
-
-    def distributed(self, node: Node, exponential: Node, others: Sequence[Node]) -> Node:
-        """Return the product of an exponential and a sum that has `erfc` in a term as a sum, if all its terms lose an
-        exponential; otherwise `node`.
-        """
-        graph = self.graph
-        for factor in others:
-            if factor.op == "add" and any(_is_erfc(part) for term in factor.args for part in (term, *term.args)):
-                terms = [self.form(self.joined_exponentials(exponential, term)) for term in factor.args]
-                if not any(exponential in (term, *term.args) for term in terms):
-                    return graph.mul((*(f for f in others if f is not factor), graph.add(terms)))
+        if is_call(node, sympy.acos):
+            return self.arccosine(node)
+        if node.op == "mul":
+            for rule in (with_scaled_erfc, with_scaled_bessel, with_bounded_quotients):
+                node = rule(self.graph, node) if node.op == "mul" else node
         return node
 
     def difference(self, node: Node) -> Node:
@@ -148,8 +133,12 @@ class _Rewriter:
         terms = [self.term(arg) for arg in node.args]
         if (found := self.log_cosh(node, terms)) is not None:
             return found
+        if (found := self.opposite_softplus(node, terms)) is not None:
+            return self.form(found)
         if (found := reciprocals(graph, node, terms)) is not None:
             return found
+        if (found := with_slopes(graph, node)) is not node:
+            return self.form(found)
         for n, one in enumerate(terms):
             for m, other in enumerate(terms):
                 if n != m and (joined := self.joined(one, other)) is not None:
@@ -173,15 +162,18 @@ class _Rewriter:
                     return graph.add((*(arg for arg in node.args if arg not in own), value))
         return None
 
-    def joined_exponentials(self, exponential: Node, term: Node) -> Node:
-        """Return ``exponential*term`` with one exponential in place of two."""
+    def opposite_softplus(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
+        """Return a sum with ``softplus(u) - u`` as ``softplus(-u)``; None without such terms."""
         graph = self.graph
-        for factor in graph.factors(term):
-            if factor.op == "call" and factor.data is sympy.exp:
-                exponent = graph.add((exponential.args[0], factor.args[0]))
-                exponential = graph.one if exponent is graph.zero else graph.call(sympy.exp, (exponent,))
-                return graph.mul((exponential, *(other for other in graph.factors(term) if other is not factor)))
-        return graph.mul((exponential, term))
+        for factor, base in terms:
+            if is_call(base, softplus):
+                u = base.args[0]
+                own = [graph.scale(-factor, part) for part in (u.args if u.op == "add" else (u,))]
+                if all(term in node.args for term in own):
+                    joined = graph.scale(factor, graph.call(softplus, (graph.neg(u),)))
+                    rest = [arg for arg in node.args if arg not in own and arg is not graph.scale(factor, base)]
+                    return graph.add((*rest, joined))
+        return None
 
     def term(self, node: Node) -> ScaledTerm:
         """Return the factor and the base of the term `node`; a number has the base 1."""
@@ -194,13 +186,18 @@ class _Rewriter:
         graph, factor = self.graph, one.factor
         if other.factor == -factor and other.base is graph.one and (found := self.less_one(one.base, factor)):
             return found
-        if other.factor == factor and other.base is graph.one and _is_call(one.base, sympy.erf):
+        if other.factor == factor and other.base is graph.one and is_call(one.base, sympy.erf):
             return graph.scale(factor, graph.call(sympy.erfc, (graph.neg(one.base.args[0]),)))
         number = _reduced(Fraction(other.factor) / -Fraction(factor))
         if (found := less_value(graph, one.base, graph.scale(number, other.base))) is not None:
             return graph.scale(factor, found)
         if other.factor != -factor:
             return None
+        if other.base is graph.one and (found := share_less_one(graph, one.base)) is not None:
+            return graph.scale(factor, found)
+        if is_call(other.base, sympy.tanh) and graph.pow(other.base, self.minus_one) is one.base:
+            double = graph.call(sympy.sinh, (graph.scale(2, other.base.args[0]),))
+            return graph.scale(2 * factor, graph.pow(double, self.minus_one))
         if (found := nearby(graph, factor, one.base, other.base, self.distance)) is not None:
             return found
         if one.base.op != "pow" or other.base.op != "pow":
@@ -254,7 +251,7 @@ class _Rewriter:
         """Return ``factor*(base - 1)`` for the functions in the head of this module; None for others."""
         graph = self.graph
         if base.op == "pow":
-            return self.square_less_one(base.args[0], base.args[1], factor)
+            return self.power_less_one(base.args[0], base.args[1], factor)
         if base.op != "call":
             return None
         if base.data is sympy.exp:
@@ -269,23 +266,36 @@ class _Rewriter:
             return graph.scale(-2 * factor, graph.pow(half, graph.const(2)))
         return None
 
-    def square_less_one(self, base: Node, exponent: Node, factor: Number) -> Node | None:
-        """Return ``factor*(base**exponent - 1)`` for squares of some functions and of arguments; None for others."""
+    def power_less_one(self, base: Node, exponent: Node, factor: Number) -> Node | None:
+        """Return ``factor*(base**exponent - 1)`` for squares of some functions and for bases that are positive numbers;
+        None for others.
+        """
         graph = self.graph
+        if base.op == "const" and base.data > 0:
+            exponent = graph.mul((exponent, graph.call(sympy.log, (base,))))
+            return graph.scale(factor, graph.call(expm1, (exponent,)))
         if exponent.op != "const" or exponent.data != 2:
             return None
         if base.op == "call" and base.data in _SQUARES:
             function, sign, power = _SQUARES[base.data]
             return graph.scale(sign * factor, graph.pow(graph.call(function, base.args), graph.const(power)))
-        if base.op in ("read", "scalar") and not (base.args and base.args[0].op != "tensor"):
-            return graph.scale(factor, graph.mul((graph.add((base, self.minus_one)), graph.add((base, graph.one)))))
         return None
+
+    def arccosine(self, node: Node) -> Node:
+        """Return ``acos(1 - u)`` as ``2*asin(sqrt(u/2))`` where u is small; other arccosines as they are."""
+        graph, (argument,) = self.graph, node.args
+        if argument.op != "add" or graph.one not in argument.args:
+            return node
+        u = graph.neg(graph.add([arg for arg in argument.args if arg is not graph.one]))
+        half = graph.pow(graph.scale(_HALF, u), graph.const(_HALF))
+        near = graph.scale(2, graph.call(sympy.asin, (half,)))
+        return graph.select(graph.compare("lt", u, graph.one), near, node)
 
     def logarithm(self, node: Node) -> Node:
         """Rewrite log(1 + u) as `log1p`, and log(-expm1(u)) as a choice of two forms; other logarithms as they are."""
         graph, (argument,) = self.graph, node.args
         factor, base = self.term(argument)
-        if _is_erfc(base) and factor in (1, Fraction(1, 2)):
+        if is_call(base, sympy.erfc) and factor in (1, Fraction(1, 2)):
             (u,) = base.args
             if factor != 1:
                 root = graph.pow(graph.const(2), graph.const(_HALF))
@@ -300,6 +310,8 @@ class _Rewriter:
             near = graph.compare("lt", graph.const(BRANCH), u)
             far = graph.call(log1p, (graph.neg(graph.call(sympy.exp, (u,))),))
             return graph.select(near, node, far)
+        if factor == 1 and (found := log_of_growing(graph, base)) is not None:
+            return found
         if (found := log_of_quotient(graph, argument)) is not None:
             return found
         if argument.op == "add" and graph.one in argument.args and not _has_exponential(argument):
@@ -317,16 +329,6 @@ _SQUARES: dict[Any, tuple[Any, int, int]] = {
     sympy.cos: (sympy.sin, -1, 2),
 }
 """From functions f to the function, the sign and the exponent of ``f**2 - 1 = sign*g**exponent``."""
-
-
-def _is_call(node: Node, function: Any) -> bool:
-    """Whether `node` is a call of `function`."""
-    return node.op == "call" and node.data is function
-
-
-def _is_erfc(node: Node) -> bool:
-    """Whether `node` is a call of `erfc`."""
-    return _is_call(node, sympy.erfc)
 
 
 def _has_exponential(node: Node) -> bool:

@@ -9,7 +9,7 @@ Where ``d = a - b`` has fewer terms than ``a`` or ``b``, or is itself a differen
     cosh(a) - cosh(b)               2*sinh((a + b)/2)*sinh(d/2)
     tan(a) - tan(b)                 sin(d)/(cos(a)*cos(b))
     atan(a) - atan(b)               atan2(d, 1 + a*b)
-    log(a) - log(b)                 log1p(d/b)                              where d is a positive number
+    log(a) - log(b)                 log1p(d/b)                              where d is positive
     log(a/b)                        log1p(d/b)                              where abs(d/b) < 1/2
     a*log(a) - b*log(b)             d*log(a) + b*log1p(d/b)                 where d is a positive number
     sqrt(a + b**2) - b              a/(sqrt(a + b**2) + b)                  where b > 0 and a < 3*b**2
@@ -34,6 +34,7 @@ from sympy.codegen.cfunctions import expm1, log1p
 
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.simplify.sign_analysis import sign_facts
 
 _HALF = Fraction(1, 2)
 
@@ -143,12 +144,18 @@ def _arctangents(graph: Graph, a: Node, b: Node, d: Node) -> Node:
 
 
 def _logarithms(graph: Graph, a: Node, b: Node, d: Node) -> Node | None:
-    """Return ``log(a) - log(b)`` where `d` is a number, else None."""
-    if d.op != "const":
+    """Return ``log(a) - log(b)`` where the sign of `d` is known, else None."""
+    sign = 1 if sign_facts(graph, d).sign == 1 else -1
+    step = graph.scale(sign, d)
+    if sign_facts(graph, step).sign != 1:
         return None
-    below, sign = (b, 1) if d.data > 0 else (a, -1)
-    quotient = graph.mul((graph.scale(sign, d), graph.pow(below, graph.const(-1))))
-    return graph.scale(sign, graph.call(log1p, (quotient,)))
+    below = b if sign > 0 else a
+    quotient = graph.mul((step, graph.pow(below, graph.const(-1))))
+    near = graph.call(log1p, (quotient,))
+    if d.op != "const":  # the quotient may be infinite
+        far = [graph.call(sympy.log, (part,)) for part in ((a, b) if sign > 0 else (b, a))]
+        near = graph.select(graph.compare("lt", quotient, graph.one), near, graph.add((far[0], graph.neg(far[1]))))
+    return graph.scale(sign, near)
 
 
 _RULES: dict[Any, Callable[[Graph, Node, Node, Node], Node | None]] = {
@@ -213,6 +220,24 @@ def less_value(graph: Graph, root: Node, b: Node) -> Node | None:
     cancels = graph.logic("and", (graph.compare("lt", graph.zero, b), is_near))
     joined = graph.mul((rest, graph.pow(graph.add((root, b)), graph.const(-1))))
     return graph.select(cancels, joined, graph.add((root, graph.neg(b))))
+
+
+def share_less_one(graph: Graph, share: Node) -> Node | None:
+    """Return ``share - 1`` for a quotient of b by a square root of a sum with the term ``b**2``; None for others."""
+    factors = share.args if share.op == "mul" else ()
+    inverse = next((factor for factor in factors if factor.op == "pow" and factor.args[0].op == "add"), None)
+    if inverse is None or inverse.args[1].op != "const" or inverse.args[1].data != -_HALF:
+        return None
+    b = graph.mul([factor for factor in factors if factor is not inverse])
+    square = graph.pow(b, graph.const(2))
+    rest = graph.add((inverse.args[0], graph.neg(square)))
+    if not has_fewer_terms(rest, inverse.args[0]):
+        return None
+    root = graph.pow(inverse.args[0], graph.const(_HALF))
+    is_near = graph.compare("lt", rest, graph.scale(3, square))
+    cancels = graph.logic("and", (graph.compare("lt", graph.zero, b), is_near))
+    joined = graph.mul((graph.const(-1), rest, inverse, graph.pow(graph.add((root, b)), graph.const(-1))))
+    return graph.select(cancels, joined, graph.add((share, graph.const(-1))))
 
 
 # ---------------------------------------------------------------------------- reciprocals
