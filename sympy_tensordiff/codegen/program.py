@@ -259,7 +259,7 @@ def _simplify(task: Task) -> _Simplified:
     lowering.tables = options.tables and temporaries and not search
     return _Simplified(
         task=task,
-        program=replace(program, checks=tuple(checks), data_checks=data_checks),
+        program=replace(program, checks=tuple(checks), data_checks=data_checks, laws=tuple(graph.laws.items())),
         lowering=lowering,
         definitions=definitions,
         results=results,

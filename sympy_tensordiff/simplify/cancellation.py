@@ -122,23 +122,28 @@ class _Rewriter:
             return self.logarithm(node)
         if is_call(node, sympy.acos):
             return self.arccosine(node)
-        if node.op == "mul":
-            for rule in (with_scaled_erfc, with_scaled_bessel, with_bounded_quotients):
-                node = rule(self.graph, node) if node.op == "mul" else node
+        for name, rule in _PRODUCTS.items():
+            if node.op == "mul" and (found := rule(self.graph, node)) is not node:
+                node = self.noted(name, found)
         return node
+
+    def noted(self, law: str, found: Node) -> Node:
+        """Return `found`, and count a use of `law` in the graph."""
+        self.graph.laws[law] = self.graph.laws.get(law, 0) + 1
+        return found
 
     def difference(self, node: Node) -> Node:
         """Return a sum with pairs of terms of opposite factors joined; the sum itself without such a pair."""
         graph = self.graph
         terms = [self.term(arg) for arg in node.args]
         if (found := self.log_cosh(node, terms)) is not None:
-            return found
+            return self.noted("log(cosh(u))", found)
         if (found := self.opposite_softplus(node, terms)) is not None:
-            return self.form(found)
+            return self.form(self.noted("softplus(u) - u", found))
         if (found := reciprocals(graph, node, terms)) is not None:
-            return found
+            return self.noted("sum of reciprocals", found)
         if (found := with_slopes(graph, node)) is not node:
-            return self.form(found)
+            return self.form(self.noted("2*u*erfcx(u) - 2/sqrt(pi)", found))
         for n, one in enumerate(terms):
             for m, other in enumerate(terms):
                 if n != m and (joined := self.joined(one, other)) is not None:
@@ -185,21 +190,21 @@ class _Rewriter:
         """Return ``one + other`` in a form that loses no digits; None if no rule applies to the pair."""
         graph, factor = self.graph, one.factor
         if other.factor == -factor and other.base is graph.one and (found := self.less_one(one.base, factor)):
-            return found
+            return self.noted("f(u) - 1", found)
         if other.factor == factor and other.base is graph.one and is_call(one.base, sympy.erf):
-            return graph.scale(factor, graph.call(sympy.erfc, (graph.neg(one.base.args[0]),)))
+            return self.noted("1 + erf(u)", graph.scale(factor, graph.call(sympy.erfc, (graph.neg(one.base.args[0]),))))
         number = _reduced(Fraction(other.factor) / -Fraction(factor))
         if (found := less_value(graph, one.base, graph.scale(number, other.base))) is not None:
-            return graph.scale(factor, found)
+            return self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))
         if other.factor != -factor:
             return None
         if other.base is graph.one and (found := share_less_one(graph, one.base)) is not None:
-            return graph.scale(factor, found)
+            return self.noted("b/sqrt(a + b**2) - 1", graph.scale(factor, found))
         if is_call(other.base, sympy.tanh) and graph.pow(other.base, self.minus_one) is one.base:
             double = graph.call(sympy.sinh, (graph.scale(2, other.base.args[0]),))
-            return graph.scale(2 * factor, graph.pow(double, self.minus_one))
+            return self.noted("1/tanh(u) - tanh(u)", graph.scale(2 * factor, graph.pow(double, self.minus_one)))
         if (found := nearby(graph, factor, one.base, other.base, self.distance)) is not None:
-            return found
+            return self.noted("f(a) - f(b)", found)
         if one.base.op != "pow" or other.base.op != "pow":
             return None
         (a, power), (b, same) = one.base.args, other.base.args
@@ -208,7 +213,8 @@ class _Rewriter:
         distance = self.distance(a, b)
         if distance is None:
             return None
-        return graph.scale(factor, self.difference_of_powers(a, b, distance, Fraction(power.data)))
+        found = self.difference_of_powers(a, b, distance, Fraction(power.data))
+        return self.noted("a**p - b**p", graph.scale(factor, found))
 
     def distance(self, a: Node, b: Node) -> Node | None:
         """Return ``a - b`` if that keeps its digits: it has fewer terms than `a` or `b`, or is rewritten; else None."""
@@ -271,7 +277,7 @@ class _Rewriter:
         None for others.
         """
         graph = self.graph
-        if base.op == "const" and base.data > 0:
+        if base.op == "const" and base.data > 0 and not _is_of_indices(exponent):
             exponent = graph.mul((exponent, graph.call(sympy.log, (base,))))
             return graph.scale(factor, graph.call(expm1, (exponent,)))
         if exponent.op != "const" or exponent.data != 2:
@@ -289,35 +295,62 @@ class _Rewriter:
         u = graph.neg(graph.add([arg for arg in argument.args if arg is not graph.one]))
         half = graph.pow(graph.scale(_HALF, u), graph.const(_HALF))
         near = graph.scale(2, graph.call(sympy.asin, (half,)))
-        return graph.select(graph.compare("lt", u, graph.one), near, node)
+        return self.noted("acos(1 - u)", graph.select(graph.compare("lt", u, graph.one), near, node))
 
     def logarithm(self, node: Node) -> Node:
-        """Rewrite log(1 + u) as `log1p`, and log(-expm1(u)) as a choice of two forms; other logarithms as they are."""
-        graph, (argument,) = self.graph, node.args
-        factor, base = self.term(argument)
-        if is_call(base, sympy.erfc) and factor in (1, Fraction(1, 2)):
-            (u,) = base.args
-            if factor != 1:
-                root = graph.pow(graph.const(2), graph.const(_HALF))
-                return graph.call(log_ndtr, (graph.scale(-1, graph.mul((root, u))),))
-            near = graph.call(log1p, (graph.neg(graph.call(sympy.erf, (u,))),))
-            far = graph.add(
-                (graph.call(sympy.log, (graph.call(erfcx, (u,)),)), graph.neg(graph.pow(u, graph.const(2))))
-            )
-            return graph.select(graph.compare("lt", u, graph.const(_HALF)), near, far)
-        if factor == -1 and base.op == "call" and base.data is expm1:
-            (u,) = base.args
-            near = graph.compare("lt", graph.const(BRANCH), u)
-            far = graph.call(log1p, (graph.neg(graph.call(sympy.exp, (u,))),))
-            return graph.select(near, node, far)
-        if factor == 1 and (found := log_of_growing(graph, base)) is not None:
-            return found
-        if (found := log_of_quotient(graph, argument)) is not None:
-            return found
-        if argument.op == "add" and graph.one in argument.args and not _has_exponential(argument):
-            return graph.call(log1p, (graph.add([arg for arg in argument.args if arg is not graph.one]),))
+        """Return a logarithm in the form of the first rule that applies; itself if none does."""
+        for name, rule in _LOGARITHMS.items():
+            if (found := rule(self.graph, node.args[0])) is not None:
+                return self.noted(name, found)
         return node
 
+
+def _log_of_erfc(graph: Graph, argument: Node) -> Node | None:
+    """Return ``log(erfc(u))`` or ``log(erfc(u)/2)``; None for other arguments."""
+    factor, base = graph.split_coefficient(argument)
+    if not is_call(base, sympy.erfc) or factor not in (1, _HALF):
+        return None
+    (u,) = base.args
+    if factor != 1:
+        root = graph.pow(graph.const(2), graph.const(_HALF))
+        return graph.call(log_ndtr, (graph.scale(-1, graph.mul((root, u))),))
+    near = graph.call(log1p, (graph.neg(graph.call(sympy.erf, (u,))),))
+    far = graph.add((graph.call(sympy.log, (graph.call(erfcx, (u,)),)), graph.neg(graph.pow(u, graph.const(2)))))
+    return graph.select(graph.compare("lt", u, graph.const(_HALF)), near, far)
+
+
+def _log_of_negative_expm1(graph: Graph, argument: Node) -> Node | None:
+    """Return ``log(1 - exp(u))``; None for other arguments."""
+    factor, base = graph.split_coefficient(argument)
+    if factor != -1 or not is_call(base, expm1):
+        return None
+    (u,) = base.args
+    far = graph.call(log1p, (graph.neg(graph.call(sympy.exp, (u,))),))
+    return graph.select(graph.compare("lt", graph.const(BRANCH), u), graph.call(sympy.log, (argument,)), far)
+
+
+def _log_near_1(graph: Graph, argument: Node) -> Node | None:
+    """Return ``log(1 + u)``; None for other arguments, and where u has an exponential."""
+    if argument.op != "add" or graph.one not in argument.args or _has_exponential(argument):
+        return None
+    return graph.call(log1p, (graph.add([arg for arg in argument.args if arg is not graph.one]),))
+
+
+_LOGARITHMS = {
+    "log(erfc(u))": _log_of_erfc,
+    "log(1 - exp(u))": _log_of_negative_expm1,
+    "log(f(u)) for large f(u)": log_of_growing,
+    "log(a/b)": log_of_quotient,
+    "log(1 + u)": _log_near_1,
+}
+"""The rules of logarithms, by the name that `.plan` shows."""
+
+_PRODUCTS = {
+    "exp(u**2)*erfc(u)": with_scaled_erfc,
+    "besseli(m, u)/besseli(n, u)": with_scaled_bessel,
+    "exp(u)/expm1(u)": with_bounded_quotients,
+}
+"""The rules of products, likewise."""
 
 _COMPLEMENTS = {sympy.erf: sympy.erfc, sympy.erfc: sympy.erf}
 """From functions f to ``1 - f``."""
@@ -334,6 +367,11 @@ _SQUARES: dict[Any, tuple[Any, int, int]] = {
 def _has_exponential(node: Node) -> bool:
     """Whether an exponential occurs in `node`: then its logarithm is computed from the largest exponent."""
     return any(part.op == "call" and part.data is sympy.exp for part in reachable(node))
+
+
+def _is_of_indices(node: Node) -> bool:
+    """Whether `node` is made of indices and numbers only: then powers may be whole numbers."""
+    return all(part.op in ("const", "index", "add", "mul") for part in reachable(node))
 
 
 def is_difference_power(power: object) -> bool:

@@ -109,6 +109,7 @@ def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, N
                 found[node] = choice
     if not found:
         return list(roots)
+    graph.laws["series at 0"] = len(found)
     done: dict[Node, Node] = {}
     for node in nodes:
         new = graph.with_args(node, [done[arg] for arg in node.args])

@@ -92,6 +92,7 @@ def _centred(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> Node | No
                 found = None if term is product else _scaled_sum(graph, term, arrays)
                 joined = None if found is None else _covariance(graph, found, factor, one, other)
                 if joined is not None:
+                    graph.laws["covariance"] = graph.laws.get("covariance", 0) + 1
                     return graph.add((*(arg for arg in node.args if arg is not product and arg is not term), joined))
     return None
 
