@@ -18,6 +18,7 @@ from sympy_tensordiff.codegen.lower.call_checks import Names, checks_of_reads
 from sympy_tensordiff.codegen.lower.carries import repeated_carries
 from sympy_tensordiff.codegen.lower.compared_values import with_compared_values
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
+from sympy_tensordiff.codegen.lower.growing_arrays import without_growing_arrays
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, recurrence
 from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums, separated_sums
@@ -321,7 +322,8 @@ def _without_cancellation(
     arrays = {**tensors, **{one.name: one.array for one in definitions}}
     products = {one.array: value for one in definitions if (value := _dot_product(graph, one.step, arrays)) is not None}
     known = [array for array, _ in computed]
-    found = iter(without_cancellation(graph, [entries for _, entries in computed], known, products))
+    entries = without_growing_arrays(graph, [entries for _, entries in computed], dict(computed))
+    found = iter(without_cancellation(graph, entries, known, products))
     return [one if one.entries is None else replace(one, entries=next(found)) for one in definitions]
 
 
