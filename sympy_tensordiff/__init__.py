@@ -157,6 +157,8 @@ from sympy_tensordiff.symbolic.tensors import TensorComprehension as TensorCompr
 from sympy_tensordiff.symbolic.tensors import TensorEntry as TensorEntry
 from sympy_tensordiff.symbolic.tensors import TensorSymbol as TensorSymbol
 from sympy_tensordiff.testing.differences import check_derivative as check_derivative
+from sympy_tensordiff.testing.error_bounds import ErrorBound as ErrorBound
+from sympy_tensordiff.testing.error_bounds import error_bound as error_bound
 
 __version__ = "0.1.0"
 

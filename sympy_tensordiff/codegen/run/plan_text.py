@@ -47,6 +47,9 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
     elif program.notes:
         lines += ["products:"]
     lines += [f"  {note}" for note in program.notes]
+    if program.laws:
+        uses = [f"{law} ({count} times)" if count > 1 else law for law, count in program.laws]
+        lines.append(f"in forms that keep their digits: {', '.join(uses)}")
     lines += driver
     lines.append("kernels:")
     shapes = array_shapes(program)
