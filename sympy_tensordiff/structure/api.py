@@ -8,14 +8,13 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import sympy
-from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.api import generate_code, lambdify
 from sympy_tensordiff.codegen.run.compilation import announce_if_slow
 from sympy_tensordiff.derivative.api import hvp, jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.structure.calls import ArgumentReader, CheckedArguments
 from sympy_tensordiff.structure.chain_rule import hessian_terms, jacobian_terms
 from sympy_tensordiff.structure.pattern import TermGroup, find_pattern, group_terms
@@ -26,6 +25,9 @@ from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.printing import short
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from sympy_tensordiff.structure.operator import StructuredOperator
