@@ -125,6 +125,14 @@ def answer(request: Request) -> Answer:
         return {"error": "the expression or its derivative is nested too deeply"}
 
 
+def answer_text(body: str) -> str:
+    """Return the answer to a request in JSON, as JSON."""
+    try:
+        return json.dumps(answer(parse_request(body.encode("utf-8", "surrogatepass"))))
+    except RequestError as error:
+        return json.dumps({"error": str(error)})
+
+
 @lru_cache(maxsize=4)
 def parse_and_derive(language: str, source: str, order: int, wrt: tuple[str, ...]) -> tuple[Any, Any]:
     """Return the parsed input and its derivative; the last few are cached, as a page requests several forms."""
