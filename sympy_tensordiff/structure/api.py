@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
+from html import escape
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 
 BACKENDS = ("llvm", "numba", "numpy")
+
+MAX_SHOWN_TERMS = 30
+"""The terms that a notebook shows of a structured derivative."""
 
 
 class StructuredDerivative:
@@ -77,6 +81,18 @@ class StructuredDerivative:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.terms)} terms)"
+
+    def _repr_html_(self) -> str:
+        """IPython's hook for HTML output: the terms as a table of formulas."""
+        titles = ("value", "row", "column", "also transposed", "for")
+        lines = ["".join(f"<th>{title}</th>" for title in titles)]
+        for term in self.terms[:MAX_SHOWN_TERMS]:
+            *places, ranges = (f"$\\displaystyle {escape(cell)}$" if cell else "" for cell in term.latex_cells())
+            cells = (*places, "yes" if term.mirrored else "no", ranges)
+            lines.append("".join(f"<td>{cell}</td>" for cell in cells))
+        if len(self.terms) > MAX_SHOWN_TERMS:
+            lines.append(f'<td colspan="5">and {len(self.terms) - MAX_SHOWN_TERMS} more terms</td>')
+        return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
     def __call__(self, *arrays: Any) -> StructuredOperator:
         """Return the matrix at ``arrays`` as a SciPy operator; rows and columns count the entries in C order.

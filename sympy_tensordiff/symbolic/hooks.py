@@ -48,6 +48,9 @@ simplified = Hook(lambda expr: expr, "sympy_tensordiff.derivative.native")
 formula = Hook(str, _EQUATIONS)
 """Return the LaTeX that notebooks show for a list of results of these classes."""
 
+equations = Hook(lambda parts, reduced: str(reduced), _EQUATIONS)
+"""Return the LaTeX that notebooks show for the reduced expressions of `cse` and their parts."""
+
 lines = Hook(lambda expr: None, _EQUATIONS)
 """Return (name, part) pairs of an expression that is too long for one text, the rest with the name None; or None."""
 
