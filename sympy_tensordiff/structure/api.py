@@ -13,6 +13,7 @@ import sympy
 
 from sympy_tensordiff.codegen.api import generate_code, lambdify
 from sympy_tensordiff.codegen.run.compilation import announce_if_slow
+from sympy_tensordiff.codegen.run.plan_text import Plan
 from sympy_tensordiff.derivative.api import hvp, jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.lazy import numpy as np
@@ -143,7 +144,7 @@ class StructuredDerivative:
         if not self._groups:
             return ""
         kernel = self.kernel(self._groups)
-        return "\n".join(["terms:", *(f"  {term}" for term in kernel.terms), kernel.function.plan])
+        return Plan("\n".join(["terms:", *(f"  {term}" for term in kernel.terms), kernel.function.plan]))
 
     def generate_code(self, backend: str = "c", **options: Any) -> str:
         """Return the text of a function of the values of all terms, for use without this package.
