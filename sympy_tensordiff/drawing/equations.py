@@ -35,6 +35,20 @@ _UNSEEN = frozenset(
 )
 
 
+class Formula(str):
+    """A formula in LaTeX, which notebooks show set."""
+
+    __slots__ = ()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """IPython's hook for text output: the text without quotes."""
+        printer.text(str(self))
+
+    def _repr_latex_(self) -> str:
+        """IPython's hook for LaTeX output."""
+        return rf"$\displaystyle {self}$"
+
+
 @explained
 def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = None, parts: bool | None = None) -> str:
     r"""An expression as an equation in LaTeX, without delimiters.
@@ -54,7 +68,8 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
     Returns
     -------
     str
-        Several lines are ``aligned``, for an equation environment or between ``\[`` and ``\]``.
+        Several lines are ``aligned``, for an equation environment or between ``\[`` and ``\]``. Notebooks show the
+        formula.
 
     Raises
     ------
@@ -112,16 +127,16 @@ def count_signs(formula: str) -> int:
     return sum(sign not in _UNSEEN for sign in _SIGN.findall(formula))
 
 
-def _equations(names: Sequence[Any], found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> str:
-    """Return the LaTeX equations of the expressions, followed by "where" and one equation for each named part."""
+def _equations(names: Sequence[Any], found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> Formula:
+    """Return an equation for each expression, and one for each part after "where"; a single one stands alone."""
     rows = [_equation(None if n is None else upright(n), e) for n, e in zip(names, reduced, strict=True)]
     where = [_equation(sympy.latex(symbol), e) for symbol, e in found]
     if len(rows) + len(where) == 1:
         left, right = rows[0]
-        return f"{left} = {right}" if left else right
+        return Formula(f"{left} = {right}" if left else right)
     lines = [f"{left} &= {right}" if left else f"& {right}" for left, right in rows]
     lines += [(r"\text{where}\quad " if n == 0 else "") + f"{left} &= {right}" for n, (left, right) in enumerate(where)]
-    return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+    return Formula("\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}")
 
 
 def _in_notebook(results: Sequence[Any]) -> str:
@@ -138,7 +153,13 @@ def _in_lines(expr: Any) -> list[tuple[Any, Any]] | None:
     return [*found, (None, reduced)] if found else None
 
 
+def _with_parts(found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> str:
+    """Return reduced expressions one below the other, and their parts after "where"."""
+    return _equations([None] * len(reduced), found, reduced)
+
+
 hooks.formula.register(_in_notebook)
+hooks.equations.register(_with_parts)
 hooks.lines.register(_in_lines)
 
 

@@ -20,15 +20,8 @@ from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import NamedTuple, TypeAlias
 
-from sympy_tensordiff.graph.contraction_order import (
-    Extents,
-    Hints,
-    Labelled,
-    Order,
-    Products,
-    is_outer,
-    orders_of_least_work,
-)
+from sympy_tensordiff.graph.contraction_order import Extents, Hints, Labelled, Products, is_outer
+from sympy_tensordiff.graph.contraction_paths import Order, orders_of_least_work
 from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view, sums_labels
 from sympy_tensordiff.graph.einsums import entry
 from sympy_tensordiff.graph.interning import Number, Recursion, in_turn, trampoline

@@ -10,10 +10,10 @@ import ctypes
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 import sympy
 
 from sympy_tensordiff.graph.functions import scaled_besseli
+from sympy_tensordiff.lazy import numpy as np
 
 Function = Callable[..., Any]
 
