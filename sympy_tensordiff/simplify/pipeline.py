@@ -49,7 +49,7 @@ DERIVATIVES: Passes = (
 
 
 def _run(passes: Passes, graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` after all `passes`, in order; a pass is skipped if the graph has no node that it looks for."""
+    """Return `nodes` after all `passes`, in order; a pass whose node kinds do not occur in the graph is skipped."""
     for step, kinds in passes:
         if not kinds.isdisjoint(graph.kinds):
             nodes = step(graph, nodes)
@@ -68,7 +68,7 @@ def read_function(reader: Reader, exprs: Iterable[Any]) -> tuple[list[Node], lis
 
 
 def checked_facts(reader: Reader, given: Sequence[Node], known: Sequence[Node]) -> Rows:
-    """Return the constraints that the nodes `known` take for granted, after a check of the nodes `given`.
+    """Check the reads of the nodes `given`, and return the constraints on sizes that the nodes `known` imply.
 
     Raises `OutOfShapeError` if a read in `given` always leaves its shape, `UnsupportedError` for a divisor that may be
     negative.

@@ -14,7 +14,8 @@ from sympy_tensordiff.symbolic.repeated_tensors import is_a, rank
 
 
 def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | None:
-    """Return the notation of ``body``, a `Piecewise` of function arguments and numbers; None if it is not one.
+    """Return the notation of a `Piecewise` over function arguments, for printing as ``where(...)``; None if it is not
+    of that kind.
 
     ``values`` maps the arguments to the notations of the operands; 1 or 0 by one condition is an `Indicator`.
     """
@@ -30,14 +31,16 @@ def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | N
 
 
 def _argument(value: Any, values: dict[Any, Any]) -> Any | None:
-    """Return the notation of a branch's value: a number, an argument or a nested choice; None for anything else."""
+    """Return the notation of a branch value: a number, a function argument or a nested choice; None for
+    anything else.
+    """
     if isinstance(value, Piecewise):
         return choice_notation(value, values)
     return Leaf(value) if value.is_Number else values.get(value)
 
 
 def _condition(condition: Any, values: dict[Any, Any]) -> Any | None:
-    """Return the notation of a condition on the arguments; None if it is not made of relations."""
+    """Return the notation of a condition on function arguments; None if it is not made of relations."""
     if isinstance(condition, (And, Or, Not)):
         parts = tuple(_condition(part, values) for part in _ordered(condition))
         return None if None in parts else Connected(type(condition).__name__.lower(), parts)

@@ -261,9 +261,7 @@ def cumprod(A: Expression, axis: int | None = None) -> Any:
 
 
 def _reduce(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> Any:
-    """Return the ``reduction`` (`IndexedMax`, say) of ``A`` over ``axis``, as `td.max` has its arguments; ``A`` itself
-    over no axes.
-    """
+    """Return the ``reduction`` (`IndexedMax`, say) of ``A`` over ``axis``; ``A`` itself over no axes."""
     A = operand(A, owner)
     shape, gone = shape_of(A), checked_axes(axis, A, owner)
     if not gone:
@@ -274,7 +272,7 @@ def _reduce(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> An
     lengths = [shape[axis] for axis in sorted(gone)]
 
     def entry(*indices: Expr) -> Any:
-        """Return the reduction for the entry at ``indices``."""
+        """Return the reduction over the reduced axes, at the remaining ``indices``."""
         own = entry_indices(fresh_indices(len(gone), (A, *indices, *shape)), lengths)
         at = dict(zip(sorted(gone), own, strict=True))
         at |= zip(kept, [indices[axis] for axis in kept] if keepdims else indices, strict=True)
@@ -292,7 +290,7 @@ def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
     along = checked_axis(0 if axis is None else axis, A, owner)
 
     def entry(*indices: Expr) -> Any:
-        """Return the reduction up to the index along the axis."""
+        """Return the reduction over indices up to that of the entry, along the axis."""
         (k,) = fresh_indices(1, (A, *indices, *shape_of(A)))
         last = shape_of(A)[along] - 1
 

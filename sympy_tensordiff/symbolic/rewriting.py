@@ -297,12 +297,10 @@ def for_readers(expr: Any) -> Any:
 
 
 class _OfTensors(Rewriting):
-    """The base of traversals whose scope has the enclosing indices; for a tensor it is restricted to those that it
-    depends on.
-    """
+    """The base of traversals whose scope lists the enclosing indices; for a tensor, only those that it depends on."""
 
     def visit(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Convert the scalar or tensor ``expr``."""
+        """Convert the scalar or tensor ``expr``, under the enclosing indices that it depends on."""
         if scope and is_whole(expr):
             free = expr.free_symbols
             scope = frozenset(pair for pair in scope if pair[0] in free)
@@ -316,7 +314,7 @@ class _OfTensors(Rewriting):
 
 
 class _Index(_OfTensors):
-    """The traversal of `to_indices`: enclosing indices are kept; ``read`` writes the entry of a converted tensor."""
+    """The traversal of `to_indices`: each tensor operation becomes entries of its operands."""
 
     def __init__(self, read: Callable[..., Any]) -> None:
         super().__init__()
@@ -333,7 +331,7 @@ class _Index(_OfTensors):
         return expr if body is expr.body else expr._trusted(body, expr.limits)
 
     def visit_operation(self, expr: TensorOperation, scope: Scope) -> Recursion[Any]:
-        """Convert an operation after its operands."""
+        """Convert a whole-tensor operation to index notation, after its operands."""
         return self.to_comprehension((yield self.rebuilt(expr, scope)))
 
     def to_comprehension(self, node: TensorOperation) -> Any:
@@ -374,9 +372,7 @@ class _Entries(_Index):
 
 
 class _Distinct(_OfTensors):
-    """The traversal of `for_readers`, from outside to inside: nested binders get distinct index names without
-    numbers.
-    """
+    """The traversal of `for_readers`, from the outside in: nested binders get distinct index names without numbers."""
 
     def visit_binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """Rename the bound indices that have a number or the name of an enclosing index, and convert body and

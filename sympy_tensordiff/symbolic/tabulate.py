@@ -111,7 +111,8 @@ def read(
     once: bool = True,
     keeps_sums: bool = True,
 ) -> Any:
-    """Return the entry of a tensor, written out if that repeats no computation; a scalar is returned unchanged.
+    """Return the entry of a tensor at ``indices``, in index notation if that repeats no computation; a scalar
+    unchanged.
 
     Parameters
     ----------
