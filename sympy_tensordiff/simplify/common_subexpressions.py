@@ -312,7 +312,8 @@ class Parts:
             first.setdefault(self._same(node), node)
         self.operations = sum(map(_operations, first.values()))  # with equal parts computed once
         # What moves, scales or reads a part uses it, wherever it stands itself.
-        users = [node for node in first.values() if _core(node) is node]
+        halves = _other_halves(first.values())
+        users = [node for node in first.values() if _core(node) is node and node not in halves]
         uses = Counter(self._same(_core(arg)) for arg in (*roots, *(a for node in users for a in self._used(node))))
         transposes = Counter[Node]()  # more of them are needed than of the matrices themselves
         for arg in (*roots, *(arg for node in users if node.op != "ein" for arg in self._used(node))):
@@ -374,6 +375,18 @@ class Parts:
         if node.op == "comprehension":
             return self.graph.comprehension(variables, node.data, args[0])
         return self.graph.reduce(node.op, variables, rows, args[0])
+
+
+def _other_halves(nodes: Iterable[Node]) -> set[Node]:
+    """Return the guards in additions among `nodes` that have the body of a guard before them: ``i < j`` and ``i > j``
+    are one condition to a reader, ``i != j``.
+    """
+    found: set[Node] = set()
+    for node in nodes:
+        guards = [term for term in node.args if term.op == "guard"] if node.op == "add" else []
+        first = {term.args[0]: term for term in reversed(guards)}
+        found.update(term for term in guards if first[term.args[0]] is not term)
+    return found
 
 
 def _is_number_of_numbers(graph: Graph, node: Node) -> bool:
