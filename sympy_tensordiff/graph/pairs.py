@@ -46,8 +46,8 @@ The matrix of the sum may be much larger than the result, where a size is not wh
 
 
 def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node] = ()) -> list[Node]:
-    """Return ``roots`` with all einsum nodes split into products of at most two operands, in the cheapest order found
-    for the expected sizes ``hints``; einsums without a sum are not split, nor are the nodes ``known``.
+    """Return ``roots`` with each summing einsum split into products of two operands, in the cheapest order; nodes in
+    ``known`` are kept.
     """
     work = _Pairing(graph, roots, hints, known)
     return [work.done[root] for root in roots]

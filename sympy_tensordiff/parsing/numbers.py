@@ -149,8 +149,8 @@ class NumberChecks:
             raise NumberError(f"has a root of a number with more than {MAX_ROOT_DIGITS} digits; write rounded numbers")
 
     def check_exponential(self, value: Any) -> None:
-        """Raise `NumberError` for ``exp(n*log(b))`` as for ``b**n``, to which SymPy evaluates it; ``value`` is the
-        exponent.
+        """Raise `NumberError` if ``exp(value)`` is a power of numbers that is too long, as ``exp(n*log(b))`` is
+        ``b**n``.
         """
         for term in Add.make_args(value):
             factors = Mul.make_args(term)

@@ -385,7 +385,7 @@ def _polynomial(graph: Graph, u: Node, series: Series, count: int) -> Node:
 
 
 def _number(value: Fraction | float) -> Number:
-    """Return a number as an int or a fraction where that is short, else as a floating point number."""
+    """Return a number as an int or a short fraction if it equals one, else as a float."""
     exact = Fraction(value)
     if exact.denominator == 1 and abs(exact.numerator) < _LARGEST_FRACTION:
         return exact.numerator

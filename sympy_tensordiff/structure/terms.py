@@ -119,8 +119,8 @@ class _EntryExpander(Rewriting):
 
 
 def normalise_terms(terms: Iterable[DerivativeTerm]) -> tuple[DerivativeTerm, ...]:
-    """Return ``terms`` with conditions on indices moved out of their values into ``conditions``, indices that an
-    equation determines eliminated, and unused indices summed over. Raise `UnsupportedError` beyond `MAX_TERMS` terms.
+    """Return ``terms`` with index conditions moved to ``conditions``, determined indices eliminated, and unused ones
+    summed over; raise beyond `MAX_TERMS`.
     """
     found: list[DerivativeTerm] = []
     memo: dict[int, Any] = {}

@@ -176,9 +176,8 @@ class _TileBuilder(LlvmNestPrinter):
                 self.lanes(lane, 1, firsts)
 
     def lanes(self, lane: str, width: int, firsts: Sequence[str]) -> None:
-        """Append the code that adds ``width`` vectors of products to each row of ``c``, from column ``lane`` on: the
-        entries of `ROWS` rows of ``a``, which start at the pointers ``firsts``, times the vectors of ``b``, summed over
-        ``%terms``.
+        """Append code that adds ``a @ b`` to ``c`` for `ROWS` rows (of ``a`` at the pointers ``firsts``) and ``width``
+        vectors of columns from ``lane`` on.
         """
         real, vector, align = self.module.real, self.vector, self.module.size
         start = self.pointer_at("%b", lane)

@@ -93,7 +93,7 @@ class ShapeInference:
         return (self.new_axis() if order & COLUMN else None, self.new_axis() if order & ROW else None)
 
     def new_axis(self) -> int:
-        """Return a new axis (0 if axes are not unified)."""
+        """Return a new axis; always 0 while sizes are not tracked."""
         return self.unified.new_axes(1)[0] if self.unified else 0
 
     def unify(self, first: int | None, second: int | None) -> None:
