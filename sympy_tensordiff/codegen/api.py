@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 from typing import Any, Literal, Protocol, TypeAlias, overload
 
 from sympy_tensordiff.codegen.emit.dialects import PURE
@@ -50,6 +51,7 @@ def register_distribution(function: Distribution) -> Distribution:
 
 def distributed(args: Any, expr: Any, blocks: Any, memory: Any, backend: str, options: Any) -> BlockFunction:
     """Return a callable on Dask arrays, made by the registered function."""
+    import_module("sympy_tensordiff.distributed.function")
     return _distribution[0](args, expr, blocks, memory, backend, options)
 
 

@@ -18,6 +18,7 @@ from sympy_tensordiff.codegen.lower.call_checks import Names, checks_of_reads
 from sympy_tensordiff.codegen.lower.carries import repeated_carries
 from sympy_tensordiff.codegen.lower.compared_values import with_compared_values
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
+from sympy_tensordiff.codegen.lower.growing_arrays import without_growing_arrays
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, recurrence
 from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums, separated_sums
@@ -45,7 +46,7 @@ from sympy_tensordiff.codegen.schedule.symmetric_pairs import with_packed_pairs
 from sympy_tensordiff.codegen.schedule.tables import with_tables
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.graph.contraction_order import Hints
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import Graph, Node, ranges, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.extrema import extrema_text
@@ -122,7 +123,7 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
     exprs = [as_operand(e, "the expression") for e in flat]
     options, again = Options(**given), partial(build_program, args, expr, **given)
     graph = Graph()
-    reader = Reader(graph, scans="node")
+    reader = Reader(graph, scans="node", products=True)
     args = args if isinstance(args, Sequence) else [args]
     reader.use((*exprs, *args))
     nodes = read_with_ranges(reader, exprs)
@@ -236,7 +237,9 @@ def _simplify(task: Task) -> _Simplified:
     found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
     steps = partial(recurrence, build=partial(_step_program, options))
     definitions = define_arrays(graph, found, results, arrays, taken, hints, options.library, steps)
-    definitions = _without_cancellation(graph, definitions)
+    definitions = _without_cancellation(
+        graph, definitions, {arrays[t.data[0]]: t for t in task.tensors if t.data[0] in arrays}
+    )
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     arrays = {**arrays, **{definition.array.data[0]: definition.name for definition in definitions}}
     own = [definition.name for definition in definitions]
@@ -261,7 +264,7 @@ def _simplify(task: Task) -> _Simplified:
     lowering.tables = options.tables and temporaries and not search
     return _Simplified(
         task=task,
-        program=replace(program, checks=tuple(checks), data_checks=data_checks),
+        program=replace(program, checks=tuple(checks), data_checks=data_checks, laws=tuple(graph.laws.items())),
         lowering=lowering,
         definitions=definitions,
         results=results,
@@ -312,11 +315,30 @@ def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...])
     return build_program(args, exprs, **{**vars(options), "sizes": None, "at": {}})
 
 
-def _without_cancellation(graph: Graph, definitions: Sequence[Definition]) -> list[Definition]:
-    """Return the definitions with differences that lose digits rewritten, see `without_cancellation`."""
+def _without_cancellation(
+    graph: Graph, definitions: Sequence[Definition], tensors: Mapping[str, Node]
+) -> list[Definition]:
+    """Return the definitions with entries in the forms of `without_cancellation`; ``tensors`` are the arguments."""
     computed = [(one.array, one.entries) for one in definitions if one.entries is not None]
-    found = iter(without_cancellation(graph, [entries for _, entries in computed], [array for array, _ in computed]))
+    arrays = {**tensors, **{one.name: one.array for one in definitions}}
+    products = {one.array: value for one in definitions if (value := _dot_product(graph, one.step, arrays)) is not None}
+    known = [array for array, _ in computed]
+    entries = without_growing_arrays(graph, [entries for _, entries in computed], dict(computed))
+    found = iter(without_cancellation(graph, entries, known, products))
     return [one if one.entries is None else replace(one, entries=next(found)) for one in definitions]
+
+
+def _dot_product(graph: Graph, step: Any, arrays: Mapping[str, Node]) -> Node | None:
+    """Return a contraction to a number of two arrays with the same axes as a sum; None for other steps."""
+    if not isinstance(step, programs.ContractionStep) or step.output or step.left.labels != step.right.labels:
+        return None
+    left, right = (arrays.get(operand.array) for operand in (step.left, step.right))
+    if left is None or right is None or len(set(step.left.labels)) < len(step.left.labels) or step.factor != 1:
+        return None
+    axes = [graph.fresh(f"k{n}") for n in range(len(left.shape))]
+    index = [Affine.variable(axis) for axis in axes]
+    body = graph.mul((graph.read(left, index), graph.read(right, index)))
+    return graph.sum(axes, ranges(axes, left.shape), body)
 
 
 def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[str]) -> list[Definition]:

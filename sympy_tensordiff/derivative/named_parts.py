@@ -21,11 +21,22 @@ from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.logistic import for_readers
 from sympy_tensordiff.simplify.recognition import WITHOUT_TRANSPOSES, recognise
 from sympy_tensordiff.simplify.symmetry import symmetric_nodes, with_equal_products, with_outer_factors
+from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.signatures import Scalar
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, named_in, postorder
+
+
+class CommonParts(tuple[list[tuple[TensorSymbol, Any]], list[Any]]):
+    """The parts of `cse` and the reduced expressions, which notebooks show as formulas."""
+
+    __slots__ = ()
+
+    def _repr_latex_(self) -> str:
+        """IPython's hook for LaTeX output: the reduced expressions, and the parts after "where"."""
+        return rf"$\displaystyle {hooks.equations(*self)}$"
 
 
 @no_collection()
@@ -110,7 +121,7 @@ def cse(
         if is_symmetric.get(part.node) and not part.axes:
             reader.graph.symmetric[leaves[part.key]] = True
     defined, reduced = _in_parts(reader, parts, symbols, leaves, roots, own)
-    return [(symbol, defined[symbol]) for symbol in _in_order(defined)], reduced[: len(operands)]
+    return CommonParts(([(symbol, defined[symbol]) for symbol in _in_order(defined)], reduced[: len(operands)]))
 
 
 def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[Node, Any]) -> tuple[list[Node], Parts]:

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from sympy_tensordiff.graph.contraction_order import Hints, contraction_path
+from sympy_tensordiff.graph.contraction_order import Hints
+from sympy_tensordiff.graph.contraction_paths import contraction_path
 from sympy_tensordiff.graph.einsum_normal_form import Label, Operand
 from sympy_tensordiff.graph.nodes import Graph, Node
 

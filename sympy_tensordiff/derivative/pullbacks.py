@@ -176,12 +176,16 @@ def _integer_form(node: Node) -> Affine | None:
     return total
 
 
+_ROUNDED = frozenset({sympy.floor, sympy.ceiling, sympy.sign, sympy.LeviCivita})
+"""Functions with integer values."""
+
+
 def _is_integer(node: Node) -> bool:
     """Whether the scalar `node` provably has integer values only."""
 
     def is_rounded(part: Node) -> bool:
         """Whether `part` is an operation with integer values, such as floor, whatever its arguments are."""
-        return part.op == "index" or (part.op == "call" and part.data in (sympy.floor, sympy.ceiling, sympy.sign))
+        return part.op == "index" or (part.op == "call" and part.data in _ROUNDED)
 
     def is_closed(part: Node) -> bool:
         """Whether `part` is an operation that maps integers to integers."""
@@ -298,6 +302,7 @@ FUNCTIONS: dict[Any, Rule] = {
     sympy.floor: _zero,
     sympy.ceiling: _zero,
     sympy.Heaviside: _zero,
+    sympy.LeviCivita: _zero,
     sympy.frac: _add,
     Cbrt: _cube_root,
 }

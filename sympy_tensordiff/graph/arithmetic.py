@@ -22,6 +22,10 @@ JOINED_LIMIT = 32
 """The most depth and length of terms whose `select` nodes are merged, and of products that are multiplied out."""
 
 
+MAX_REPEATED_FACTORS, MAX_REPEATED_DEPTH = 2, 5
+"""The most factors of a choice between two values, and their depth, that are repeated in both to merge choices."""
+
+
 class Arithmetic(NodeTable):
     """The constructors of scalar nodes that bind no variables: sums, products, powers, calls, conditions, guards."""
 
@@ -340,11 +344,14 @@ def _choice_condition(term: Node) -> Node | None:
         return None
     if term.op == "select":
         return term.args[0]
-    for factor in term.args if term.op == "mul" else ():
+    choices = [factor for factor in term.args if factor.op == "select"] if term.op == "mul" else []
+    for factor in choices:
         # Between two values, the other factors would be there twice: products of many choices would explode.
-        if factor.op == "select" and any(value.op == "const" and value.data == 0 for value in factor.args[1:]):
+        if any(value.op == "const" and value.data == 0 for value in factor.args[1:]):
             return factor.args[0]
-    return None
+    others = [factor for factor in term.args if factor.op != "select"] if len(choices) == 1 else ()
+    is_light = all(factor.depth <= MAX_REPEATED_DEPTH for factor in others)
+    return choices[0].args[0] if choices and is_light and len(others) <= MAX_REPEATED_FACTORS else None
 
 
 _MAY_CHOOSE = frozenset({"add", "mul", "select", "guard", "sum"})

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import sympy
 
-from sympy_tensordiff.graph.functions import TOTAL
+from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.extrema import positive_parts_in
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
@@ -255,7 +255,7 @@ def is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
         return bool(data == data)  # not for nan
     if op in ("max", "min"):
         return False  # infinite over an empty range
-    return op != "call" or data in TOTAL
+    return op != "call" or record_of(data).is_finite
 
 
 def reachable(*roots: Node, keys: frozenset[int] | None = None, known: Container[Node] = ()) -> list[Node]:

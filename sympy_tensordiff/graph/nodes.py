@@ -85,6 +85,7 @@ class Graph(Elementwise):
         self._made_of: dict[Node, tuple[tuple[int, ...], Node]] = {}
         self._rows_of: dict[Node, Rows] = {}
         self.slopes: dict[Any, tuple[Node, Node, tuple[Node, ...]]] = {}
+        self.laws: dict[str, int] = {}  # the accurate forms in kernels, with the number of their uses
 
     # -------------------------------------------------------------- binders
 

@@ -20,18 +20,11 @@ from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import NamedTuple, TypeAlias
 
-from sympy_tensordiff.graph.contraction_order import (
-    Extents,
-    Hints,
-    Labelled,
-    Order,
-    Products,
-    is_outer,
-    orders_of_least_work,
-)
-from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view
+from sympy_tensordiff.graph.contraction_order import Extents, Hints, Labelled, Products, is_outer
+from sympy_tensordiff.graph.contraction_paths import Order, orders_of_least_work
+from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view, sums_labels
 from sympy_tensordiff.graph.einsums import entry
-from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
+from sympy_tensordiff.graph.interning import Number, Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 
@@ -114,9 +107,44 @@ class _Pairing:
     def split_core(self, node: Node) -> Node:
         """Return an einsum as products of at most two operands, including operands of the products that it absorbs."""
         output = tuple(range(len(node.shape)))
-        operands, extents = self.products.gathered(node, output, self.done)
-        self.work[node], result = trampoline(self.split_in_order(operands, output, extents))
+        if terms := self.cheaper_terms(node, output):
+            split = [self.split_scaled_core(coefficient, term) for coefficient, term in terms]
+            self.work[node] = sum(work for work, _ in split)
+            return self.graph.add([term for _, term in split])
+        self.work[node], result = self.split_gathered(node)
         return result
+
+    def split_scaled_core(self, coefficient: Number, node: Node) -> Evaluation:
+        """Return the work and the node of a multiple of an einsum, or of a view of one, split into products of two."""
+        graph = self.graph
+        factor, node = (1, node) if node.shape else graph.split_coefficient(node)
+        core = _core_of(node)
+        if not is_core(core):
+            return 0, graph.scale(coefficient * factor, graph.with_args(node, [self.done.get(a, a) for a in node.args]))
+        work, found = self.split_gathered(core)
+        new = found if core is node else graph.with_operands(node, [found])
+        return work, graph.scale(coefficient * factor, new)
+
+    def split_gathered(self, node: Node) -> Evaluation:
+        """Return the work and the node of an einsum with the products that it absorbs, split into products of two."""
+        output = tuple(range(len(node.shape)))
+        operands, extents = self.products.gathered(node, output, self.done)
+        return trampoline(self.split_in_order(operands, output, extents))
+
+    def cheaper_terms(self, node: Node, output: tuple[int, ...]) -> list[tuple[Number, Node]]:
+        """Return the coefficients and the terms of an einsum with a sum of outer products, such as
+        ``A @ B @ (outer(x, y) + outer(y, x))``, if it takes at most half the work term by term; else an empty list.
+        """
+        if not any(map(self.products.rank, node.args)) or not sums_labels(node):
+            return []
+        operands, extents = self.products.gathered(node, output, {})
+        terms = self.products.in_outer_terms(operands, extents)
+        if len(terms) < 2:
+            return []
+        whole = self.products.work_in_order(operands, output, extents)
+        if 2 * sum(self.products.work_in_order(term, output, extents) for _, term in terms) > whole:
+            return []
+        return [(coefficient, self.graph.ein(1, term, output, extents)) for coefficient, term in terms]
 
     def split_product(
         self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
@@ -129,7 +157,7 @@ class _Pairing:
         vectors.
         """
         work = self.products.volume([label for _, labels in operands for label in labels], extents)
-        operands = [_untransposed(operand) for operand in operands]
+        operands = [operand if operand[0] in self.written else _untransposed(operand) for operand in operands]
         has_inverse = any(_core_of(operand).op == "inv" for operand, _ in operands)
         for position, (operand, _) in enumerate(operands):
             written = self.written.get(operand, operand)
@@ -235,10 +263,13 @@ class _Pairing:
             return work + own + self.products.volume(found.rest, extents) * self.hints(extents[found.pair[0]]), node
         uses = Counter(label for _, labels in operands for label in set(labels))
         uses.update(output)
+        kept = _summed_later(operands, uses)
+        output_labels, output = output, (*output, *kept)
+        uses.update(kept)
         operands = yield from in_turn(self.sum_private_labels(part, uses, extents) for part in operands)
         scalars = [part for part in operands if not part[0].shape]
         tensors = [part for part in operands if part[0].shape]
-        if {label for _, labels in tensors for label in labels}.issubset(output):
+        if {label for _, labels in tensors for label in labels}.issubset(output_labels):
             return self.products.volume(output, extents), self.graph.ein(1, operands, output, extents)
         inputs = [frozenset(labels) for _, labels in tensors]
         sizes = {label: self.hints.fine(extent) for label, extent in extents.items()}
@@ -250,7 +281,7 @@ class _Pairing:
             own, node = yield self.split_product([tensors[number] for number in step], labels, extents)
             work += own
             tensors.append((node, labels))
-        return work, self.graph.ein(1, [tensors[-1], *scalars], output, extents)
+        return work, self.graph.ein(1, [tensors[-1], *scalars], output_labels, extents)
 
     def order_with_shared_product(
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
@@ -282,6 +313,18 @@ class _Pairing:
 def _core_of(node: Node) -> Node:
     """Return the operand of a transposed or scaled tensor; another node itself."""
     return node.args[0] if is_view(node) and node.args else node
+
+
+def _summed_later(operands: Sequence[Labelled], uses: Counter[int]) -> list[int]:
+    """Return the labels that only one axis of an inverse has, while another operand shares the other axis: a product
+    with an inverse is the solution of a system, the sums of its rows are not.
+    """
+    found = []
+    for node, labels in operands:
+        if _core_of(node).op == "inv" and len(set(labels)) == 2 == len(labels):
+            shared = [label for label in labels if uses[label] > 1]
+            found += [label for label in labels if uses[label] == 1 and shared]
+    return found
 
 
 def _untransposed(operand: Labelled) -> Labelled:

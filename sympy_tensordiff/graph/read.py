@@ -42,10 +42,14 @@ class Reader(ConditionReader):
 
     With ``names``, a named expression becomes a tensor variable; otherwise its definition is read. ``scans`` says what
     becomes of a scan: a tensor variable for "leaf", an operation on its operands for "node"; else it is refused.
+    With ``products``, a LeviCivita becomes the product that it is, and not a call.
     """
 
-    def __init__(self, graph: Graph, *, names: bool = False, scans: Literal["leaf", "node", ""] = "") -> None:
+    def __init__(
+        self, graph: Graph, *, names: bool = False, scans: Literal["leaf", "node", ""] = "", products: bool = False
+    ) -> None:
         self.graph = graph
+        self._products = products
         self._names = names
         self._scans = scans
         self.symbols: dict[int, Any] = {}

@@ -73,6 +73,7 @@ class Applications(ABC):
 
     graph: Graph
     integers: set[Any]
+    _products: bool
     ranges: dict[int, Affine]
     """The extents of the variables whose ranges begin at 0."""
 
@@ -137,14 +138,16 @@ class Applications(ABC):
         return node
 
     def _read_levi_civita(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a LeviCivita, read as SymPy's product of differences of its indices over a number."""
+        """Return the call of a LeviCivita, or SymPy's product of differences of its indices over a number."""
         if len(expr.args) > MAX_LEVI_CIVITA_INDICES or not all(on_indices(arg, self.integers) for arg in expr.args):
             raise UnsupportedError(
                 f"{expr} is not supported in a tensor expression: LeviCivita takes up to "
                 f"{MAX_LEVI_CIVITA_INDICES} indices; write its values as a TensorSymbol"
             )
-        node: Node = yield self._visit(expr.doit(), scope)
-        return node
+        if self._products or all(arg.is_Integer for arg in expr.args):
+            node: Node = yield self._visit(expr.doit(), scope)
+            return node
+        return self.graph.call(sympy.LeviCivita, (yield self._read_scalars(expr.args, scope)))
 
     def _read_derivative(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """Return the node of a derivative that SymPy leaves unevaluated, a call of a `Partial`; raise if it is not one

@@ -16,6 +16,7 @@ from sympy_tensordiff.errors import TensorDiffError, UnsupportedError
 from sympy_tensordiff.graph.einsums import Recognition
 from sympy_tensordiff.graph.interning import Recursion, in_turn, no_collection, takes_tensors, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import rewritten as rewritten_nodes
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import ExpressionWriter, write
 from sympy_tensordiff.graph.write_forms import Scope
@@ -256,6 +257,25 @@ def to_einsum(expr: Any) -> Any:
     return expr if whole is root else write(reader, whole)
 
 
+def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Sequence[Affine]) -> Node:
+    """Return the entry `body` with the one axis of extent 1 among `extents` in place of each index of such an axis:
+    ``u[k, 0]`` is ``u[k, q]``, an entry of a column, for ``q < 1``.
+    """
+    single = [v for v, extent in zip(variables, extents, strict=True) if extent == Affine.of(1)]
+    if len(single) != 1:
+        return body
+    axis = Affine.variable(single[0])
+
+    def along(node: Node) -> Node:
+        """Return a read with the axis in place of its indices of axes of extent 1."""
+        if node.op != "read":
+            return node
+        pairs = zip(node.data, node.args[0].shape, strict=True)
+        return graph.read(node.args[0], [axis if extent == Affine.of(1) else form for form, extent in pairs])
+
+    return rewritten_nodes(graph, [body], along)[0]
+
+
 class _WholeTensors:
     """Converts comprehensions and sums to operations on whole tensors; ``known`` are constraints on the extents."""
 
@@ -283,6 +303,7 @@ class _WholeTensors:
         variables, rows, body = graph.open(node)
         whole = self.convert_sum(node) if node.op == "sum" else None
         if node.op == "comprehension":
+            body = _along_axes(graph, body, variables, node.data)
             work = Recognition(graph, dict(zip(variables, node.data, strict=True)), self.known)
             whole = self.if_closed(work.tensor(body, variables))
         if whole is not None:

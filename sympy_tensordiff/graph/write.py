@@ -11,6 +11,7 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.graph.arithmetic import opposites
+from sympy_tensordiff.graph.common_guards import common_rows, without_rows
 from sympy_tensordiff.graph.disequalities import coalesce_sides, unequal_forms
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.interning import (
@@ -168,9 +169,8 @@ class ExpressionWriter(TensorWriter):
         """Return the expression of a sum; a guard and its complement become one `Piecewise`, common conditions one
         outer `Piecewise`.
         """
-        if common := _common_rows(node.args):
-            inner = [self.graph.guard([row for row in t.data if row not in common], t.args[0]) for t in node.args]
-            return self.guarded(common, (yield self.visit(self.graph.add(inner), scope)), scope)
+        if common := common_rows(node):
+            return self.guarded(common, (yield self.visit(without_rows(self.graph, node, common), scope)), scope)
         terms = []
         for term, other, rest in _pair_complements(node.args):
             if other is None:
@@ -271,14 +271,6 @@ class ExpressionWriter(TensorWriter):
         entry = yield self.visit(body, scope)
         limits = tuple((self.symbol(v, scope), extent) for v, extent in zip(variables, extents, strict=True))
         return TensorComprehension._trusted(entry, limits)
-
-
-def _common_rows(terms: Sequence[Node]) -> tuple[Constraint, ...]:
-    """Return the inequalities and congruences that occur in the guards of all terms; empty if a term has no guard."""
-    if any(term.op != "guard" for term in terms):
-        return ()
-    common = [row for row in terms[0].data if row.kind != "eq" and all(row in term.data for term in terms[1:])]
-    return () if partition_data(common)[1] else tuple(common)
 
 
 def _pair_complements(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None, tuple[Constraint, ...]]]:

@@ -148,6 +148,14 @@ class NumberChecks:
         if not exponent.is_Integer and bits > MAX_BITS * MAX_ROOT_DIGITS / MAX_DIGITS:
             raise NumberError(f"has a root of a number with more than {MAX_ROOT_DIGITS} digits; write rounded numbers")
 
+    def check_call(self, name: str, values: Sequence[Any]) -> None:
+        """Raise `NumberError` if a function of the numbers in `values` has too many digits."""
+        if name in ("exp", "expm1", "logaddexp"):
+            for value in values:
+                self.check_exponential(value)
+        if name == "square":
+            self.check_power(values[0], S(2))
+
     def check_exponential(self, value: Any) -> None:
         """Raise `NumberError` if ``exp(value)`` is a power of numbers that is too long, as ``exp(n*log(b))`` is
         ``b**n``.
@@ -219,8 +227,7 @@ class Operations:
 
     def function(self, name: str, value: Any) -> Any:
         """Return the function ``name`` of the scalar ``value``, unevaluated if the scalar is deep."""
-        if name == "exp":
-            self.numbers.check_exponential(value)
+        self.numbers.check_call(name, (value,))
         is_deep = self.depth.levels.get(value, 0) >= MAX_EVALUATED_DEPTH
         return self.bounded(
             self.depth.applied(FUNCTIONS[name], (value, S.Zero) if name == "relu" else (value,), is_deep)

@@ -15,6 +15,7 @@ import sympy
 from sympy import Float, Function, KroneckerDelta, Max, Mul, Piecewise, Pow, Rational, S
 
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.parsing.axes import MAX_INPUT
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 from sympy_tensordiff.symbolic.depth import applied, measures
@@ -379,12 +380,6 @@ def _is_larger(first: Any, second: Any) -> Any:
     return applied(Max, (applied(sympy.sign, (difference,), is_deep), S.Zero), is_deep)
 
 
-TOTAL = (
-    *(sympy.sin, sympy.cos, sympy.atan, sympy.tanh, sympy.exp, sympy.sign, sympy.Abs, sigmoid, softplus),
-    *(sympy.sinh, sympy.cosh, sympy.asinh, Piecewise, KroneckerDelta),
-)
-
-
 def is_total(exprs: Iterable[Any]) -> bool:
     """Return whether all ``exprs`` are defined wherever their tensors are.
 
@@ -394,6 +389,10 @@ def is_total(exprs: Iterable[Any]) -> bool:
         if isinstance(node, (Pow, TensorPow)):
             if not (node.args[1].is_Integer and node.args[1] > 0):
                 return False
-        elif isinstance(node, TensorInverse) or (isinstance(node, Function) and not isinstance(node, TOTAL)):
+        elif isinstance(node, TensorInverse) or (
+            isinstance(node, Function)
+            and not isinstance(node, (Piecewise, KroneckerDelta))
+            and not record_of(node.func).is_defined
+        ):
             return False
     return True

@@ -7,11 +7,11 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any, TypeAlias
 
-import numpy as np
 import sympy
 from sympy import Basic, Expr, Symbol
 
 from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, OutOfShapeError, UnsupportedError
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference.duals import CONTEXT, Number, add, extremum, multiply, primal
 from sympy_tensordiff.reference.inputs import ObjectArray, bind_values, is_tensor
 from sympy_tensordiff.reference.scalars import (

@@ -8,10 +8,10 @@ from functools import partial, reduce
 from itertools import combinations, product
 from typing import Any, Protocol, TypeAlias
 
-import numpy as np
 from sympy import Basic, Expr
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference.duals import (
     CONTEXT,
     Number,

@@ -96,7 +96,7 @@ class _Simplification:
         self.graph = graph
         self.roots = list(roots)
         self.nodes = reachable(*roots)
-        self.limit = size(self.nodes)
+        self.weight = self.limit = size(self.nodes)
         self.model = CostModel(graph, Hints().for_graph(roots, self.nodes))
         self.cost = self.model.of(roots)
         self.most = SLACK * self.model.value(self.cost.operations)
@@ -111,14 +111,15 @@ class _Simplification:
             return
         nodes = reachable(*changed)
         weight, shorter = size(nodes), SHORTER * written_size(self.roots, self.nodes)
-        if weight <= self.limit or (weight <= HEAVIER * self.limit and written_size(changed, nodes) <= shorter):
+        is_light = weight <= max(self.limit, self.weight)
+        if is_light or (weight <= HEAVIER * self.limit and written_size(changed, nodes) <= shorter):
             cost = self.model.of(changed)
             # Where nodes only go, nothing has to be computed that was not before, in whatever order.
             goes = {node for node in nodes if not node.view}.issubset(self.nodes)
             if goes or self.model.is_no_worse(
                 cost, self.cost, self.given, self.most / max(1, self.model.value(self.cost.operations))
             ):
-                self.roots, self.nodes, self.cost = changed, nodes, cost
+                self.roots, self.nodes, self.weight, self.cost = changed, nodes, weight, cost
                 return
         for part in parts:
             self.unless_heavier(part)

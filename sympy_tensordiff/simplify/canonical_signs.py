@@ -22,20 +22,10 @@ from itertools import islice
 from math import gcd, lcm
 from typing import Any, NamedTuple
 
-import sympy
-
+from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
-
-ODD: frozenset[Any] = frozenset({
-    *(sympy.sin, sympy.tan, sympy.asin, sympy.atan, sympy.sinh, sympy.tanh, sympy.asinh, sympy.atanh),
-    *(sympy.erf, sympy.sign),
-})  # fmt: skip
-"""Functions with ``f(-x) = -f(x)``."""
-
-EVEN: frozenset[Any] = frozenset({sympy.cos, sympy.cosh, sympy.sech, sympy.sinc, sympy.Abs})
-"""Functions with ``f(-x) = f(x)``."""
 
 ENTERED = frozenset({"mul", "ein", "sum", "guard"})
 """Nodes that are linear in their arguments, or in each of their factors."""
@@ -110,9 +100,9 @@ class _Signs:
                 base = args[0]
                 number = self.graph.pow(self.graph.const(base.number), node.args[1])
                 return self.split(self.graph.mul((number, self.graph.pow(base.core, node.args[1]))))
-            case "call" if len(args) == 1 and args[0].number < 0 and node.data in ODD | EVEN:
+            case "call" if len(args) == 1 and args[0].number < 0 and record_of(node.data).parity:
                 call = self.graph.call(node.data, [self.opposite(args[0])])
-                return self.split(self.graph.neg(call) if node.data in ODD else call)
+                return self.split(self.graph.neg(call) if record_of(node.data).parity < 0 else call)
             case "compare" if node.data in ("eq", "ne") and node.args[1] is self.graph.zero:
                 return self.split(self.graph.with_args(node, [args[0].core, node.args[1]]))
             case "sum" | "guard":
@@ -120,8 +110,22 @@ class _Signs:
                 core = self.graph.with_args(node, [inner.core])
                 alone = core if inner.number == 1 else self.graph.scale(inner.number, core)
                 return self.split(alone)
+            case "select":
+                return self.choice(node, args)
             case _:
                 return self.split(self.graph.with_args(node, [arg.alone for arg in args]))
+
+    def choice(self, node: Node, args: Sequence[Signed]) -> Signed:
+        """Return the choice `node` with the sign of its first value, and the integer that all values have in common."""
+        condition, *values = args
+        alone = self.graph.with_args(node, [arg.alone for arg in args])
+        numbers = [value.number for value in values if value.core is not self.graph.zero]
+        content = content_of(numbers) if self.numbers else 1
+        number = (-1 if numbers[0] < 0 else 1) * (content if content.denominator == 1 else 1)
+        if number == 1:
+            return Signed(alone, 1, alone)
+        scaled = [self.graph.scale(value.number / Fraction(number), value.core) for value in values]
+        return Signed(alone, number, self.graph.select(condition.alone, *scaled))
 
     def split(self, node: Node) -> Signed:
         """Return `node` as a number times a node of canonical sign and, with ``numbers=True``, without a common divisor

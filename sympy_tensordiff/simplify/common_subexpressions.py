@@ -11,11 +11,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import sympy
+
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import remove_redundant
 from sympy_tensordiff.integer.rows import atoms_in
+from sympy_tensordiff.simplify.facts import size_variables
+from sympy_tensordiff.simplify.sign_analysis import sign_facts
 
 MAX_CONDITION_COMBINATIONS = 8
 """A node below more combinations of conditions has no name: each choice in a chain of choices doubles them."""
@@ -104,6 +108,13 @@ class Parts:
         self._crowded: set[Node] = set()
         self._around = self._constraints_by_path(roots)
         self._unconditional = self._unconditional_nodes(roots)
+        self._numbers = self._always_numbers()
+        self._indices = self._free - size_variables(self._nodes)
+        # Parts without free indices, of which those of an entry x[p] may be instances.
+        self._general: dict[Key, Node] = {}
+        for node in self._nodes:
+            if self._indices.isdisjoint(node.free) and (key := self._key(node)):
+                self._general.setdefault(key, node)
         self.parts = self._chosen(roots, {key for node in wanted if (key := self._key(node))})
         self._by_key = {part.key: part for part in self.parts}
         self._leaves: dict[Key, Node] = {}
@@ -167,6 +178,14 @@ class Parts:
                 found.update(node.args[:1] if node.op == "select" else self._args(node))
         return found
 
+    def _always_numbers(self) -> set[Node]:
+        """Return the nodes that are finite numbers wherever their reads are, an exponential of a number included."""
+        found: set[Node] = set()
+        for node in self._nodes:
+            if node.total or (_is_number_of_numbers(self.graph, node) and found.issuperset(self._args(node))):
+                found.add(node)
+        return found
+
     def _constraints_on(self, rows: Rows, node: Node) -> Rows:
         """Return the constraints in `rows` that contain a bound variable of `node`, directly or through shared
         variables.
@@ -184,20 +203,23 @@ class Parts:
         found = self._keys.get(node)
         if node not in self._keys:
             nameable = node in self._around and node.op not in _NAMELESS
-            nameable = nameable and (node.total or node in self._unconditional)
-            self._keys[node] = found = self._key_and_axes(node) if nameable else None
+            nameable = nameable and (node in self._numbers or node in self._unconditional)
+            found = self._key_over(node, node.free - self._free) if nameable else None
+            if nameable and not node.shape and not node.free.isdisjoint(self._indices):
+                general = self._key_over(node, node.free - self._free | node.free & self._indices)
+                found = general if general and general[0] in self._general else found
+            self._keys[node] = found
         return found[0] if found else None
 
-    def _key_and_axes(self, node: Node) -> tuple[Key, tuple[Axis, ...]] | None:
-        """Return the key of `node` and its bound variables as tensor axes; None if these do not form a box-shaped
-        range.
+    def _key_over(self, node: Node, bound: frozenset[int]) -> tuple[Key, tuple[Axis, ...]] | None:
+        """Return the key of `node` over the variables `bound`, and its axes; None where these have no ranges of their
+        own.
         """
-        bound = node.free - self._free
         if not bound:
             return Key(node, ()), ()
         if node.shape:
             return None
-        several = len(self._around[node]) != 1
+        several = len(self._around[node]) != 1 or not bound.isdisjoint(self._free)
         axes = self._axes_of_reads(node, bound) if several else self._axes(node, bound)
         if axes is None:
             return None
@@ -233,7 +255,7 @@ class Parts:
 
         That is for parts below several conditions, such as ``j < i`` and ``j > i``, which are numbers everywhere.
         """
-        if not node.total:
+        if node not in self._numbers:
             return None
         extents: dict[int, set[Affine]] = {}
         for part in reachable(node):
@@ -302,6 +324,7 @@ class Parts:
             weights[same] = _operations(node) + sum(weights[p] for p in {self._same(arg) for arg in self._args(node)})
             worth = uses[same] > 1 and weights[same] >= MIN_OPERATIONS and _core(node) is node
             if isinstance(same, Key) and (worth or same in forced):
+                node = self._general.get(same, node)
                 axes = (self._keys[node] or (same, ()))[1]
                 order = sorted(range(len(axes)), key=lambda n: self._places[axes[n].variable])
                 parts.append(NamedPart(same, node, axes, tuple(order), transposes[node] > 0))
@@ -351,6 +374,17 @@ class Parts:
         if node.op == "comprehension":
             return self.graph.comprehension(variables, node.data, args[0])
         return self.graph.reduce(node.op, variables, rows, args[0])
+
+
+def _is_number_of_numbers(graph: Graph, node: Node) -> bool:
+    """Return whether `node` is a finite number where its arguments are: not a root or a quotient of any number."""
+    if node.op == "call":
+        return node.data is sympy.exp
+    if node.op != "pow":
+        return node.op in ("add", "mul", "ein", "sum", "guard", "select", "read")
+    exponent, sign = node.args[1], sign_facts(graph, node.args[0]).sign
+    is_integer = exponent.op == "const" and isinstance(exponent.data, int)
+    return exponent.op == "const" and sign >= (1 if exponent.data < 0 else -1 if is_integer else 0)
 
 
 def _core(node: Node) -> Node:

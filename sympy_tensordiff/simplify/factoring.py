@@ -269,7 +269,9 @@ class _Sum:
         role = {role: label for label, role in _roles(term, place).items()}
         embedded = {own: role[real] for own, real in zip(candidate.roles, _own_roles(term, place), strict=True)}
         others = [role[own] if own in role else embedded[own] for own in sorted(candidate.others)]
-        is_scalar = not any(label in others for _, own in parts for label in own)
+        # A sum repeats a scalar along all axes: on a diagonal it is a multiple of the unit matrix.
+        is_diagonal = len(set(others)) < len(others)
+        is_scalar = not is_diagonal and not any(label in others for _, own in parts for label in own)
         return build(self.graph, term._replace(parts=parts, output=() if is_scalar else others))
 
     # -------------------------------------------------------------- weights

@@ -7,6 +7,7 @@ their logarithms are moderate. Factors are taken out of a logarithm by these law
     log(a**b)        b*log(a)               log(a if c else b)   log(a) if c else log(b)
     log(a*b)         log(a) + log(b)        log(s(u))            -p(-u)
     log(1 + exp(u))  p(u)                   log(exp(u)+exp(v))   u + p(v - u)
+    log(det(A)*det(B))  log(det(A @ B))     in what is computed
 
 with s and p for `sigmoid` and `softplus`.
 
@@ -115,6 +116,8 @@ class Logarithms:
         the rest.
         """
         graph = self.graph
+        if self.numbers and (joined := _of_determinants(graph, factors)) is not None:
+            return self.logarithm(joined)
         some = min(map(self.sign, factors)) >= 0 and all(map(self.sign, factors))
         taken = [factor for factor in factors if self.is_wide(factor) and (some or self.sign(factor) == 2)]
         others = [factor for factor in factors if factor not in taken]
@@ -208,6 +211,18 @@ class Logarithms:
             case "select":
                 return any(self.wide[arg] for arg in node.args[1:])
         return False
+
+
+def _of_determinants(graph: Graph, factors: Sequence[Node]) -> Node | None:
+    """Return a product with ``det(A @ B)`` for ``det(A)*det(B)``, which may overflow; None without such factors."""
+    found = [factor for factor in factors if factor.op == "cof" and factor.data == 0 and not factor.shape]
+    if len(found) < 2 or found[0].args[0].shape != found[1].args[0].shape:
+        return None
+    (one,), (other,) = (factor.args for factor in found[:2])
+    extent = one.shape[0]
+    product = graph.ein(1, [(one, (0, 1)), (other, (1, 2))], (0, 2), dict.fromkeys(range(3), extent))
+    rest = [factor for factor in factors if factor is not found[0] and factor is not found[1]]
+    return graph.mul((graph.tensor_node(found[0], (product,)), *rest))
 
 
 def _as_power(graph: Graph, node: Node) -> tuple[Node, Node]:

@@ -51,9 +51,10 @@ def factor_out_common(graph: Graph, body: Node) -> Node:
         exponents = [powers.get(base, 0) for _, powers in terms]
         least = min(exponents) if min(exponents) > 0 else max(exponents)
         if all(e * least > 0 and (e - least).denominator == 1 for e in exponents):
-            # n/s - S/s**3 is no longer than (n - S/s**2)/s.
+            # n/s - S/s**3 is no longer than (n - S/s**2)/s, but n/t - S/t**2 is longer than (n - S/t)/t.
             numbers = any(all(f is base or f.op == "const" for f in powers) for _, powers in terms)
-            if exponents.count(least) > 1 or (not base.is_guard_free and not numbers):
+            is_shorter = base.op == "add" and least == -1 and -2 in exponents
+            if exponents.count(least) > 1 or is_shorter or (not base.is_guard_free and not numbers):
                 shared[base] = least
     if not shared:
         return body

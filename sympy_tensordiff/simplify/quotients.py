@@ -15,7 +15,7 @@ infinite where the node is a number.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from math import gcd, lcm
@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import sympy
 
+from sympy_tensordiff.graph.contractions import is_core
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -75,7 +76,8 @@ def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[No
     work, done = Quotients(graph), dict[Node, Node]()
     for node in nodes:
         new = graph.with_args(node, [done[arg] for arg in node.args]) if node.args else node
-        done[node] = work.shortest(new) if _may_cancel(new) else new
+        new = work.shortest(new) if _may_cancel(new) else new
+        done[node] = work.with_scalars_inside(new) if is_core(new) else new
     return [done[root] for root in roots]
 
 
@@ -128,6 +130,21 @@ class Quotients:
             if is_shorter and self._keeps_digits(node, form):
                 best, least = form, self.length(form)
         return best
+
+    def with_scalars_inside(self, node: Node) -> Node:
+        """Return the contraction `node` with its scalars in the quotient among its operands that they shorten:
+        ``X^T (r/(r**2/t + 1))/t`` is ``X^T (r/(r**2 + t))``.
+        """
+        operands = list(zip(node.args, node.data.inputs, strict=True))
+        scalars = [arg for arg, own in operands if not own]
+        for place in {own for arg, own in operands if own and arg.op == "pow" and _is_divisor(arg)} if scalars else ():
+            product = self.graph.mul([*scalars, *(arg for arg, own in operands if own == place)])
+            found = self.shortest(product)
+            if found is not product:
+                rest = [(arg, own) for arg, own in operands if own not in ((), place)]
+                extents: dict[Hashable, Affine] = dict(enumerate(node.data.extents))
+                return self.graph.ein(1, [(found, place), *rest], node.data.output, extents)
+        return node
 
     def _keeps_digits(self, node: Node, form: Node) -> bool:
         """Return whether `form` keeps the differences of inputs such as ``a - b`` in `node`, which lose no digits, or

@@ -1,4 +1,4 @@
-"""Explicit reads: a guard around each read that is not proven to lie inside of its tensor.
+"""Explicit reads: a guard around each read that is not proven to lie inside of its tensor; sums that read forwards.
 
 A read outside of its shape is 0 by definition, and all other passes rely on it. What is printed reads inside, so this
 pass puts a guard around each read that needs one. Data that an index, a condition or a range selects are 0 outside of
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.instances import instance
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
-from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.floor_elimination import times_divisors
@@ -336,3 +336,58 @@ class _Explicit:
                     "write a condition around it"
                 )
         return found
+
+
+# ---------------------------------------------------------------- reads in the order of the entries
+
+
+def with_forward_reads(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """Return `nodes` with each summation index that all reads subtract replaced by the index of one of the reads.
+
+    ``Sum_j x[n - 1 - j]`` over ``j <= i`` is ``Sum_j x[j]`` over ``j >= n - 1 - i``.
+    """
+    changed: dict[Node, Node] = {}
+    for part in reachable(*nodes):
+        new = part
+        if changed and not changed.keys().isdisjoint(part.args):
+            new = graph.with_args(part, [changed.get(arg, arg) for arg in part.args])
+        if new.op == "sum" and not new.has_tensor_ops:
+            new = _forward(graph, new)
+        if new is not part:
+            changed[part] = new
+    return [changed.get(node, node) for node in nodes]
+
+
+def _forward(graph: Graph, total: Node) -> Node:
+    """Return the sum `total` with its backward indices reflected; itself if it has none."""
+    for n, bound in enumerate(graph.bound(total)):
+        if _reflection(total.args[0], bound) is None:
+            continue
+        variables, rows, body = graph.open(total)
+        form = _reflection(body, variables[n])
+        if form is None or any(v in variables for v in form.variables()):
+            continue
+        index = graph.fresh(graph.names[variables[n]])
+        mapping = {variables[n]: form - Affine.variable(index)}
+        chosen = [*variables[:n], index, *variables[n + 1 :]]
+        total = graph.sum(chosen, [row.substitute(mapping) for row in rows], graph.substitute(body, mapping))
+    return total
+
+
+def _reflection(body: Node, variable: int) -> Affine | None:
+    """Return the form ``c`` of a read at ``c - variable``; None unless all forms in `body` subtract `variable`."""
+    found = None
+    for part in reachable(body, keys=frozenset((variable,))):
+        has_rows = part.op in RANGED or part.op == "guard"
+        if part.op == "index" or (has_rows and variable in atoms_in(part.data)):
+            return None
+        for form in part.data if part.op == "read" else ():
+            factors = {v: c for v, c in form.terms if v == variable or not isinstance(v, int)}
+            if factors:
+                if factors != {variable: -1}:
+                    return None
+                found = form if found is None else found
+    if found is None:
+        return None
+    rest = found + Affine.variable(variable)
+    return rest if rest.atoms() <= body.free else None

@@ -57,7 +57,7 @@ _LARGEST_FRACTION = 10**6
 
 
 class Variable(NamedTuple):
-    """The expansion variable ``u`` of a power series: its `node`, and the nodes that are `powers` of it.
+    """The variable ``u`` of a series: ``node`` is ``u``, ``powers`` has the nodes that are powers of it.
 
     ``u`` may be a product: then ``lead`` is one of its factors, by which powers of ``u`` are told, and ``others`` is
     the product of the other ones; else ``lead`` is ``u`` itself, and ``others`` is 1.
@@ -70,21 +70,21 @@ class Variable(NamedTuple):
 
 
 class SeriesTerm(NamedTuple):
-    """A term ``rest*u**order*f(u)*g(u)*...`` with the ``factors`` f, g, ..., which have power series in ``u``."""
+    """A term ``rest*u**order*f(u)*g(u)*...`` with the ``factors`` f, g, ...."""
 
     rest: Node
     order: int
     factors: tuple[Node, ...]
 
     def series(self, powers: dict[Node, int], length: int) -> Series | None:
-        """Return the power series of the term divided by ``rest``; None if a factor has no known series."""
+        """Return the series of the term without its rest; None if one of the factors has none."""
         found = [series_of(factor, powers, length) for factor in self.factors]
         known = [one for one in found if one is not None]
         return None if len(known) < len(found) else shifted(product(known, length), self.order)
 
 
 def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
-    """Return `roots` with removable singularities, such as ``(exp(u) - 1)/u`` at 0, replaced near 0 by power series.
+    """Return the entries `roots` with sums and products whose terms cancel at 0 as choices with their series there.
 
     An entry inside of one that is replaced stays as it is.
 
@@ -102,13 +102,14 @@ def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, N
     found: dict[Node, tuple[Node, Node]] = {}
     for node in reversed(nodes):
         if node in outer:
-            choice = by_series(graph, parts, whole[node]) if node.op in ("add", "mul") and not node.shape else None
+            choice = by_series(graph, parts, whole[node]) if _may_cancel(node) else None
             if choice is None:
-                outer.update(_separable_arguments(parts, whole, node))
+                outer.update(_apart(parts, whole, node))
             else:
                 found[node] = choice
     if not found:
         return list(roots)
+    graph.laws["series at 0"] = len(found)
     done: dict[Node, Node] = {}
     for node in nodes:
         new = graph.with_args(node, [done[arg] for arg in node.args])
@@ -116,9 +117,14 @@ def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, N
     return [done[root] for root in roots]
 
 
+def _may_cancel(node: Node) -> bool:
+    """Whether `node` is a sum, a product or a logarithm of numbers."""
+    is_logarithm = node.op == "call" and node.data is sympy.log
+    return not node.shape and (node.op in ("add", "mul") or is_logarithm)
+
+
 def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node]) -> dict[Node, Node]:
-    """Map each node to itself with the entries of `arrays` substituted for reads, where these entries are purely
-    arithmetic.
+    """Return for each node the node with the entries of `arrays` in place of reads, where they are arithmetic only.
 
     Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all.
     """
@@ -143,9 +149,8 @@ def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, 
     return done
 
 
-def _separable_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
-    """Return the arguments of `node` in which singularities may be replaced separately: not several factors with
-    exponentials.
+def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
+    """Return the arguments of `node` that may be replaced one by one.
 
     Exponentials in several factors of a product may grow beyond all numbers while the product does not: kernels
     scale them together, and need all of them as they are.
@@ -159,8 +164,9 @@ def _separable_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], nod
 
 
 def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, Node] | None:
-    """Return the condition that the sum or product `node` is near its singularity, and its power series there; None if
-    its terms do not cancel.
+    """Return where the sum, product or logarithm `node` is replaced by its series about 0, and the series.
+
+    None if its terms do not cancel.
     """
     for variable in _variables(graph, parts.functions(node)):
         terms: list[SeriesTerm] = []
@@ -188,7 +194,7 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, N
 
 
 class ArithmeticParts(dict[Node, frozenset[Node]]):
-    """A cache from nodes to the nodes in their arithmetic; empty sets for `MAX_NODES` nodes or more."""
+    """The nodes in the arithmetic of a node, worked out once; none if there are `MAX_NODES` or more."""
 
     def __missing__(self, node: Node) -> frozenset[Node]:
         """Return the nodes in the arithmetic of `node`."""
@@ -197,14 +203,14 @@ class ArithmeticParts(dict[Node, frozenset[Node]]):
         return self[node]
 
     def functions(self, node: Node) -> list[Node]:
-        """Return the nodes in `node` with power series: calls of known functions, and powers like ``1/(1 + u)``."""
+        """Return the parts of `node` that have series: calls of known functions, and powers like ``1/(1 + u)``."""
         found = [part for part in self[node] if part.op == "call" and part.data in KNOWN]
         found += [part for part in self[node] if part.op == "pow" and _constants(part.args[0])]
         return sorted(found, key=lambda part: part.id)
 
 
 def _constants(entry: Node) -> list[Node]:
-    """Return the numbers among the terms of the addition `entry`; [] for other nodes."""
+    """Return the number that is a term of the sum `entry`, in a list; none for other entries."""
     return [term for term in entry.args if entry.op == "add" and term.op == "const"]
 
 
@@ -217,12 +223,12 @@ def _is_arithmetic(entry: Node) -> bool:
 
 
 def _arithmetic(node: Node) -> Sequence[Node]:
-    """Return the arguments of an arithmetic node or a call; none for reads and other leaves."""
+    """Return the arguments of arithmetic and of calls; those of other nodes are none of the entry's terms."""
     return node.args if node.op in _ARITHMETIC else ()
 
 
 def _variables(graph: Graph, functions: Sequence[Node]) -> Iterator[Variable]:
-    """Yield the distinct nodes ``u`` in which `functions` may be expanded as power series."""
+    """Yield the variables in which `functions`, see `Parts.functions`, have series, each once."""
     seen: set[tuple[Node, Node]] = set()
     for part in functions:
         argument = part.args[0]
@@ -236,9 +242,7 @@ def _variables(graph: Graph, functions: Sequence[Node]) -> Iterator[Variable]:
 
 
 def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
-    """Yield possible expansion variables: `node` itself, the base of a power, or a product with each factor as leading
-    one.
-    """
+    """Yield `node` as a variable, its base if it is a power, and its factors as leads if it is a product."""
     if node.op == "const":
         return
     if node.op == "mul":
@@ -255,7 +259,7 @@ def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
 
 
 def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> SeriesTerm:
-    """Return the term `node` split into a power of ``u``, factors with a power series in ``u``, and the rest."""
+    """Return the term `node` with its factors told apart: those in ``u``, and the rest."""
     rest: list[Node] = []
     factors: list[Node] = []
     order = 0
@@ -284,14 +288,14 @@ def _is_integer(exponent: Node) -> bool:
 
 
 def _series(terms: Sequence[SeriesTerm], powers: dict[Node, int], length: int) -> Series | None:
-    """Return the power series of the sum of `terms` with equal rest; None if one is not known."""
+    """Return the series of a sum of terms with one rest."""
     found = [term.series(powers, length) for term in terms]
     known = [one for one in found if one is not None]
     return None if len(known) < len(found) else total(known)
 
 
 def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
-    """Whether a factor of `term` has a pole at ``u = 0``."""
+    """Whether a factor of `term` is infinite where ``u`` is 0."""
     found = [series_of(factor, variable.powers, _COEFFICIENTS_TO_TELL) for factor in term.factors]
     return term.order < 0 or any(one is not None and one.order < 0 for one in found)
 
@@ -300,9 +304,7 @@ def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
 
 
 def _radius(terms: Sequence[SeriesTerm], powers: dict[Node, int], series: Series) -> tuple[float, int] | None:
-    """Return the radius below which the series is used, chosen for the least rounding error, and its number of terms;
-    else None.
-    """
+    """Return the radius with the smallest bound of errors, and the number of coefficients; None without one."""
     best: tuple[float, float, int] | None = None
     sizes = [abs(float(c)) for c in series.coefficients]
     for radius in RADII:
@@ -321,7 +323,7 @@ def _radius(terms: Sequence[SeriesTerm], powers: dict[Node, int], series: Series
 
 
 def _error(terms: Sequence[SeriesTerm], powers: dict[Node, int], series: Series, u: float) -> float:
-    """Return a bound of the rounding error of both the sum and its `series` at `u`, in units of the last place."""
+    """Return a bound of the rounding errors of both forms at `u`, in units of the last place."""
     value = abs(sum(float(c) * u ** (k + series.order) for k, c in enumerate(series.coefficients)))
     near = sum(abs(float(c) * u ** (k + series.order)) for k, c in enumerate(series.coefficients))
     far = 0.0
@@ -332,9 +334,7 @@ def _error(terms: Sequence[SeriesTerm], powers: dict[Node, int], series: Series,
 
 
 def _magnitude(node: Node, powers: dict[Node, int], u: float) -> tuple[float, float]:
-    """Return the value of `node` at `u`, and the sum of the absolute values of its terms, which scales
-    rounding errors.
-    """
+    """Return the value of `node` at `u`, and the sum of the sizes of its terms, which scales rounding errors."""
     if node in powers:
         return u ** powers[node], abs(u ** powers[node])
     if node.op == "const":

@@ -6,18 +6,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sympy
 from sympy.codegen.cfunctions import Cbrt, hypot
 
+from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.contractions import is_view
-from sympy_tensordiff.graph.functions import erfcx, sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
-
-POSITIVE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sympy.erfc, erfcx, sigmoid, softplus})
-"""Functions that are greater than 0 for all real numbers."""
 
 
 class SignFacts(NamedTuple):
@@ -114,7 +111,7 @@ def _is_distance(graph: Graph, term: Node, constant: Node) -> bool:
 
 def _call(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
     """Return the sign and flatness of a function value, from the function and the facts of its arguments."""
-    if node.data in POSITIVE:
+    if record_of(node.data).is_positive:
         return SignFacts(1, True)
     if node.data is hypot:
         return _SQUARE

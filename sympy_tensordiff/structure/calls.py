@@ -6,12 +6,11 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.codegen.run.repeated_calls import LastCall, remember
 from sympy_tensordiff.codegen.run.signature import size_checker
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 

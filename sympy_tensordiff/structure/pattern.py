@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import sympy
-from numpy.typing import NDArray
 
 from sympy_tensordiff.errors import DataIndexError, OutOfShapeError
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.structure.points import all_hold, check_inside, enumerate_points, evaluate
 from sympy_tensordiff.structure.terms import DerivativeTerm, IndexRange
 from sympy_tensordiff.symbolic.indices import Substitution, data_of
 from sympy_tensordiff.symbolic.replacement import Replacement
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Shapes = Sequence[tuple[int, ...]]
 

@@ -11,6 +11,7 @@ from sympy import Expr, KroneckerDelta, Piecewise
 from sympy.logic.boolalg import Boolean
 
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.indices import Substitution, parse
 from sympy_tensordiff.symbolic.lift import lift
@@ -72,6 +73,17 @@ class DerivativeTerm(NamedTuple):
         text = f"{self.value} at {places[0]} x {places[1]}" + (" and transposed" if self.mirrored else "")
         text += f" for {ranges}" if ranges else ""
         return text + ("" if not self.conditions else f" where {sympy.And(*self.conditions)}")
+
+    def latex_cells(self) -> tuple[str, str, str, str]:
+        """Return the value, the row, the column, and the ranges with the conditions, in LaTeX."""
+        if any(isinstance(b.index, sympy.Dummy) for b in self.binders):
+            return self._with_names().latex_cells()
+        row, column = (
+            rf"{place.tensor}: \left[{', '.join(map(sympy.latex, place.indices))}\right]"
+            for place in (self.row, self.column)
+        )
+        ranges = [rf"{sympy.latex(b.low)} \le {sympy.latex(b.index)} \le {sympy.latex(b.high)}" for b in self.binders]
+        return hooks.formula([self.value]), row, column, r",\; ".join((*ranges, *map(sympy.latex, self.conditions)))
 
     def _with_names(self) -> DerivativeTerm:
         """Return the term with plain symbols as indices, for printing."""

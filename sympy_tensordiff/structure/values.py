@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
 import sympy
-from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.api import lambdify
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.structure.pattern import SparsityPattern, TermGroup
 from sympy_tensordiff.structure.sharing import extract_common_subexpressions
 from sympy_tensordiff.structure.terms import DerivativeTerm, IndexRange
@@ -19,7 +18,10 @@ from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in
 
-Coordinates = Sequence[NDArray[np.int64]]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Coordinates: TypeAlias = "Sequence[NDArray[np.int64]]"
 
 
 class ValueKernel:

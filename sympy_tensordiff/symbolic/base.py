@@ -253,7 +253,7 @@ class TensorNode(walkers.CallerDependent, NoCode, Expr):
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
         """SymPy's hook for `rewrite`: convert the whole expression if ``rule`` is a notation of this package."""
-        notation = hooks.notations.get(rule)
+        notation = hooks.notation(rule)
         if notation is not None and (not pattern or isinstance(self, tuple(pattern))):
             return notation(self)  # at once: the parts of a node alone do not know the ranges around them
         return super()._rewrite(pattern, rule, method, **hints)

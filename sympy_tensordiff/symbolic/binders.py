@@ -185,7 +185,7 @@ class Binder(TensorNode):
         try:
             return super()._rewrite(pattern, rule, method, **hints)
         except TensorDiffError:
-            if rule in hooks.notations or hasattr(self, method):
+            if hooks.notation(rule) or hasattr(self, method):
                 raise
             return self  # as SymPy's own where there is no such form: a complex body, a bound that is no index
 

@@ -1,4 +1,6 @@
-"""Notations of elementwise choices: functions that are a `Piecewise` of their arguments, printed with `where`."""
+"""Notations of elementwise choices: functions that are a `Piecewise` of their arguments, printed with `where`, and
+`clip`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from sympy import And, Not, Or, Piecewise, S, default_sort_key
 
 from sympy_tensordiff.symbolic.notation import Choice, Connected, Indicator, Leaf, Relation
 from sympy_tensordiff.symbolic.notation_text import RELATIONS
+from sympy_tensordiff.symbolic.repeated_tensors import is_a, rank
 
 
 def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | None:
@@ -50,3 +53,20 @@ def _condition(condition: Any, values: dict[Any, Any]) -> Any | None:
 def _ordered(condition: Any) -> list[Any]:
     """Return the parts of a condition in a canonical order."""
     return sorted(condition.args, key=default_sort_key)
+
+
+def clipped(node: Any) -> tuple[Any, Any, Any] | None:
+    """Return the tensor, the lower and the upper bound, both scalars, of a minimum of a maximum; None for any other
+    function.
+    """
+    above, high = _bounded(node, "Min")
+    tensor, low = _bounded(above, "Max")
+    return None if low is None or high is None else (tensor, low, high)
+
+
+def _bounded(node: Any, name: str) -> tuple[Any, Any]:
+    """Return the tensor and the scalar of which `node` is the extremum called `name`; (None, None) for another node."""
+    if not is_a(node, "TensorFunction") or type(node.template.expr).__name__ != name or len(node.operands) != 2:
+        return None, None
+    scalar, tensor = sorted(node.operands, key=lambda operand: rank(operand) > 0)
+    return (tensor, scalar) if rank(tensor) and not rank(scalar) else (None, None)

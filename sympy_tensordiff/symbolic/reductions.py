@@ -20,7 +20,7 @@ from sympy_tensordiff.symbolic.rearrangements import ravel
 from sympy_tensordiff.symbolic.signatures import Expression, Scalar, documented
 from sympy_tensordiff.symbolic.subscripts import axis_labels
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
-from sympy_tensordiff.symbolic.tabulate import entry_indices, fresh_indices, read, tabulate
+from sympy_tensordiff.symbolic.tabulate import entry_indices, fresh_indices, read, tabulate, upper_nodes
 
 OVER_AXES = """
 Parameters
@@ -292,7 +292,17 @@ def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
     def entry(*indices: Expr) -> Any:
         """Return the reduction over indices up to that of the entry, along the axis."""
         (k,) = fresh_indices(1, (A, *indices, *shape_of(A)))
-        return reduction(read(A, (*indices[:along], k, *indices[along + 1 :])), (k, 0, indices[along]))
+        last = shape_of(A)[along] - 1
+
+        def body(index: Expr) -> Expr:
+            """Return the entry at `index` along the axis."""
+            result: Expr = read(A, (*indices[:along], index, *indices[along + 1 :]))
+            return result
+
+        forwards, backwards = body(k), body(last - k)
+        if len(upper_nodes(backwards)) < len(upper_nodes(forwards)):
+            return reduction(backwards, (k, last - indices[along], last))  # of a reversed tensor
+        return reduction(forwards, (k, 0, indices[along]))
 
     return tabulate(shape_of(A), (A,), entry)
 

@@ -33,7 +33,7 @@ from sympy_tensordiff.symbolic.operations import TensorOperation
 from sympy_tensordiff.symbolic.subscripts import LETTERS
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tabulate import fresh_indices, read, tabulate
-from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol, in_full
+from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorComprehension, TensorSymbol, in_full
 from sympy_tensordiff.symbolic.traversal import EMPTY, Recursion, Rewriting, Rules, Scope, rebound
 
 
@@ -349,6 +349,26 @@ class _Index(_OfTensors):
         Binder: visit_binder,
         TensorOperation: visit_operation,
     }
+
+
+def with_entries_written_out(expr: Any) -> Any:
+    """Return ``expr`` with short entries of comprehensions in index notation, each at its place: a formula is read, not
+    computed.
+    """
+    written = _Entries(partial(read, keeps_sums=False)).run(expr)
+    return expr if written is expr else _Distinct().run(written)
+
+
+class _Entries(_Index):
+    """The traversal of `with_entries_written_out`, which leaves operations on whole tensors as they are."""
+
+    def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
+        """Write out an entry of a comprehension, also of one that is as it was."""
+        tensor = yield self.visit(expr.tensor, scope)
+        is_table = isinstance(tensor, TensorComprehension)
+        return self.read(tensor, expr.indices, {index for index, _ in scope} or None) if is_table else expr
+
+    rules: ClassVar[Rules] = {**_OfTensors.rules, TensorEntry: visit_entry, Binder: _Index.visit_binder}
 
 
 class _Distinct(_OfTensors):

@@ -9,6 +9,7 @@ from sympy import Expr, Function, Lambda, S
 from sympy.codegen.cfunctions import expm1
 from sympy.core.function import ArgumentIndexError
 
+from sympy_tensordiff.functions.table import Interval, RealFunction, add_record
 from sympy_tensordiff.symbolic.einsum import aligned
 from sympy_tensordiff.symbolic.elementwise import TensorFunction, apply_to, placeholders
 from sympy_tensordiff.symbolic.misplaced_tensors import is_whole
@@ -326,3 +327,14 @@ class xlogy(Function):  # noqa: N801
 
 for _name in METHODS:
     setattr(xlogy, _name, print_code)
+
+for _record in (
+    RealFunction("sigmoid", sigmoid, "sigmoid", is_public=True, is_defined=True, is_finite=True, values=Interval(0, 1)),
+    RealFunction("softplus", softplus, "softplus", is_public=True, is_defined=True, is_finite=True, values=Interval(0)),
+    RealFunction("log1mexp", log1mexp, is_public=True),
+    RealFunction("log_ndtr", log_ndtr, is_public=True, is_defined=True, is_finite=True, values=Interval(None, 0)),
+    RealFunction("erfcx", erfcx, is_public=True, is_defined=True, values=Interval(0)),
+    RealFunction("xlogy", xlogy, operands=(2, 2), is_public=True),
+    RealFunction("entr", lambda x: -xlogy(x, x), is_public=True),
+):
+    add_record(_record)

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from sympy import Max, Mul, Pow, S, exp
 from sympy.printing.pretty.stringpict import prettyForm
 
-from sympy_tensordiff.symbolic.choice_notation import choice_notation
+from sympy_tensordiff.functions.table import record_of
+from sympy_tensordiff.symbolic.choice_notation import choice_notation, clipped
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.matrix_notation import added_labels, einsum_notation
 from sympy_tensordiff.symbolic.norm_notation import at_no_zero, with_norms
@@ -41,14 +42,6 @@ from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, MUL, POW, TextWri
 from sympy_tensordiff.symbolic.printing import Printed, position_in_formula, refuse_unprintable, text_instead
 from sympy_tensordiff.symbolic.repeated_tensors import is_a, is_ones_tensor, labels_of_ones, rank, repeated_tensor
 from sympy_tensordiff.symbolic.traversal import postorder
-
-# Element-wise functions that the package has under another name than SymPy.
-NAMES = {"Abs": "abs", "Max": "maximum", "Min": "minimum"}
-FUNCTIONS = {
-    *("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-    *("sign", "sigmoid", "softplus", "erf", "floor", "ceiling", "expm1", "log1p", "log1mexp", "log_ndtr", "xlogy"),
-    *("hypot", "erfcx", *NAMES.values()),
-}
 
 
 class PrintedTensor(Printed):
@@ -291,13 +284,14 @@ def _function(node: Any) -> Any:
         return Call("sqrt", operands)
     if isinstance(body, Max) and set(body.args) == {S.Zero, *names}:
         return Call("relu", operands)
-    name = type(body).__name__
-    name = NAMES.get(name, name)
+    if (arguments := clipped(node)) is not None:
+        return Call("clip", tuple(map(_notation, arguments)))
+    record = record_of(type(body))
     numbers = tuple(Leaf(arg) for arg in body.args if arg.is_Number)  # of an extremum
-    if name in FUNCTIONS and len(body.args) == len(names + numbers) and set(names) <= set(body.args):
+    if record.is_public and len(body.args) == len(names + numbers) and set(names) <= set(body.args):
         if len(body.args) == 1 and rank(node) == 2:
-            return entrywise(lambda operand: Call(name, (operand,)), operands[0])
-        return Call(name, operands + numbers)
+            return entrywise(lambda operand: Call(record.name, (operand,)), operands[0])
+        return Call(record.name, operands + numbers)
     return choice_notation(body, dict(zip(names, operands, strict=True))) or Applied(node.template, operands)
 
 

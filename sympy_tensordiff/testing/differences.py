@@ -5,16 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
 import sympy
-from numpy.typing import NDArray
 from sympy import Expr
 
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.derivative.api import jacobian, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DerivativeMismatch, OutOfShapeError, ShapeError
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference import tensors_of
 from sympy_tensordiff.simplify.accesses import check_expression
 from sympy_tensordiff.symbolic.base import no_variable, refuse_array
@@ -25,6 +24,9 @@ from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import scans_in
 from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, size_symbols
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 _STEP = 2.0**-12
 _MAX_ATTEMPTS = 12
 _MAX_DENSE_ENTRIES = 96  # larger variables are checked along random directions instead of entry by entry
@@ -33,7 +35,7 @@ _DIRECTION_COUNT = 8
 # Ranges of random inputs, used in turn: roots and logarithms need positive ones.
 _RANGES = ((-2.0, 2.0), (0.25, 1.75), (-0.9, 0.9), (1.25, 3.0))
 
-FloatArray = NDArray[np.float64]
+FloatArray: TypeAlias = "NDArray[np.float64]"
 
 
 class SizeError(ArgumentError):

@@ -398,6 +398,8 @@ class Program:
     structure: str = "."
     notes: tuple[str, ...] = ()
     """The reason for each temporary, for ``fn.plan``."""
+    laws: tuple[tuple[str, int], ...] = ()
+    """The accurate forms that are used, with the number of their uses, likewise."""
     copies: bool = True
     """Whether a backend may keep copies of arrays."""
     extents: tuple[Affine, ...] = ()

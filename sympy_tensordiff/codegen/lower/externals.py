@@ -10,11 +10,10 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from sympy_tensordiff.codegen.ir.scalars import External
 from sympy_tensordiff.codegen.lower.special_functions import implementation as of_scipy
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+from sympy_tensordiff.lazy import numpy as np
 
 Implementations = dict[External, Callable[..., Any]]
 

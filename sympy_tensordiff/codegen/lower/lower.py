@@ -21,6 +21,7 @@ from sympy_tensordiff.codegen.ir.walk import guarded_by
 from sympy_tensordiff.codegen.lower.blocks import Block, nested_blocks
 from sympy_tensordiff.codegen.lower.carries import carried_variables
 from sympy_tensordiff.codegen.lower.functions import has_root, operation, rational_form, root
+from sympy_tensordiff.codegen.lower.inverse_norms import is_inverse_root
 from sympy_tensordiff.codegen.lower.loop_order import in_memory_order
 from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_slice, uses
 from sympy_tensordiff.codegen.lower.matrices import Matrices
@@ -392,15 +393,28 @@ class Lowering(Matrices):
     def _product(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         """Return a product; factors that do not depend on the inner loops are multiplied outside of them."""
         groups: dict[int, tuple[Block, list[Node]]] = {}
+        roots = [factor for factor in node.args if is_inverse_root(factor)]
         for factor in node.args:
+            if factor in roots and len(node.args) > 1:
+                continue
             home = self._outermost_block(factor, block) if factor.op != "const" else block
             groups.setdefault(id(home), (home, []))[1].append(factor)
         parts = []
         for home, group in groups.values():
             joins = home is not block and len(group) > 1
             parts += [(self.graph.mul(group), home)] if joins else [(factor, block) for factor in group]
+        if len(node.args) > 1:  # one after the other: the whole power may overflow
+            parts += [(part, block) for power in roots for part in self._root_factors(power)]
         factors = yield from in_turn(self.value(*part) for part in parts)
         return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
+
+    def _root_factors(self, power: Node) -> tuple[Node, Node]:
+        """Return ``s**(-1/2)`` and the rest of a power like ``s**(-3/2)``."""
+        base, exponent = power.args
+        half = Fraction(-1, 2)
+        return self.graph.pow(base, self.graph.const(half)), self.graph.pow(
+            base, self.graph.const(exponent.data - half)
+        )
 
     def _root(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         """Return a power with an exponent like 3/2 by a root and products, a tenth of the time of a general power."""

@@ -10,8 +10,10 @@ import ctypes
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 import sympy
+
+from sympy_tensordiff.graph.functions import scaled_besseli
+from sympy_tensordiff.lazy import numpy as np
 
 Function = Callable[..., Any]
 
@@ -102,6 +104,7 @@ SPECIAL: dict[tuple[Any, int], Special] = {
     (sympy.besselj, 2): _of("jv"),
     (sympy.bessely, 2): _of("yv"),
     (sympy.besseli, 2): _of("iv"),
+    (scaled_besseli, 2): _of("ive"),
     (sympy.besselk, 2): _of("kv"),
     (sympy.jn, 2): _for_arrays("spherical_jn", _whole_order),
     (sympy.yn, 2): _for_arrays("spherical_yn", _whole_order),

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.lower.loop_order import UNROLLED
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
-from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import Rows, partition
@@ -115,7 +115,9 @@ def _is_bounded(v: int, rows: Rows) -> bool:
 
 
 def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[Node]:
-    """Return the sums with one free index that several different expressions use, under standard variable names."""
+    """Return the sums with one index of which several values are made, over the numbered axes; multiples are
+    one value. The greatest or least one is a value: ``Sum_i exp(S[i] - max_k S[k])`` needs each ``S[i]`` twice.
+    """
     around: dict[Node, set[Node]] = {}
     for part in parts:
         value = graph.split_coefficient(part)[1]
@@ -125,7 +127,16 @@ def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[No
                 around.setdefault(_numbered(planner, arg), set()).add(_numbered(planner, made))
         if value is not part and value.op == "sum" and len(_outer_variables(value)) == 1:
             around.setdefault(_numbered(planner, value), set()).add(_numbered(planner, value))
-    return {node for node, users in around.items() if len(users) > 1}
+    extrema = {one for part in parts if part.op in ("max", "min") for one in _sums_of_one_index(planner, part)}
+    others = [part for part in parts if extrema and part.op in BINDERS and part.op not in ("max", "min")]
+    in_both = extrema.intersection(one for part in others for one in _sums_of_one_index(planner, part))
+    return in_both | {node for node, users in around.items() if len(users) > 1}
+
+
+def _sums_of_one_index(planner: Planner, binder: Node) -> set[Node]:
+    """Return the sums with one index in the body of a binder, outside of further binders, over the numbered axes."""
+    body = breadth_first(binder.args[0], lambda node: () if node.op in BINDERS else node.args)
+    return {_numbered(planner, part) for part in body if part.op == "sum" and len(_outer_variables(part)) == 1}
 
 
 def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:

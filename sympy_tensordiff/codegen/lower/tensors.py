@@ -25,6 +25,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 )
 from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.lower.exponentials import finite, inverse_of_sum
+from sympy_tensordiff.codegen.lower.inverse_norms import with_scaled_vectors
 from sympy_tensordiff.codegen.lower.materialise import (
     arrays_of,
     determinant,
@@ -95,7 +96,7 @@ def define_arrays(
     """
     if not any(root.has_tensor_ops for root in roots):
         return [Definition(name, _array(graph, name, root), root) for name, root in zip(results, roots, strict=True)]
-    pairs = recognise(graph, in_pairs(graph, roots, hints), rules=ORDERED)
+    pairs = recognise(graph, with_scaled_vectors(graph, in_pairs(graph, roots, hints)), rules=ORDERED)
     return _with_shares(graph, _Definitions(graph, pairs, results, arrays, taken, factorizes, recurrence).found, taken)
 
 

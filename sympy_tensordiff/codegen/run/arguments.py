@@ -9,10 +9,7 @@ import numbers
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from sympy_tensordiff.codegen.ir.programs import Argument, Check, DataCheck, Program
 from sympy_tensordiff.codegen.ir.sizes import EmptyAxes, Solved, refuse_empty_axes, solve_sizes
@@ -21,6 +18,10 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexE
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import factors_of_products
 from sympy_tensordiff.integer.values import find_point
+from sympy_tensordiff.lazy import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _REFUSED_FLOATS = {
     "e": "has too little range for sums; pass it as float32",

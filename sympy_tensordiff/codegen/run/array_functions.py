@@ -8,8 +8,6 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from sympy_tensordiff.codegen.emit.arrays import print_arrays
 from sympy_tensordiff.codegen.emit.dialects import DIALECTS, PURE
 from sympy_tensordiff.codegen.ir.programs import Program
@@ -24,6 +22,7 @@ from sympy_tensordiff.codegen.run.plan_text import plan_text
 from sympy_tensordiff.codegen.run.signature import documentation, in_order, signature
 from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError
+from sympy_tensordiff.lazy import numpy as np
 
 
 def print_array_module(program: Program, backend: str) -> str:

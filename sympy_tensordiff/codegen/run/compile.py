@@ -10,8 +10,6 @@ from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from sympy_tensordiff.codegen.emit.cuda_library import has_cupy
 from sympy_tensordiff.codegen.emit.llvm_driver import Target, print_llvm
 from sympy_tensordiff.codegen.ir.facts import Prover
@@ -46,6 +44,7 @@ from sympy_tensordiff.errors import (
     SingularMatrixError,
     UnsupportedError,
 )
+from sympy_tensordiff.lazy import numpy as np
 
 _PRINTERS = {"numpy": "arrays", "numba": "numba_cpu", "llvm": "numba_cpu", "cuda": "numba_cuda"}
 BACKENDS = tuple(_PRINTERS)

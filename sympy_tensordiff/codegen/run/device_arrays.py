@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.lazy import numpy as np
 
 Shape = tuple[int, ...]
 

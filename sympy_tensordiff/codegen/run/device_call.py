@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from sympy_tensordiff.codegen.ir.programs import Argument, DataCheck, Program
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, PreparedArguments
 from sympy_tensordiff.codegen.run.device_arrays import (
@@ -34,6 +32,7 @@ from sympy_tensordiff.errors import (
     DeviceMemoryError,
     SingularMatrixError,
 )
+from sympy_tensordiff.lazy import numpy as np
 
 
 def require_device() -> Any:

@@ -22,8 +22,6 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from sympy_tensordiff.codegen.emit.base import signed_text
 from sympy_tensordiff.codegen.emit.llvm_driver import ModuleText, Target, print_llvm
 from sympy_tensordiff.codegen.ir.programs import Program, Recurrence
@@ -33,6 +31,7 @@ from sympy_tensordiff.codegen.lower.externals import llvm_text
 from sympy_tensordiff.codegen.run.cache import OFF, VARIABLE, cache_folder, code_versions, write_bytes
 from sympy_tensordiff.codegen.run.modules import RECENT
 from sympy_tensordiff.codegen.run.threads import start_pool
+from sympy_tensordiff.lazy import numpy as np
 
 DEBUG = "SYMPY_TENSORDIFF_LLVM"
 """The environment variable: with ``verify``, LLVM's verifier checks each module; with ``check``, compiled code checks

@@ -6,12 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.run.arguments import PreparedArguments, writable_alias
-
-_INDICES = np.dtype(np.int64)
+from sympy_tensordiff.lazy import numpy as np
 
 MAX_COMPARED_BYTES = 2**22
 """The most bytes of an integer array that is copied and compared with that of the next call.
@@ -93,7 +90,7 @@ def remember(
             if (
                 kind is not np.ndarray
                 or not value.ndim
-                or not _fits(value, _INDICES)
+                or not _fits(value, np.dtype(np.int64))
                 or value.nbytes > MAX_COMPARED_BYTES
             ):
                 return None

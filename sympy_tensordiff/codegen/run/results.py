@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import sympy
-from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.run.device_arrays import check_dense
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.lazy import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SINGLE = "."
 

@@ -17,7 +17,7 @@ from sympy_tensordiff.parsing.latex.names import (
     name_of_index,
 )
 from sympy_tensordiff.parsing.latex.operands import OperandLowering, lone_group
-from sympy_tensordiff.parsing.matrix.shapes import FUNCTIONS
+from sympy_tensordiff.parsing.matrix.shapes import FUNCTIONS, listed_functions
 
 _FUNCTION_NAMES = {"Tr": "tr", "trace": "tr", "sgn": "sign", "ReLU": "relu", "ln": "log"}
 
@@ -284,7 +284,7 @@ class LatexLowering(OperandLowering):
                 raise below[0].error(f"a subscript of {name} is not read")
             return self.node("along", node, arguments, name, *map(str, axes))
         if name not in FUNCTIONS:
-            raise node.error(f"{name} is not a function of formulas: these are {', '.join(sorted(FUNCTIONS))}")
+            raise node.error(f"{name} is not a function of formulas: these are {', '.join(listed_functions())}")
         return self.node("call", node, arguments, name)
 
 

@@ -29,6 +29,7 @@ from sympy_tensordiff.parsing.matrix.shapes import (
     CONSTANT_TENSORS,
     FUNCTIONS,
     MATRIX,
+    NAMES_OF_TENSORS_TOO,
     NUMBER,
     ODD,
     SHAPE_NAMES,
@@ -131,10 +132,11 @@ def _first_occurrences(nodes: list[Tree]) -> dict[str, Tree]:
     for node in nodes:
         if node.kind == "tuple" and node not in sizes:
             raise node.error("several values in parentheses occur only in sizes, as in zeros((n, m))")
+    reserved = (FUNCTIONS - NAMES_OF_TENSORS_TOO) | {node.text for node in nodes if node.kind == "call"}
     found: dict[str, Tree] = {}
     for node in sorted(nodes, key=lambda node: node.position):
         if node.kind == "name" and node not in sizes and node.text not in ("eye", "pi"):
-            if node.text in FUNCTIONS:
+            if node.text in reserved:
                 raise node.error(f"{node.text} is a function: write {node.text}(…), or take another name")
             found.setdefault(node.text, node)
     return found
