@@ -149,7 +149,9 @@ class NumberChecks:
             raise NumberError(f"has a root of a number with more than {MAX_ROOT_DIGITS} digits; write rounded numbers")
 
     def check_call(self, name: str, values: Sequence[Any]) -> None:
-        """Raise `NumberError` if a function of the numbers in `values` has too many digits."""
+        """Raise `NumberError` if the function ``name`` of the numbers in `values` would be a number with too many
+        digits.
+        """
         if name in ("exp", "expm1", "logaddexp"):
             for value in values:
                 self.check_exponential(value)

@@ -75,7 +75,7 @@ class DerivativeTerm(NamedTuple):
         return text + ("" if not self.conditions else f" where {sympy.And(*self.conditions)}")
 
     def latex_cells(self) -> tuple[str, str, str, str]:
-        """Return the value, the row, the column, and the ranges with the conditions, in LaTeX."""
+        """Return the LaTeX of the value, the row, the column, and the ranges with the conditions of a term."""
         if any(isinstance(b.index, sympy.Dummy) for b in self.binders):
             return self._with_names().latex_cells()
         row, column = (

@@ -126,7 +126,7 @@ def answer(request: Request) -> Answer:
 
 
 def answer_text(body: str) -> str:
-    """Return the answer to a request in JSON, as JSON."""
+    """Answer a request of the page: take its JSON body as text, and return the answer as JSON text."""
     try:
         return json.dumps(answer(parse_request(body.encode("utf-8", "surrogatepass"))))
     except RequestError as error:

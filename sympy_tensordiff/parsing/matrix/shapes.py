@@ -341,7 +341,7 @@ def integer_exponent(node: Tree) -> int | None:
 
 
 def listed_functions() -> list[str]:
-    """Return the names of all functions in alphabetical order, without those that are another name in capitals."""
+    """Return the names of all functions in alphabetical order, without upper-case variants of a name."""
     return [name for name in sorted(FUNCTIONS) if name.islower() or name.lower() not in FUNCTIONS]
 
 
