@@ -39,7 +39,7 @@ class NotInCError(UnsupportedError):
 
 
 class LoopBoundError(UnsupportedError, ValueError):
-    """The range of a sum cannot be written as loop bounds; the index must be written without rounding.
+    """The range of a sum cannot be written as loop bounds; the message names the condition and a way to rewrite it.
 
     The message is a text with places, and the variables and conditions that stand there.
     """

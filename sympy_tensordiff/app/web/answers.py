@@ -199,7 +199,7 @@ def convexity(parsed: Any, given: Mapping[str, str]) -> Answer:
     found: list[Any] = []
 
     def write() -> str:
-        """Find a certificate of convexity, else of concavity, and return it as text."""
+        """Return the text of a certificate that the function is convex or, failing that, concave."""
         found.append(certificate(parsed, domains))
         other = None if found[0] else certificate(parsed, domains, concave=True)
         found[:] = [other or found[0]]

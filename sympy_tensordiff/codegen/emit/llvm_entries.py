@@ -318,7 +318,9 @@ class TaskPrinter(LlvmNestPrinter):
     """Prints the function that one thread runs: it computes some of a step's ranges of entries."""
 
     def range_count(self, driver: LlvmNestPrinter, function: StepFunction) -> str:
-        """Return the number of ranges of a step, computed in the function ``driver``."""
+        """Emit, in the function ``driver``, the number of pieces into which a step is divided for threads, and return
+        it.
+        """
         extent = driver.form(function.extent)
         if function.turns == "strips":
             return driver.divided(driver.add(extent, str(STRIP - 1)), str(STRIP))
