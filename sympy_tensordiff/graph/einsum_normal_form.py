@@ -107,7 +107,7 @@ class Constructors(Protocol):
         """Return the sum."""
 
     def mul(self, factors: Iterable[Node]) -> Node:
-        """Return the product."""
+        """Return the node of the product of ``factors``."""
 
     def pow(self, base: Node, exponent: Node) -> Node:
         """Return the power."""

@@ -259,7 +259,7 @@ def _before_choice(graph: Graph, node: Node, facts: Facts) -> Node | None:
     common = [factor for factor in common if all(factor in _factors(graph, leaf) for leaf in leaves)]
 
     def rest(part: Node) -> Node:
-        """Return a branch without the common factors."""
+        """Return the choice `part`, or a branch of it, without the factors that all branches have in common."""
         if part is node or (graph.is_choice(part) and part not in leaves):
             return graph.select(part.args[0], *map(rest, part.args[1:]))
         return graph.mul([f for f in _factors(graph, part) if f not in common]) if part in leaves else part

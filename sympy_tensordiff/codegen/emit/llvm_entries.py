@@ -355,7 +355,9 @@ class TaskPrinter(LlvmNestPrinter):
             self.values |= dict(zip(function.ends, (low, high), strict=True))
 
             def value(name: str, kind: str) -> str:
-                """Return the value of an argument; for an array of totals, the copy for this range."""
+                """Return the pointer or value of the step's argument ``name``; for an array with one copy per thread,
+                the thread's copy.
+                """
                 pointer = self.atom(name) if kind == "i" else self.parameter(name, kind)
                 return (
                     self.pointer_at(pointer, self.times(block, self.entries(self.shapes[name])))

@@ -100,7 +100,9 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
             return self.times(total, self.form(shape[-1])) if len(shape) > len(forms) else total
 
         def start(view: Load, forms: Sequence[Affine]) -> str:
-            """Return the pointer to a block's first entry."""
+            """Return the pointer to the first entry of a block that the read ``view`` takes from its array, with these
+            index forms.
+            """
             return self.pointer_at(self.base(view.array), offset(view, [form.substitute(zero) for form in forms]))
 
         def step(view: Load, label: str) -> str:
