@@ -161,6 +161,8 @@ if TYPE_CHECKING:  # imported at first use, by `lazy.NAMES`
     from sympy_tensordiff.structure.api import structured_jacobian as structured_jacobian
     from sympy_tensordiff.structure.nlp import nlp as nlp
     from sympy_tensordiff.testing.differences import check_derivative as check_derivative
+    from sympy_tensordiff.testing.error_bounds import ErrorBound as ErrorBound
+    from sympy_tensordiff.testing.error_bounds import error_bound as error_bound
 
 __version__ = "0.1.0"
 

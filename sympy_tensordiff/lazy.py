@@ -48,6 +48,7 @@ _MODULES = {
     "structure.api": "structured_hessian structured_jacobian",
     "structure.nlp": "nlp",
     "testing.differences": "check_derivative",
+    "testing.error_bounds": "ErrorBound error_bound",
 }
 NAMES = {name: f"sympy_tensordiff.{module}" for module, names in _MODULES.items() for name in names.split()}
 """The public names that are imported at first use, with their modules; ``__init__`` lists them for type checkers."""

@@ -84,7 +84,7 @@ examples:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command and return its exit code."""
+    """Run the command line given by ``arguments`` and return its exit code."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if len(options.input) > 1:

@@ -60,7 +60,7 @@ class KernelBlock(NamedTuple):
 
 
 class _BlockProgram(NamedTuple):
-    """The kernels for given block sizes, the parts of each result and stage, and the least sizes that are supported."""
+    """The kernels compiled for given block sizes, and how their partial results are combined."""
 
     blocks: dict[str, int | None]
     kernels: tuple[BlockKernel, ...]

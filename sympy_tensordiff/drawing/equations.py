@@ -14,7 +14,9 @@ from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.lift import as_operand
+from sympy_tensordiff.symbolic.norm_notation import with_norms
 from sympy_tensordiff.symbolic.printing import in_latex, unlabelled, upright
+from sympy_tensordiff.symbolic.rewriting import with_entries_written_out
 from sympy_tensordiff.symbolic.scans import Scan
 from sympy_tensordiff.symbolic.signatures import Scalar
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
@@ -138,12 +140,12 @@ def _equations(names: Sequence[Any], found: Sequence[tuple[Any, Any]], reduced: 
 
 
 def _in_notebook(results: Sequence[Any]) -> str:
-    """Return results one below the other; named parts come with their definitions, and with what else repeats."""
+    """Return the LaTeX of results for notebooks, one below the other, with the definitions of named parts."""
     return latex(results, parts=True if named_in(results) else None)
 
 
 def _in_lines(expr: Any) -> list[tuple[Any, Any]] | None:
-    """Return the parts of an expression with their names, then the expression, with None, in terms of them."""
+    """Return the named parts of an expression, then ``(None, expression)`` in terms of them; None if it has none."""
     try:
         found, (reduced,) = cse(expr)
     except UnsupportedError:
@@ -162,12 +164,15 @@ hooks.lines.register(_in_lines)
 
 
 def _equation(left: str | None, expr: Any) -> tuple[str | None, str]:
-    """Both sides; a comprehension entry by entry where there is a left-hand side for its indices."""
+    """Return ``(left side, right side)`` in LaTeX; a comprehension is written entry by entry if ``left`` can take its
+    indices.
+    """
+    expr = with_entries_written_out(expr)
     if left is None or not isinstance(expr, TensorComprehension):
-        return left, in_latex(expr)
+        return left, in_latex(with_norms(expr))
     expr = unlabelled(expr)
     indices = [sympy.latex(index) for index in expr.indices]
     base = left if _SIMPLE.fullmatch(left) else rf"\left({left}\right)"
     ranges = r",\; ".join(f"{i} < {sympy.latex(extent)}" for i, extent in zip(indices, expr.shape, strict=True))
     subscript = (" " if all(len(i) == 1 for i in indices) else ", ").join(indices)
-    return f"{base}_{{{subscript}}}", rf"{in_latex(expr.body)}, \quad {ranges}"
+    return f"{base}_{{{subscript}}}", rf"{in_latex(with_norms(expr.body))}, \quad {ranges}"

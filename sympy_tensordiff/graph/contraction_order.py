@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from math import prod
 from typing import Any
 
 from sympy_tensordiff.graph.contraction_paths import contraction_path, operation_count
-from sympy_tensordiff.graph.contractions import is_core, is_transpose, sums_labels
-from sympy_tensordiff.graph.interning import Node
+from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view, sums_labels
+from sympy_tensordiff.graph.interning import Node, Number, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import atoms_in
 
@@ -19,7 +19,7 @@ DEFAULT_SIZE = 100
 
 
 class Hints:
-    """The expected values of sizes and free indices, by which the work of contractions is estimated.
+    """The expected values of sizes and free indices, with which the costs of contractions are estimated.
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ class Hints:
         return max(1, form.evaluate({v: self.sizes.get(v, DEFAULT_SIZE) for v in form.atoms()}))
 
     def for_graph(self, roots: Iterable[Node], nodes: Iterable[Node]) -> Hints:
-        """Return hints whose `fine` distinguishes the sizes of a graph; hints that already do so are returned as they
-        are.
+        """Return hints that tell apart the sizes which occur in a graph, also those of equal expected length (see
+        `fine`).
 
         Of orders with the same work at the expected sizes, one along the axes of the results is better: its work is
         that of one entry for each of them, however long they are. Otherwise the axes of most variables count as the
@@ -54,7 +54,9 @@ class Hints:
         return hints
 
     def fine(self, form: Affine) -> int:
-        """Return the expected value of an extent in fractions, slightly less for sizes that count as shorter."""
+        """Return the expected value of an extent, scaled up, with small differences between sizes of equal expected
+        length.
+        """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)
 
@@ -66,21 +68,27 @@ _PARTS = 128
 Labelled = tuple[Node, tuple[int, ...]]
 Extents = dict[Any, Affine]
 
-_MAX_USERS = 4
+_MAX_USERS = 16
 """The most einsums that may each multiply out a product; with more users it is computed once."""
 
-_MAX_ESTIMATED_OPERANDS = 10
+_MAX_ESTIMATED_OPERANDS = 16
 """The most operands for which the work of an einsum is estimated."""
 
 
+_MAX_OUTER_TERMS = 6
+"""The most terms of a sum of outer products that is multiplied out."""
+
+
 class Products:
-    """Decides which products are ``absorbed``: multiplied out in the einsums that use them.
+    """Decides which products used as operands of an einsum are multiplied out in it (``absorbed``) rather than computed
+    first.
 
     These are used once, or by einsums only that take less work in total when each multiplies them out.
     """
 
     def __init__(self, nodes: Sequence[Node], roots: Sequence[Node], hints: Hints) -> None:
         self.hints = hints
+        self.ranks: dict[Node, int] = {}
         self.uses = Counter(roots)
         self.users: dict[Node, list[Node]] = {}
         for part in nodes:
@@ -97,8 +105,8 @@ class Products:
                 self.absorbed.add(part)
 
     def is_less_work_without(self, node: Node) -> bool:
-        """Return whether the einsums that use the product ``node`` take less work in total if each multiplies
-        it out.
+        """Return whether multiplying the product ``node`` out in each einsum that uses it takes less work in total than
+        computing it first.
         """
         groups: dict[Node, None] = {}
         stack = list(self.users[node])
@@ -108,6 +116,8 @@ class Products:
                 stack += self.users[user]
             else:
                 groups[user] = None
+        if len(groups) > _MAX_USERS:
+            return False
         own = self.work(node)
         with_it = [self.work(group) for group in groups]
         self.absorbed.add(node)
@@ -118,11 +128,79 @@ class Products:
         return sum(work or 0 for work in without) < own + sum(work or 0 for work in with_it)
 
     def work(self, node: Node) -> int | None:
-        """Return the estimated number of multiplications of an einsum; None for one of too many operands."""
+        """Return the estimated number of multiplications of an einsum; None for one of too many operands.
+
+        A sum of outer products among the operands is multiplied term by term if that is less work.
+        """
         output = tuple(range(len(node.shape)))
         operands, extents = self.gathered(node, output, {}, _MAX_ESTIMATED_OPERANDS)
         if len(operands) > _MAX_ESTIMATED_OPERANDS:
             return None
+        whole = self.work_in_order(operands, output, extents)
+        terms = self.in_outer_terms(operands, extents)
+        each = sum(self.work_in_order(term, output, extents) for _, term in terms)
+        return min(whole, each) if terms else whole
+
+    def in_outer_terms(self, operands: Sequence[Labelled], extents: Extents) -> list[tuple[Number, list[Labelled]]]:
+        """Return the coefficient and the operands of each term of an einsum one of whose ``operands`` is a sum of outer
+        products, multiplied out; an empty list if none is. New labels are added to ``extents``.
+        """
+        for position, (node, labels) in enumerate(operands):
+            if self.rank(node) > 0:
+                others = [*operands[:position], *operands[position + 1 :]]
+                terms = self.outer_terms(node, labels, count(max(extents) + 1), extents)
+                return [(coefficient, [*others, *term]) for coefficient, term in terms]
+        return []
+
+    def outer_terms(
+        self, root: Node, labels: tuple[int, ...], numbers: Iterator[int], extents: Extents
+    ) -> list[tuple[Number, list[Labelled]]]:
+        """Return the coefficient and the operands of each term of a sum of outer products."""
+        found: list[tuple[Number, list[Labelled]]] = []
+        stack: list[tuple[Node, tuple[int, ...], Number, list[Labelled]]] = [(root, labels, 1, [])]
+        while stack:
+            node, own, coefficient, others = stack.pop()
+            if node.op == "add":
+                stack += [(arg, own, coefficient, others) for arg in reversed(node.args)]
+                continue
+            known = dict(zip(node.data.output, own, strict=True))
+            for label, extent in enumerate(node.data.extents):
+                if label not in known:
+                    known[label] = next(numbers)
+                    extents[known[label]] = extent
+            inner = [tuple([known[label] for label in arg]) for arg in node.data.inputs]
+            factors = list(zip(node.args, inner, strict=True))
+            coefficient *= node.data.coefficient
+            place = -1 if is_outer(node) else next(k for k, arg in enumerate(node.args) if self.rank(arg))
+            if place < 0:
+                found.append((coefficient, [*others, *factors]))
+            else:
+                rest = [*others, *factors[:place], *factors[place + 1 :]]
+                stack.append((*factors[place], coefficient, rest))
+        return found
+
+    def rank(self, node: Node) -> int:
+        """Return the number of terms of a sum of outer products, such as ``A @ (outer(x, y) + outer(y, x))``; 0 for any
+        other node.
+        """
+        if node not in self.ranks:
+            for part in reachable(node, known=self.ranks):
+                self.ranks[part] = self._rank(part)
+        return self.ranks[node]
+
+    def _rank(self, node: Node) -> int:
+        """Return `rank`, given that of the arguments."""
+        ranks = [self.ranks.get(arg, 0) for arg in node.args]
+        if node.op == "add":
+            return sum(ranks) if all(ranks) and node.shape and sum(ranks) <= _MAX_OUTER_TERMS else 0
+        if node.op != "ein" or not node.args or len(set(node.data.output)) < len(node.data.output):
+            return 0
+        if is_view(node) and not set(node.data.output).issuperset(node.data.inputs[0]):
+            return 0
+        return int(is_outer(node)) or (next(filter(None, ranks), 0) if len(node.shape) > 1 else 0)
+
+    def work_in_order(self, operands: Sequence[Labelled], output: tuple[int, ...], extents: Extents) -> int:
+        """Return the number of multiplications of an einsum of ``operands`` in the best order."""
         uses = Counter(label for _, labels in operands for label in set(labels))
         uses.update(output)
         inputs = [frozenset(label for label in labels if uses[label] > 1) for _, labels in operands]
@@ -138,7 +216,8 @@ class Products:
         max_operands: int | None = None,
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
-        """Return the operands of an einsum and of those that it absorbs, under common labels, and the extents of these.
+        """Return the operands of an einsum, with those of absorbed products in place of these, under common labels, and
+        the extents of the labels.
 
         Operands in ``done`` are replaced. With more than ``max_operands`` operands the search stops unfinished. The
         einsums ``opened`` are absorbed as well.
@@ -164,7 +243,7 @@ class Products:
         return operands, extents
 
     def volume(self, labels: Sequence[int], extents: Extents) -> int:
-        """Return the expected number of entries over the different ones of ``labels``."""
+        """Return the expected number of entries of an array with an axis for each distinct label in ``labels``."""
         return prod([self.hints(extents[label]) for label in set(labels)])
 
 

@@ -140,7 +140,9 @@ class StructuredDerivative:
 
     @property
     def plan(self) -> str:
-        """The terms with their kernel results, and the plan of the kernel; empty without terms."""
+        """The terms of the derivative, with the kernel results that hold their values, and the kernel's plan; empty
+        without terms.
+        """
         if not self._groups:
             return ""
         kernel = self.kernel(self._groups)
@@ -188,8 +190,8 @@ class StructuredDerivative:
     # ------------------------------------------------------------------------ for the operator
 
     def entries(self, call: CheckedArguments, *, lower: bool = False, dense: bool = True) -> EntryEvaluator:
-        """Return the evaluator of the entries at the sizes and index arrays of ``call``, cached; without the dense
-        terms if ``dense`` is false, without entries above the diagonal if ``lower``.
+        """Return the cached evaluator of the matrix entries for the sizes and index arrays of ``call``; ``dense`` and
+        ``lower`` select entries.
         """
         dense = dense or not self.dense_groups
         key = (call.key, lower, dense)
@@ -226,11 +228,11 @@ class StructuredDerivative:
 
     @cached_property
     def dense_groups(self) -> list[TermGroup]:
-        """The groups whose terms fill blocks."""
+        """The term groups that fill whole blocks of the matrix, so that the blocks are not stored."""
         return [group for group in self._groups if group.dense]
 
     def shapes(self, environment: dict[Any, Any]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-        """Return the numeric shapes of the tensors that the rows count, and of those that the columns count."""
+        """Return the numeric shapes of the tensors along the rows, and of those along the columns."""
         rows = self._variables if self.is_symmetric else self._functions
         found = [[_numeric_shape(tensor, environment) for tensor in side] for side in (rows, self._variables)]
         return found[0], found[1]
@@ -383,8 +385,8 @@ def structured_jacobian(args: Any, T: Any, wrt: Any = None, **options: Any) -> S
 
 
 def _normalise_argument_order(kind: str, args: Any, function: Any, wrt: Any) -> tuple[Any, Any, Any]:
-    """Return arguments, function and variables for the calls ``(args, f, wrt)`` and ``(f, wrt)``; raise
-    `ArgumentTypeError` if an argument is not a symbol.
+    """Return ``(args, function, wrt)`` for the calls ``f(args, function, wrt)`` and ``f(function, wrt)``; raise if an
+    argument is not a symbol.
     """
     if wrt is None:
         args, function, wrt = function, args, function

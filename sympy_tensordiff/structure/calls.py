@@ -71,7 +71,7 @@ class ArgumentReader:
         environment |= {argument: np.array(value) for argument, value, is_index_array in arguments if is_index_array}
         digests = [_digest(v) for v, is_key in zip(prepared.values, self._is_key, strict=True) if is_key]
         call = CheckedArguments(prepared.values, environment, (*sorted(sizes.items()), *digests), prepared.dtype)
-        recent = remember(self._checker.arguments, arrays, prepared, _nothing)
+        recent = remember(self._checker.arguments, arrays, prepared, _do_nothing)
         self._last = None if recent is None else (recent, call)
         return call
 
@@ -81,5 +81,5 @@ def _digest(array: Any) -> tuple[Any, ...]:
     return np.shape(array), hashlib.blake2b(np.asarray(array).tobytes(), digest_size=16).digest()
 
 
-def _nothing(*_: Any) -> None:
-    """Do nothing: passed where `remember` expects the function to run on the checked arguments."""
+def _do_nothing(*_: Any) -> None:
+    """Do nothing; a placeholder for the function that `remember` expects."""

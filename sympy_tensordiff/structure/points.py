@@ -83,9 +83,7 @@ Range = Callable[[Environment], tuple[Any, Any]]
 def _loop_ranges(
     binders: Sequence[IndexRange], conditions: list[Any], environment: Environment
 ) -> tuple[list[Range], list[Any]]:
-    """Return a range function for each loop level and the conditions that the ranges do not imply; empty ranges if the
-    constraints are infeasible.
-    """
+    """Return one range function per loop, and the conditions that the ranges do not imply already."""
     loop_variables = {binder.index: f"{number:02d}" for number, binder in enumerate(binders)}
     rows, guards = [], []
     for condition in conditions:

@@ -112,10 +112,10 @@ def to_index_notation(scalar: Any) -> Expr:
 
 
 class _EntryExpander(Rewriting):
-    """Writes out the entries of composite tensors, each shared subexpression once."""
+    """Writes entries of composite tensors in index notation, each shared subexpression once."""
 
     def visit_entry(self, expr: TensorEntry, scope: Any) -> Recursion[Any]:
-        """Return the expanded body of the entry of a composite tensor; an entry of a symbol stays."""
+        """Return the entry of a composite tensor in index notation; an entry of a symbol is unchanged."""
         body = expr.tensor.write_out(expr.indices)
         return expr if body is None else (yield self.visit(body, scope))
 
@@ -155,8 +155,7 @@ GuardedSummands: TypeAlias = list[tuple[tuple[Boolean, ...], Expr]]
 
 
 def _guarded_summands(value: Expr, memo: dict[int, tuple[Expr, GuardedSummands]]) -> GuardedSummands:
-    """Split ``value`` into summands, each with its conditions on indices; conditions on real numbers stay inside.
-    ``memo`` caches the results by node id.
+    """Split ``value`` into pairs of a summand and its conditions on indices; conditions on reals stay in the summand.
 
     A node without conditions stays the same object.
     """
@@ -198,9 +197,7 @@ def _combine_summands(value: Any, below: list[GuardedSummands]) -> GuardedSumman
 
 
 def _summands_of_branches(pieces: list[Any], below: list[GuardedSummands]) -> GuardedSummands:
-    """Return the guarded summands of a `Piecewise`: those of each branch under its condition and the negation of the
-    earlier ones.
-    """
+    """Return ``(summand, conditions)`` pairs of a `Piecewise`: branch conditions with negations of the earlier ones."""
     found, before = [], sympy.true
     for condition, cases in zip(pieces, below, strict=True):
         own = sympy.And(before, condition)
@@ -270,7 +267,7 @@ def _eliminate_index(term: DerivativeTerm, equation: Any, binder: IndexRange) ->
 
 
 def _is_known_bound(row: Any) -> bool:
-    """Return whether the inequality ``row`` is true, or implied by the declared range of an index array."""
+    """Return whether the inequality ``row`` is true or follows from the declared range of an index array."""
     tensor = None if row in (sympy.true, sympy.false) else getattr(row.lhs, "tensor", None)
     if tensor is None or tensor.below is None:
         return bool(row == sympy.true)

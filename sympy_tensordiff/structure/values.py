@@ -25,7 +25,7 @@ Coordinates: TypeAlias = "Sequence[NDArray[np.int64]]"
 
 
 class ValueKernel:
-    """A compiled function that evaluates the terms of several groups at all points of each group.
+    """A compiled function that evaluates the values of several term groups at all of their index points.
 
     Box indices are loops. Other points are given as coordinate arrays, and one loop runs over them.
 
@@ -185,12 +185,12 @@ class EntryEvaluator:
 
     @cached_property
     def _kernel(self) -> ValueKernel:
-        """The kernel of the groups that have points."""
+        """The compiled kernel for the term groups that have at least one index point."""
         return self._make_kernel(self._groups)
 
     @cached_property
     def _coordinates(self) -> list[NDArray[np.int64]]:
-        """The coordinate arguments of the kernel."""
+        """The index coordinates that the kernel takes as arguments."""
         return self._kernel.coordinates(self._points)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -99,7 +99,7 @@ METHODS = MappingProxyType(
 
 
 def shown(expr: Any) -> str:
-    """Return the text of ``expr`` for a hint: ``A`` for a large expression, ``…`` for an array."""
+    """Return a short text of ``expr`` for a hint: ``A`` for a large expression, ``...`` for an array."""
     if isinstance(expr, Basic):
         return str(expr) if measures(expr).size <= _MAX_NODES_REPEATED else "A"
     return "…" if getattr(expr, "ndim", 0) else str(expr)

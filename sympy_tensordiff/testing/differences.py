@@ -46,9 +46,7 @@ _Pullback: TypeAlias = Callable[[dict[Any, Any], FloatArray], FloatArray]
 
 
 class _Slope(NamedTuple):
-    """The central differences along one direction, whether the function is smooth there, and the size of rounding
-    errors.
-    """
+    """Central differences along one direction, with smoothness flags and a bound of rounding errors."""
 
     value: FloatArray
     smooth: NDArray[np.bool_]
@@ -56,7 +54,7 @@ class _Slope(NamedTuple):
 
 
 class Point:
-    """An expression as a function of one of its variables, all other inputs fixed."""
+    """An expression as a function of one variable at a random point, with all other inputs fixed."""
 
     def __init__(self, kernel: Callable[..., Any], arguments: list[Any], arrays: list[Any], wrt: Expr) -> None:
         self.kernel = kernel
@@ -269,7 +267,7 @@ def _jacobian_from_pullback(pullback: _Pullback, shape: tuple[int, ...]) -> Call
     """Return a function that computes the Jacobian by one pullback for each entry of a value of ``shape``."""
 
     def compute_jacobian(drawn: dict[Any, Any]) -> FloatArray:
-        """Return the Jacobian at the inputs."""
+        """Return the Jacobian at the inputs ``drawn``, one pullback per entry of the value."""
         units = np.eye(int(np.prod(shape, dtype=int))).reshape(-1, *shape)
         rows = np.array([pullback(drawn, unit) for unit in units], np.float64)
         return rows.reshape(*shape, *rows.shape[1:])

@@ -99,7 +99,7 @@ def random_values(
     generator = random.Random(seed)
 
     def number() -> Fraction | float:
-        """Draw one number."""
+        """Draw one random rational or float between ``low`` and ``high``."""
         if kind == "float":
             return generator.uniform(low, high)
         odd = 2 * generator.randrange(int(low * _DENOMINATOR) // 2, int(high * _DENOMINATOR) // 2) + 1
@@ -243,7 +243,7 @@ class _IndexArrayRanges(Accesses):
             self.constrain_read(form, extent, substitute_all(access.around.rows, self.size_values))
 
     def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
-        """Yield the operands of a read, so that all entries of a table are visited."""
+        """Yield the operands of a read to visit, so that all entries of a comprehension are considered."""
         yield from ((arg, around) for arg in read.args)
 
     def tested(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:

@@ -73,6 +73,9 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> Plan:
     elif program.notes:
         lines += ["products:"]
     lines += [f"  {note}" for note in program.notes]
+    if program.laws:
+        uses = [f"{law} ({count} times)" if count > 1 else law for law, count in program.laws]
+        lines.append(f"in forms that keep their digits: {', '.join(uses)}")
     lines += driver
     lines.append("kernels:")
     shapes = array_shapes(program)
@@ -98,7 +101,7 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> Plan:
 def driver_lines(
     bounded: Program, fused: Program, backend: str, parallel: bool | None, fallback: str = ""
 ) -> list[str]:
-    """Return the lines that say which steps are compiled, and which run on several cores or as partial sums.
+    """Return the lines of ``.plan`` on which steps are compiled, and which run on several cores or as partial sums.
 
     ``bounded`` is the program that is printed, ``fused`` the same with fused kernels. ``fallback`` is the reason why
     Numba compiles in place of LLVM.
