@@ -24,6 +24,9 @@ sys.meta_path.insert(0, Refusal())
 import sympy
 import sympy_tensordiff as td
 
+packages = {name.split(".")[1] for name in sys.modules if name.startswith("sympy_tensordiff.")}
+assert packages == {"errors", "functions", "integer", "lazy", "symbolic"}, packages
+
 def use(tensors, expr, backends=("numpy", "numba", "c", "cuda", "cuda_c", "llvm", "jax", "torch", "cupy")):
     for text in (str(expr), sympy.latex(expr), sympy.pretty(expr), sympy.srepr(expr), td.latex(expr)):
         assert text

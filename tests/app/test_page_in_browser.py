@@ -170,15 +170,15 @@ def test_an_example_can_be_chosen_again(page):
     assert page.input_value("#source") == before
 
 
-def test_all_tabs_stand_side_by_side(page):
-    assert len({round(tab.bounding_box()["y"]) for tab in page.locator("[role=tab]").all()}) == 1
+def test_all_tabs_fit_two_rows(page):
+    assert len({round(tab.bounding_box()["y"]) for tab in page.locator("[role=tab]").all()}) <= 2
 
 
 def test_variables_and_sizes_are_chosen_with_the_keyboard(page, browser, url):
     assert page.input_value("#language") == "any"
     typed(page, "sum(log(1 + exp(-y.*(X*w))))")
     page.click("#tab-matrix")
-    assert page.locator("#twice").is_hidden() and page.input_value("#wrt") == "y"
+    assert page.locator("#twice").is_hidden() and page.input_value("#wrt") == "X"
     page.focus("#wrt")
     page.keyboard.press("w")
     settled(page)
