@@ -54,7 +54,7 @@ class Module:
         self._known: dict[str, str] = {}
 
     def declare(self, name: str, result: str, kinds: Sequence[str], attributes: str = "") -> str:
-        """Declare a function of another module, and return its symbol."""
+        """Declare an external function, and return its symbol."""
         self.declared[name] = f"declare {result} @{name}({', '.join(kinds)}){attributes}"
         return name
 
@@ -86,7 +86,7 @@ class Module:
         return symbol
 
     def text(self) -> str:
-        """Return the text of the module."""
+        """Return the text of the LLVM module."""
         declared = {n: line for n, line in self.declared.items() if n not in self.functions}
         used = "\n".join(self.functions.values())
         nodes = ['!0 = !{!"llvm.loop.unroll.runtime.disable"}']
@@ -96,7 +96,7 @@ class Module:
         nodes.append(f'{unrolled} = !{{!"llvm.loop.unroll.count", i32 {UNROLLED_ITERATIONS}}}')
 
         def node(match: re.Match[str]) -> str:
-            """Add a metadata node for a loop, and return the reference to it."""
+            """Replace the placeholder of a loop's metadata by a reference to a new metadata node."""
             properties = "!0" if match[1] == "0" else f"{unrolled if match[2] else rolled}, !{match[1]}"
             nodes.append(f"!{len(nodes)} = distinct !{{!{len(nodes)}, {properties}}}")
             return f", !llvm.loop !{len(nodes) - 1}"
@@ -120,7 +120,7 @@ class Builder:
     # ------------------------------------------------------------------------ blocks
 
     def new(self, text: str) -> str:
-        """Append an instruction with a value, and return the value."""
+        """Append an instruction that has a value, and return the name of the value."""
         self.count += 1
         self.lines.append(f"  %v{self.count} = {text}")
         return f"%v{self.count}"
@@ -141,7 +141,7 @@ class Builder:
         return [f"{word}{self.count}" for word in words]
 
     def start(self, label: str) -> None:
-        """Begin a basic block."""
+        """Begin a basic block with this label."""
         self.lines.append(f"{label}:")
         self.label = label
 
@@ -151,9 +151,7 @@ class Builder:
 
     @contextmanager
     def when(self, *conditions: Callable[[], str]) -> Iterator[None]:
-        """Emit the body of the ``with`` block for the case that all conditions hold; each is tested only if those
-        before hold.
-        """
+        """Context manager: emit the body under all conditions; each is evaluated only if the ones before it hold."""
         (after,) = self.labels("after")
         outside = dict(self.known)
         for condition in conditions:
@@ -167,9 +165,8 @@ class Builder:
 
     @contextmanager
     def loop(self, low: str, stop: str, step: int = 1, vectors: str = "0") -> Iterator[str]:
-        """Emit a loop from ``low`` to ``stop - 1``, or backwards if ``step`` is -1; yield the value of its variable,
-        with the body to be emitted inside of the ``with`` block. ``vectors`` is the number of vectors that an iteration
-        computes, see `LOOP_MARK`; "0" if LLVM decides.
+        """Context manager: emit a loop from ``low`` to ``stop - 1`` (backwards for ``step=-1``), and yield its
+        variable; ``vectors`` is the number of vectors that an iteration computes, see `LOOP_MARK` ("0": LLVM decides).
         """
         body, latch, after = self.labels("loop", "latch", "after")
         first, end = (low, stop) if step > 0 else (self.add(stop, "-1"), low)
@@ -191,8 +188,8 @@ class Builder:
         self.start(after)
 
     def choice(self, condition: str, yes: Callable[[], Value], no: Callable[[], Value]) -> Value:
-        """Return one of two values, of which only the chosen one is computed; a float is extended if the other is a
-        double.
+        """Return the value of ``yes()`` or ``no()``, only one of which is executed; a float is extended to double if
+        the other is.
         """
         first, second, after = self.labels("yes", "no", "chosen")
         self.branch(condition, first, second)
@@ -258,5 +255,5 @@ class Builder:
 
 
 def is_number(text: str) -> bool:
-    """Return whether an integer value is a constant."""
+    """Return whether the text of an integer value is a literal."""
     return text.lstrip("-").isdigit()
