@@ -46,6 +46,7 @@ from sympy_tensordiff.codegen.schedule.symmetric_pairs import with_packed_pairs
 from sympy_tensordiff.codegen.schedule.tables import with_tables
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.graph.contraction_order import Hints
+from sympy_tensordiff.graph.interning import no_collection
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Constraint
@@ -114,6 +115,7 @@ class Task:
     search: Sequence[int] = ()
 
 
+@no_collection()
 def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any) -> Program:
     """The verified loop nests of one or several expressions; those ``given`` are `Options`.
 

@@ -67,6 +67,12 @@ class Variable(NamedTuple):
     powers: dict[Node, int]
     lead: Node
     others: Node
+    known: dict[int, dict[Node, Series | None]]
+    """The series in ``u`` that have been worked out, by their lengths."""
+
+    def series(self, node: Node, length: int) -> Series | None:
+        """Return the series of the entry `node` in ``u``, see `series_of`."""
+        return series_of(node, self.powers, length, self.known.setdefault(length, {}))
 
 
 class SeriesTerm(NamedTuple):
@@ -76,9 +82,9 @@ class SeriesTerm(NamedTuple):
     order: int
     factors: tuple[Node, ...]
 
-    def series(self, powers: dict[Node, int], length: int) -> Series | None:
+    def series(self, variable: Variable, length: int) -> Series | None:
         """Return the series of the term without its rest; None if one of the factors has none."""
-        found = [series_of(factor, powers, length) for factor in self.factors]
+        found = [variable.series(factor, length) for factor in self.factors]
         known = [one for one in found if one is not None]
         return None if len(known) < len(found) else shifted(product(known, length), self.order)
 
@@ -172,7 +178,7 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, N
 
     None if its terms do not cancel.
     """
-    for variable in _variables(graph, parts.functions(node)):
+    for variable in _variables(graph, parts, node):
         terms: list[SeriesTerm] = []
         for part in node.args if node.op == "add" else (node,):
             terms.append(_term(graph, parts, part, variable))
@@ -181,11 +187,11 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, N
         rest = terms[0].rest
         if terms[-1].rest is not rest or all(factor.op == "const" for term in terms for factor in term.factors):
             continue
-        few = _series(terms, variable.powers, _COEFFICIENTS_TO_TELL)
+        few = _series(terms, variable, _COEFFICIENTS_TO_TELL)
         has_pole = any(_has_pole(term, variable) for term in terms)
         if few is None or few.order < 0 or not (few.order > few.terms_order or has_pole):
             continue
-        series = _series(terms, variable.powers, LENGTH)
+        series = _series(terms, variable, LENGTH)
         if series is not None and (chosen := _radius(terms, variable.powers, series)) is not None:
             radius, count = chosen
             inside = graph.compare("lt", graph.call(sympy.Abs, (variable.node,)), graph.const(_number(radius)))
@@ -198,7 +204,14 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, N
 
 
 class ArithmeticParts(dict[Node, frozenset[Node]]):
-    """The nodes in the arithmetic of a node, worked out once; none if there are `MAX_NODES` or more."""
+    """The nodes in the arithmetic of a node, worked out once; none if there are `MAX_NODES` or more.
+
+    ``known`` are the series that have been worked out, by the powers of their variable and by their lengths.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[frozenset[tuple[Node, int]], dict[int, dict[Node, Series | None]]] = {}
 
     def __missing__(self, node: Node) -> frozenset[Node]:
         """Return the nodes in the arithmetic of `node`."""
@@ -233,35 +246,39 @@ def _arithmetic(node: Node) -> Sequence[Node]:
     return node.args if node.op in _ARITHMETIC else ()
 
 
-def _variables(graph: Graph, functions: Sequence[Node]) -> Iterator[Variable]:
-    """Yield the variables u of which `functions` have power series, each once."""
+def _variables(graph: Graph, parts: ArithmeticParts, node: Node) -> Iterator[Variable]:
+    """Yield the variables u of which functions in `node` have power series, each once."""
     seen: set[tuple[Node, Node]] = set()
-    for part in functions:
+    for part in parts.functions(node):
         argument = part.args[0]
         if part.op == "pow" or part.data is sympy.log:
             argument = graph.add((argument, *map(graph.neg, _constants(argument))))
-        _, node = graph.split_coefficient(argument)
-        for variable in _variables_of(graph, node):
+        _, core = graph.split_coefficient(argument)
+        for variable in _variables_of(graph, parts, core):
             if (variable.node, variable.lead) not in seen:
                 seen.add((variable.node, variable.lead))
                 yield variable
 
 
-def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
+def _variables_of(graph: Graph, parts: ArithmeticParts, node: Node) -> Iterator[Variable]:
     """Yield `node` as a variable, its base if it is a power, and its factors as leads if it is a product."""
+
+    def variable(powers: dict[Node, int], lead: Node, others: Node) -> Variable:
+        """Return the variable that is the first of the nodes `powers`."""
+        return Variable(next(iter(powers)), powers, lead, others, parts.known.setdefault(frozenset(powers.items()), {}))
+
     if node.op == "const":
         return
     if node.op == "mul":
         for lead in node.args:
             if lead.op not in ("pow", "const"):
-                others = graph.mul([factor for factor in node.args if factor is not lead])
-                yield Variable(node, {node: 1}, lead, others)
+                yield variable({node: 1}, lead, graph.mul([factor for factor in node.args if factor is not lead]))
         return
     base, exponent = node.args if node.op == "pow" else (node, graph.one)
     if exponent.op == "const" and isinstance(exponent.data, int):
-        yield Variable(base, {base: 1}, base, graph.one)
+        yield variable({base: 1}, base, graph.one)
     elif exponent.op == "const" and exponent.data == Fraction(1, 2):
-        yield Variable(node, {node: 1, base: 2}, node, graph.one)
+        yield variable({node: 1, base: 2}, node, graph.one)
 
 
 def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> SeriesTerm:
@@ -274,7 +291,7 @@ def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) 
         """Whether `factor` is a number, or has a series in ``u``."""
         if parts[factor].isdisjoint(variable.powers):
             return factor.op == "const"
-        return series_of(factor, variable.powers, _COEFFICIENTS_TO_TELL) is not None
+        return variable.series(factor, _COEFFICIENTS_TO_TELL) is not None
 
     for factor in node.args if node.op == "mul" else (node,):
         base, exponent = factor.args if factor.op == "pow" else (factor, graph.one)
@@ -293,16 +310,16 @@ def _is_integer(exponent: Node) -> bool:
     return exponent.op == "const" and isinstance(exponent.data, int)
 
 
-def _series(terms: Sequence[SeriesTerm], powers: dict[Node, int], length: int) -> Series | None:
+def _series(terms: Sequence[SeriesTerm], variable: Variable, length: int) -> Series | None:
     """Return the series of a sum of terms with one rest."""
-    found = [term.series(powers, length) for term in terms]
+    found = [term.series(variable, length) for term in terms]
     known = [one for one in found if one is not None]
     return None if len(known) < len(found) else total(known)
 
 
 def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
     """Whether a factor of `term` is infinite where ``u`` is 0."""
-    found = [series_of(factor, variable.powers, _COEFFICIENTS_TO_TELL) for factor in term.factors]
+    found = [variable.series(factor, _COEFFICIENTS_TO_TELL) for factor in term.factors]
     return term.order < 0 or any(one is not None and one.order < 0 for one in found)
 
 

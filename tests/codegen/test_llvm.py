@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import math
+import re
 import subprocess
 import sys
 import weakref
@@ -396,3 +397,22 @@ def test_loops_of_known_lengths(length, dtype):
     tolerance = 1e-13 if dtype is np.float64 else 1e-5
     for found, wanted in zip(function(*values), (right, right.sum(1)), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * length)
+
+
+def test_long_loops_of_known_lengths_are_unrolled_in_part():
+    """Not completely, which takes LLVM seconds; short rows are not unrolled."""
+    for length, unrolled in ((40, False), (128, True)):
+        x = td.TensorSymbol("x", (length,))
+        text = td.lambdify([x], td.sum(td.square(x))).llvm
+        (loop,) = re.findall(r"distinct !\{!\d+, (!\d+), !4\}", text)
+        assert ('llvm.loop.unroll.count", i32 4' in text.partition(f"{loop} = ")[2].partition("\n")[0]) == unrolled
+
+
+def test_a_first_call_does_not_import_masked_arrays():
+    code = (
+        "import sys, numpy as np, sympy_tensordiff as td\n"
+        "x = td.TensorSymbol('x', (3,))\n"
+        "td.lambdify([x], td.square(x))(np.ones(3))\n"
+        "assert 'numpy.ma' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -14,6 +14,7 @@ from every import every
 from numba.core import event
 from oracle import expected
 from programs import CASES
+from sympy import Mod
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.run import threads
@@ -126,6 +127,16 @@ def test_refused():
         td.lambdify([x], x + x, parallel=2)
     with pytest.raises(ArgumentError, match="parallel=True is for 'llvm' and 'numba', not for 'numpy': leave it out"):
         td.generate_code([x], x + x, "numpy", parallel=True)
+
+
+def test_quotients_of_rows_are_rounded_in_blocks():
+    """In a block, the range of the row bounds a quotient only together with the ends of the block."""
+    i, m = td.indices("i m")
+    x, d = td.TensorSymbol("x", (3, 3)), td.TensorSymbol("d", (3,))
+    low = i + Mod(3 - i, 6)
+    product = td.TensorComprehension(td.IndexedProduct(x[i, m - 3] * d[m - 3], (m, low, low + 2)), (i, 3))
+    found = td.lambdify([x, d], product, parallel=True)(np.eye(3) + 1, np.arange(1.0, 4.0))
+    assert found.tolist() == [12, 12, 12]
 
 
 def test_places_without_a_sign():

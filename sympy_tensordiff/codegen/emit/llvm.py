@@ -14,11 +14,21 @@ from sympy_tensordiff.integer.affine import Affine
 FLAGS = "contract nsz"
 """The fast-math flags of operations: fused multiply-add, ignored signs of zero; nan and infinities are kept."""
 
-NO_UNROLL_MARK = ", !llvm.loop !vectors"
-"""The mark of a loop that is not unrolled, before its number of vectors; each becomes a metadata node."""
+LOOP_MARK = ", !llvm.loop !vectors"
+"""The mark of a loop, before its number of vectors and "u" if it is unrolled; each becomes a metadata node.
+
+A loop with 0 vectors may be unrolled if its number of iterations is constant. With code for other numbers, LLVM takes
+3 % longer, and kernels are not faster.
+"""
 
 MAX_INTERLEAVED_VECTORS = 4
 """The most vectors that one iteration of a loop computes (its interleave count)."""
+
+UNROLLED_ITERATIONS = 4
+"""The iterations of a loop with a given number of vectors that are unrolled, if it has as many.
+
+In single precision the rows layernorm and fir take 0.89 of the time that they take if none are.
+"""
 
 TOO_LARGE, NO_MEMORY, OUTSIDE = 1, 2, 4
 """The return codes of functions, as bits: extents too large for BLAS, no memory, an entry outside its array."""
@@ -79,15 +89,19 @@ class Module:
         """Return the text of the LLVM module."""
         declared = {n: line for n, line in self.declared.items() if n not in self.functions}
         used = "\n".join(self.functions.values())
-        nodes = ['!0 = !{!"llvm.loop.unroll.disable"}']
+        nodes = ['!0 = !{!"llvm.loop.unroll.runtime.disable"}']
         nodes += [f'!{n} = !{{!"llvm.loop.interleave.count", i32 {n}}}' for n in range(1, MAX_INTERLEAVED_VECTORS + 1)]
+        rolled, unrolled = f"!{len(nodes)}", f"!{len(nodes) + 1}"
+        nodes.append(f'{rolled} = !{{!"llvm.loop.unroll.disable"}}')
+        nodes.append(f'{unrolled} = !{{!"llvm.loop.unroll.count", i32 {UNROLLED_ITERATIONS}}}')
 
         def node(match: re.Match[str]) -> str:
             """Replace the placeholder of a loop's metadata by a reference to a new metadata node."""
-            nodes.append(f"!{len(nodes)} = distinct !{{!{len(nodes)}, !0, !{match[1]}}}")
+            properties = "!0" if match[1] == "0" else f"{unrolled if match[2] else rolled}, !{match[1]}"
+            nodes.append(f"!{len(nodes)} = distinct !{{!{len(nodes)}, {properties}}}")
             return f", !llvm.loop !{len(nodes) - 1}"
 
-        text = re.sub(rf"{NO_UNROLL_MARK}(\d)", node, used)
+        text = re.sub(rf"{LOOP_MARK}(\d)(u?)", node, used)
         return "\n".join([text, *declared.values(), *nodes]) + "\n"
 
 
@@ -150,9 +164,9 @@ class Builder:
         self.start(after)
 
     @contextmanager
-    def loop(self, low: str, stop: str, step: int = 1, vectors: int = 0) -> Iterator[str]:
+    def loop(self, low: str, stop: str, step: int = 1, vectors: str = "0") -> Iterator[str]:
         """Context manager: emit a loop from ``low`` to ``stop - 1`` (backwards for ``step=-1``), and yield its
-        variable; ``vectors > 0`` forbids LLVM to unroll it.
+        variable; ``vectors`` is the number of vectors that an iteration computes, see `LOOP_MARK` ("0": LLVM decides).
         """
         body, latch, after = self.labels("loop", "latch", "after")
         first, end = (low, stop) if step > 0 else (self.add(stop, "-1"), low)
@@ -170,7 +184,7 @@ class Builder:
         self.start(latch)
         self.line(f"{following} = add nsw i64 {variable}, {step}")
         self.branch(self.new(f"icmp {test} i64 {following}, {end}"), body, after)
-        self.lines[-1] += f"{NO_UNROLL_MARK}{vectors}" if vectors else ""
+        self.lines[-1] += f"{LOOP_MARK}{vectors}"
         self.start(after)
 
     def choice(self, condition: str, yes: Callable[[], Value], no: Callable[[], Value]) -> Value:

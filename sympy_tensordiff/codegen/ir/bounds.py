@@ -27,12 +27,14 @@ def check_bounds(
 
     ``block`` are the first value of the first axis and one past the last, if the nest fills only a part.
     """
+    checker = _BoundsChecker(step, prover)
     rows: Rows = ()
     if block is not None:
         first, stop = map(Affine.variable, block)
         whole = step.extent if isinstance(step, FusedKernels) else step.box(prover.shapes)[0]
         rows = (Constraint("ge", first), Constraint("ge", stop - first - 1), Constraint("ge", whole - stop))
-    _BoundsChecker(step, prover).check_statements(nest, rows)
+        checker.ends = {block[0]: first, block[1]: whole - stop}
+    checker.check_statements(nest, rows)
 
 
 class _BoundsChecker:
@@ -49,6 +51,8 @@ class _BoundsChecker:
         """The names of integers that are array entries."""
         self.integers: dict[str, Scalar] = {}
         """The values of scalars that depend on integers only."""
+        self.ends: dict[str, Affine] = {}
+        """The ends of a block, each with a form that is not negative and leads from it to the end of the axis."""
 
     def add_array(self, array: str, shape: Sequence[Affine]) -> None:
         """Record the shape of an array, which may lack its first axis in this nest."""
@@ -70,11 +74,23 @@ class _BoundsChecker:
             for read in statement_reads(statement, rows, self.integers):
                 self.check_access(read.load, read.context)
             if isinstance(statement, Loop | If):
-                self.check_statements(statement.body, (*rows, *known))
+                self.check_statements(statement.body, (*rows, *known, *self.for_whole_axis(known)))
                 continue
             if isinstance(statement.value, Ends) and data_entries(end.form for end in bounds(statement.value)):
                 self.data.add(statement.name)
             rows = (*rows, *known)
+
+    def for_whole_axis(self, rows: Rows) -> Rows:
+        """Return what ``rows`` over the ends of a block imply for the whole axis: quotients of a loop variable are
+        rounded by its range.
+        """
+        signs = {name: form.coefficient(name) for name, form in self.ends.items()}
+        return tuple(
+            Constraint("ge", row.form + form)
+            for row in rows
+            for name, form in self.ends.items()
+            if row.kind == "ge" and row.form.coefficient(name) == -signs[name]
+        )
 
     def check_access(self, load: Load, rows: Rows) -> None:
         """Raise VerificationError unless an access is in bounds, depends on data, or was proved before scheduling."""

@@ -71,12 +71,13 @@ def load_source(source: str, versions: str, own: bool = False, on_disk: bool = T
 @functools.cache
 def code_versions(backend: str) -> str:
     """Return a text of all package versions and the processor, as part of the key of compiled code."""
-    packages = ["sympy-tensordiff", "numpy"] + ([] if backend == "numpy" else ["numba", "llvmlite"])
     found = [f"Python {sys.version} on {platform.machine()}"]
     if backend in ("numba", "llvm"):
         llvm = importlib.import_module("llvmlite.binding")
         found.append(f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}")
-    for package in packages:
+    # Object code of LLVM is linked with no other package; each takes 2 ms to look up.
+    packages = {"numpy": ["numpy"], "llvm": ["llvmlite"]}.get(backend, ["numpy", "numba", "llvmlite"])
+    for package in ("sympy-tensordiff", *packages):
         try:
             found.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:

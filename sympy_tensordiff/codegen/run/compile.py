@@ -18,7 +18,7 @@ from sympy_tensordiff.codegen.ir.sizes import MAX_EMPTY_AXIS_PROGRAMS, Builder, 
 from sympy_tensordiff.codegen.ir.walk import externals
 from sympy_tensordiff.codegen.lower.externals import bind, called, for_backend
 from sympy_tensordiff.codegen.run import llvm
-from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, PreparedArguments
+from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, PreparedArguments, is_masked
 from sympy_tensordiff.codegen.run.cache import code_versions, load_source
 from sympy_tensordiff.codegen.run.compilation import announce_if_slow, cancel_safely
 from sympy_tensordiff.codegen.run.data_errors import data_error
@@ -44,6 +44,7 @@ from sympy_tensordiff.errors import (
     SingularMatrixError,
     UnsupportedError,
 )
+from sympy_tensordiff.graph.interning import no_collection
 from sympy_tensordiff.lazy import numpy as np
 
 _PRINTERS = {"numpy": "arrays", "numba": "numba_cpu", "llvm": "numba_cpu", "cuda": "numba_cuda"}
@@ -347,6 +348,7 @@ class CompiledFunction:
         found = self._runs[dtype, parallel] = Runs(run, run_in, scratch, tables)
         return found
 
+    @no_collection()
     def _load_llvm(self, dtype: np.dtype[Any], parallel: frozenset[str]) -> Any:
         """Return the functions for results of a dtype, compiled by LLVM; None if Numba has to compile them."""
         try:
@@ -396,7 +398,7 @@ class CompiledFunction:
         others = [(f"argument {a.label}", v) for a, v in zip(self.program.arguments, args, strict=True)]
         targets = []
         for output, array, shape in zip(outputs, given, prepared.shapes, strict=True):
-            if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
+            if not isinstance(array, np.ndarray) or is_masked(array):
                 raise ArgumentTypeError(f"out for {output.name} is {type(array).__name__}, a NumPy array is needed")
             check_out(output.name, array, shape, prepared.dtype, others)
             targets.append(array)
