@@ -306,6 +306,6 @@ def test_scores_are_computed_once_for_their_maximum_and_their_exponentials(name)
     value = td.log(td.IndexedSum(td.exp(score), (i, 0, n - 1)))
     if name == "of a chain":
         inner = td.IndexedSum(td.exp(score) * B_[k, i], (i, 0, n - 1))
-        value = td.IndexedSum(td.log(1 + inner**2), (k, 0, n - 1))
+        value = td.IndexedSum(td.log(inner), (k, 0, n - 1))
     program = executed((A_, B_, x_), value)
     assert figures(program, {"n": 50}).operations <= (5000 if name == "one sum" else 10000) + 20 * 50
