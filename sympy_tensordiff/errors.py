@@ -35,11 +35,11 @@ class UnsupportedError(TensorDiffError, NotImplementedError):
 
 
 class NotInCError(UnsupportedError):
-    """C99 with ``math.h`` has no such function, routine or type of numbers; the message names it and the way out."""
+    """C99 with ``math.h`` has no such function, routine or number type; the message names it and an alternative."""
 
 
 class LoopBoundError(UnsupportedError, ValueError):
-    """The range of a sum cannot be written as loop bounds; the index must be written without rounding.
+    """The range of a sum cannot be written as loop bounds; the message names the condition and a way to rewrite it.
 
     The message is a text with places, and the variables and conditions that stand there.
     """
@@ -71,7 +71,9 @@ class NotPositiveDefiniteError(SingularMatrixError):
 
 
 class CertificateError(TensorDiffError, ValueError):
-    """A certificate of convexity is not the Hessian, or there is none to check; the message says where they differ."""
+    """The terms of a convexity certificate do not sum to the Hessian, or there is no certificate to check; the message
+    says which.
+    """
 
 
 class ParseError(TensorDiffError, ValueError):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 else:
 
     class _LazyModule:
-        """A module that is imported when one of its attributes is read."""
+        """A stand-in for a module, which is imported when one of its attributes is first read."""
 
         def __init__(self, name: str) -> None:
             self._name = name

@@ -318,7 +318,9 @@ def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...])
 def _without_cancellation(
     graph: Graph, definitions: Sequence[Definition], tensors: Mapping[str, Node]
 ) -> list[Definition]:
-    """Return the definitions with entries in the forms of `without_cancellation`; ``tensors`` are the arguments."""
+    """Return the array definitions with their entries rewritten to avoid lost digits and overflow; ``tensors`` are the
+    arguments by name.
+    """
     computed = [(one.array, one.entries) for one in definitions if one.entries is not None]
     arrays = {**tensors, **{one.name: one.array for one in definitions}}
     products = {one.array: value for one in definitions if (value := _dot_product(graph, one.step, arrays)) is not None}
@@ -329,7 +331,9 @@ def _without_cancellation(
 
 
 def _dot_product(graph: Graph, step: Any, arrays: Mapping[str, Node]) -> Node | None:
-    """Return a contraction to a number of two arrays with the same axes as a sum; None for other steps."""
+    """Return a contraction step to a number, of two arrays with equal labels, as the sum ``Sum_k a[k]*b[k]``; None for
+    other steps.
+    """
     if not isinstance(step, programs.ContractionStep) or step.output or step.left.labels != step.right.labels:
         return None
     left, right = (arrays.get(operand.array) for operand in (step.left, step.right))

@@ -16,7 +16,8 @@ MAX_EXACT_OPERATIONS = 25
 
 
 class CauchySchwarzBound(NamedTuple):
-    """``(sum(h'*z))**2 <= sum(h''*z**2) * ratio``; ``sign`` is the sign of ``curvature``.
+    """A bound ``(sum(h'*z))**2 <= sum(h''*z**2) * ratio`` for a function h of one variable; ``sign`` is the sign of
+    h''.
 
     ``curvature`` is ``h''``; for a quadratic form it is ``sum(h''*z**2)``, and ``summand`` is None.
     """

@@ -113,8 +113,8 @@ def enter_domain(
 
 
 def _narrow_to_domains(signs: Signs, outer: Decomposition, is_concave: Callable[[Expr], bool]) -> set[Expr]:
-    """Return the logarithms and roots of one concave part, whose domains are convex; narrow the declared range of the
-    part to each.
+    """Return the logarithms and roots in ``outer`` of ``a*p + b`` with a concave part p, and narrow the range of p to
+    where they are defined.
 
     >>> import sympy_tensordiff as td
     >>> n, = td.indices("n,")

@@ -48,7 +48,7 @@ AS_EXPONENTIALS: dict[Any, Any] = {
 
 
 def range_of_values(function: Any) -> Range:
-    """Return the range of the values of a function of real numbers."""
+    """Return the interval that contains all values of ``function``, a function class of one real number."""
     if function is sympy.KroneckerDelta:
         return Range(S.Zero, S.One, False)
     low, high, is_open = record_of(function).values

@@ -30,7 +30,7 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in, named_in, posto
 
 
 class CommonParts(tuple[list[tuple[TensorSymbol, Any]], list[Any]]):
-    """The parts of `cse` and the reduced expressions, which notebooks show as formulas."""
+    """The result of `cse`, ``([(symbol, subexpression), …], [expression, …])``, which notebooks show as formulas."""
 
     __slots__ = ()
 

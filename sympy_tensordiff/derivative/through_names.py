@@ -186,7 +186,7 @@ def _is_zero(graph: Graph, node: Node) -> bool:
 
 
 def _total(parts: list[Any]) -> Any:
-    """Return the sum of contributions, simplified as one expression; a single one as it is."""
+    """Return the simplified sum of contributions; a single contribution is returned unchanged."""
     if len(parts) == 1:
         return parts[0]
     total = parts[0]

@@ -308,7 +308,7 @@ class _Adjoint:
             self._add_result(result, cotangent)
 
     def _add_result(self, result: Any, cotangent: Any) -> None:
-        """Add a result of the recurrence, together with its cotangent."""
+        """Record that a result of the scan (a last state, a sum or all values) has this cotangent."""
         if result.kind == "last":
             state = next(s for s in self.states if s.update == result.value)
             if state.is_constant:

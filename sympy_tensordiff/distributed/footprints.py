@@ -239,8 +239,8 @@ def _constraints_of_relation(condition: Any) -> Rows:
 
 
 class ReadRanges(NamedTuple):
-    """The range of each index of a read (None if data select it), and the constraints under which the read happens at
-    all.
+    """The range of each index of a read (None if an index array selects entries), and the constraints under which it is
+    read.
 
     The ends are forms in sizes, block origins and block extents. The read happens if no range of ``axes`` and
     ``others`` is empty and the ``rows`` hold. ``nests`` are the loops inside a range whose ends need not be attained at
@@ -286,8 +286,8 @@ def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: i
 
 
 def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> ReadRanges:
-    """Return the ranges of entries that ``read`` takes from its tensor while one block is computed, in sizes and block
-    origins, under ``facts``; ``outer`` are the indices of the result. The other loop variables are projected out.
+    """Return the ranges of entries that ``read`` takes from its tensor while one block is computed, in terms of sizes
+    and block origins.
     """
     loops = {variable_name(s) for s in (*outer, *read.inner)}
     rows = list(read.rows)

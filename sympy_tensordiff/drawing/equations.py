@@ -36,7 +36,7 @@ _UNSEEN = frozenset(
 
 
 class Formula(str):
-    """A formula in LaTeX, which notebooks show set."""
+    """A string with a formula in LaTeX, which notebooks typeset."""
 
     __slots__ = ()
 
@@ -118,7 +118,9 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
 
 
 def _has_scan(exprs: Sequence[Any]) -> bool:
-    """Return whether a recurrence occurs in `exprs`: its formula is in parts of its own, and has no further ones."""
+    """Return whether a recurrence occurs in `exprs`; its formula defines its own parts, so that no further ones are
+    named.
+    """
     return any(isinstance(node, Scan) for node in nodes_in(exprs, lambda node: node.args))
 
 
@@ -128,7 +130,9 @@ def count_signs(formula: str) -> int:
 
 
 def _equations(names: Sequence[Any], found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> Formula:
-    """Return an equation for each expression, and one for each part after "where"; a single one stands alone."""
+    """Return the LaTeX of the equations ``name = expression``, then "where" and an equation for each (symbol,
+    expression) in ``found``.
+    """
     rows = [_equation(None if n is None else upright(n), e) for n, e in zip(names, reduced, strict=True)]
     where = [_equation(sympy.latex(symbol), e) for symbol, e in found]
     if len(rows) + len(where) == 1:
@@ -154,7 +158,9 @@ def _in_lines(expr: Any) -> list[tuple[Any, Any]] | None:
 
 
 def _with_parts(found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> str:
-    """Return reduced expressions one below the other, and their parts after "where"."""
+    """Return the LaTeX of expressions, one per line, then "where" and an equation for each (symbol, expression) in
+    ``found``.
+    """
     return _equations([None] * len(reduced), found, reduced)
 
 

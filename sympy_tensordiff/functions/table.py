@@ -32,7 +32,8 @@ class Interval(NamedTuple):
 
 
 class RealFunction(NamedTuple):
-    """The properties of a function of real numbers.
+    """The record of a function of real numbers: its name, its SymPy class and its properties, such as its values'
+    range.
 
     Attributes
     ----------
@@ -85,22 +86,22 @@ _POSITIVE, _ONE = Interval(0), Interval(-1, 1, is_open=False)
 
 
 def _of_one(name: str, function: Any, operation: str = "", *aliases: str, **properties: Any) -> RealFunction:
-    """Return the record of a public function of one operand."""
+    """Return the record of a public function of one argument."""
     return RealFunction(name, function, operation, aliases, is_public=True, **properties)
 
 
 def _bounded(name: str, function: Any, operation: str = "", *aliases: str, **properties: Any) -> RealFunction:
-    """Return the record of a public function of one operand that is finite for all real numbers."""
+    """Return the record of a public function of one argument that is finite for all real numbers."""
     return _of_one(name, function, operation, *aliases, is_defined=True, is_finite=True, **properties)
 
 
 def log_of_sum(a: Any, b: Any) -> Any:
-    """Return the scalar ``log(exp(a) + exp(b))``, which kernels compute without overflow."""
+    """Return the scalar ``log(exp(a) + exp(b))``; compiled code computes it without overflow."""
     return sympy.log(sympy.exp(a) + sympy.exp(b))
 
 
 def _extremum(name: str, function: Any, operation: str, *aliases: str) -> RealFunction:
-    """Return the record of an extremum of any number of operands."""
+    """Return the record of a maximum or minimum of any number of arguments."""
     return _bounded(name, function, operation, *aliases, operands=(1, MAX_OPERANDS))
 
 
@@ -171,15 +172,15 @@ _by_name: dict[str, RealFunction] = {}
 
 
 def add_record(record: RealFunction) -> None:
-    """Add `record` to the table, under its function, its name and its aliases."""
+    """Add `record` to the table, where it is found by its function, its name and its aliases."""
     _by_function[record.function] = record
     for name in (record.name, *record.aliases):
         _by_name[name] = record
 
 
 def record_of(function: Any) -> RealFunction:
-    """Return the record of `function`, a function class of SymPy or what a ``call`` node holds; if the table has none,
-    one that claims nothing.
+    """Return the record of `function`, a SymPy class or another callable; for an unknown one, a record without any
+    property.
     """
     return _by_function.get(function, _UNKNOWN)
 

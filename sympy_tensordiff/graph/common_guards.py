@@ -15,7 +15,7 @@ MAX_TERMS = 16
 
 
 def common_rows(addition: Node) -> Rows:
-    """Return the constraints, not equations, that the guards of all terms of `addition` state or imply; empty without
+    """Return the inequalities that the guards of all terms of the sum `addition` state or imply; none if there are no
     such.
 
     A constraint that some guards only imply is taken if two state it, and if it is all that one states: then the sum
@@ -36,7 +36,7 @@ def common_rows(addition: Node) -> Rows:
 
 
 def without_rows(graph: Graph, node: Node, rows: Container[Constraint]) -> Node:
-    """Return `node` without the constraints `rows` in its guards and in those of its terms."""
+    """Return `node` with the constraints `rows` removed from its guards and from those of its terms."""
     if node.op == "add":
         return graph.add([without_rows(graph, term, rows) for term in node.args])
     if node.op == "guard":
@@ -45,7 +45,7 @@ def without_rows(graph: Graph, node: Node, rows: Container[Constraint]) -> Node:
 
 
 def _guards(node: Node, rows: Rows) -> Iterator[Rows]:
-    """Yield for each term of `node` the constraints of the guards around it, after `rows`."""
+    """Yield, for each term of `node`, ``rows`` and all constraints of the guards around the term."""
     if node.op == "guard":
         yield from _guards(node.args[0], (*rows, *node.data))
     elif node.op == "add":

@@ -128,7 +128,7 @@ class Products:
         return sum(work or 0 for work in without) < own + sum(work or 0 for work in with_it)
 
     def work(self, node: Node) -> int | None:
-        """Return the estimated number of multiplications of an einsum; None for one of too many operands.
+        """Return the estimated number of multiplications of an einsum; None if it has too many operands.
 
         A sum of outer products among the operands is multiplied term by term if that is less work.
         """
@@ -142,8 +142,8 @@ class Products:
         return min(whole, each) if terms else whole
 
     def in_outer_terms(self, operands: Sequence[Labelled], extents: Extents) -> list[tuple[Number, list[Labelled]]]:
-        """Return the coefficient and the operands of each term of an einsum one of whose ``operands`` is a sum of outer
-        products, multiplied out; an empty list if none is. New labels are added to ``extents``.
+        """Return the (coefficient, operands) of each term after multiplying out an operand that is a sum of outer
+        products; empty if none is.
         """
         for position, (node, labels) in enumerate(operands):
             if self.rank(node) > 0:
@@ -155,7 +155,9 @@ class Products:
     def outer_terms(
         self, root: Node, labels: tuple[int, ...], numbers: Iterator[int], extents: Extents
     ) -> list[tuple[Number, list[Labelled]]]:
-        """Return the coefficient and the operands of each term of a sum of outer products."""
+        """Return the (coefficient, operands) of each term of `root`, a sum of outer products with the axis labels
+        ``labels``.
+        """
         found: list[tuple[Number, list[Labelled]]] = []
         stack: list[tuple[Node, tuple[int, ...], Number, list[Labelled]]] = [(root, labels, 1, [])]
         while stack:
@@ -181,8 +183,8 @@ class Products:
         return found
 
     def rank(self, node: Node) -> int:
-        """Return the number of terms of a sum of outer products, such as ``A @ (outer(x, y) + outer(y, x))``; 0 for any
-        other node.
+        """Return the number of outer products that `node` is a sum of: 2 for ``A @ (outer(x, y) + outer(y, x))``; 0 for
+        any other node.
         """
         if node not in self.ranks:
             for part in reachable(node, known=self.ranks):
@@ -190,7 +192,7 @@ class Products:
         return self.ranks[node]
 
     def _rank(self, node: Node) -> int:
-        """Return `rank`, given that of the arguments."""
+        """Return the number of outer products that `node` is a sum of, from the known numbers of its arguments."""
         ranks = [self.ranks.get(arg, 0) for arg in node.args]
         if node.op == "add":
             return sum(ranks) if all(ranks) and node.shape and sum(ranks) <= _MAX_OUTER_TERMS else 0

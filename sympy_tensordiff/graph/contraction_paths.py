@@ -26,7 +26,8 @@ Of more operands, the first products are those of a greedy search.
 
 
 def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
-    """Return the operands of each multiplication: those of the call are 0, 1, …, each product has the next number.
+    """Return the pairs of operands to multiply, in order: the ``inputs`` are numbered 0, 1, …, and each product takes
+    the next number.
 
     Parameters
     ----------
@@ -44,7 +45,9 @@ def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[in
 
 @lru_cache(maxsize=4096)
 def _cheapest_path(inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]) -> Path:
-    """Return the path of `contraction_path` for three operands or more, cached."""
+    """Return the pairs of operands to multiply (see `contraction_path`) for three or more operands; results are
+    cached.
+    """
     sizes = dict(sizes_of_labels)
     paths = [_GreedySearch(inputs, output, sizes, by_entries).run() for by_entries in (True, False)]
     for path in paths[: 2 if len(inputs) > _MAX_OPTIMAL_OPERANDS else 1]:
@@ -53,7 +56,9 @@ def _cheapest_path(inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: 
 
 
 def _with_optimal_end(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> Path:
-    """Return a path that begins as ``path`` and is optimal from `_MAX_OPTIMAL_OPERANDS` operands on."""
+    """Return a path that follows ``path`` until `_MAX_OPTIMAL_OPERANDS` operands are left, and is optimal from
+    there.
+    """
     begin = path[: max(0, len(inputs) - _MAX_OPTIMAL_OPERANDS)]
     known = [*inputs, *(product for _, product in products_of_path(inputs, output, begin))]
     used = {number for step in begin for number in step}
@@ -83,7 +88,7 @@ class _GreedySearch:
             self.add(labels)
 
     def run(self) -> Path:
-        """Return the path."""
+        """Return the pairs of operands to multiply, in order."""
         while self.queue:  # operands with a common label
             *_, two, one = heappop(self.queue)
             if one in self.operands and two in self.operands:
@@ -98,7 +103,7 @@ class _GreedySearch:
         return self.path
 
     def add(self, labels: Labels) -> None:
-        """Add an operand, and queue its products with older ones that have a label in common with it."""
+        """Add an operand with these labels, and queue its products with the operands that share a label with it."""
         for old in sorted({owner for label in labels for owner in self.owners[label]}):
             other = self.operands[old]
             if self.by_entries:
@@ -113,7 +118,7 @@ class _GreedySearch:
         self.next += 1
 
     def multiply(self, one: int, two: int) -> None:
-        """Replace two operands by their product."""
+        """Replace operands number `one` and `two` by their product."""
         labels = self.product(self.operands[one], self.operands[two])
         for number in (one, two):
             for label in self.operands[number]:
@@ -124,12 +129,13 @@ class _GreedySearch:
         self.add(labels)
 
     def product(self, one: Labels, two: Labels) -> Labels:
-        """Return the labels of a product that occur in another operand or in the output."""
+        """Return the labels of the product of two operands: those that another operand or the output has."""
         return (one ^ two) | frozenset(label for label in one & two if self.counts[label] > 2)
 
 
 def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
-    """Return a path of the fewest multiplications and, among these, of the fewest entries of its products.
+    """Return the pairs to multiply with the fewest multiplications and, among these, with the smallest intermediate
+    arrays.
 
     Dynamic programming over the sets of operands, which are the bits of integers.
     """
@@ -167,7 +173,9 @@ def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, 
 
 
 def _path_of_splits(count_of_operands: int, splits: Sequence[int]) -> Path:
-    """Return the path in which each set of operands is the product of the set ``splits[operands]`` and the others."""
+    """Return the path in which each set of operands (as bits) is the product of its subset ``splits[set]`` and the rest
+    of it.
+    """
     numbers = {1 << number: number for number in range(count_of_operands)}
     path: list[tuple[int, ...]] = []
     stack = [(1 << count_of_operands) - 1]
@@ -192,8 +200,8 @@ class Order(NamedTuple):
 
 
 def orders_of_least_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> tuple[Order, ...]:
-    """Return the path of `contraction_path`, then those of no more work that begin with another product which sums a
-    label; only the first of more than `_MAX_SHARED_OPERANDS` operands. Cached.
+    """Return the cheapest contraction order, then equally cheap ones that begin with another product which sums over a
+    label; cached.
     """
     used = sorted(frozenset().union(*inputs))
     return _orders(tuple(inputs), output, tuple([(label, sizes[label]) for label in used]))
@@ -210,11 +218,13 @@ Of 2, MTTKRP takes twice the time; of 10, no text of the benchmarks changes.
 def _orders(
     inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]
 ) -> tuple[Order, ...]:
-    """Return the orders of `orders_of_least_work`."""
+    """Return the cheapest contraction order and equally cheap ones (see `orders_of_least_work`); its arguments are
+    hashable, for the cache.
+    """
     sizes = dict(sizes_of_labels)
 
     def order(path: Path) -> Order:
-        """Return a path with its work and its products."""
+        """Return ``path`` with its number of multiplications and the labels of its products."""
         products = tuple([product for _, product in products_of_path(inputs, output, path)])
         return Order(path, operation_count(inputs, output, sizes, path), products)
 
@@ -228,7 +238,9 @@ def _orders(
 
 
 def path_from(pair: tuple[int, int], inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
-    """Return a path that begins with the product of the operands ``pair``."""
+    """Return a contraction path that first multiplies the operands ``pair``, and then continues as
+    `contraction_path`.
+    """
     others = [number for number in range(len(inputs)) if number not in pair]
     ((_, product),) = products_of_path(inputs, output, [pair])
     rest = contraction_path([*(inputs[number] for number in others), product], output, sizes)
@@ -237,7 +249,7 @@ def path_from(pair: tuple[int, int], inputs: Sequence[Labels], output: Labels, s
 
 
 def _path_cost(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> tuple[int, int]:
-    """Return the number of multiplications of a path, and that of the entries of its products."""
+    """Return the number of multiplications of a contraction path, and the total number of entries of its products."""
     entries = sum(count_entries(product, sizes) for _, product in products_of_path(inputs, output, path))
     return operation_count(inputs, output, sizes, path), entries
 
@@ -248,7 +260,7 @@ def count_entries(labels: Iterable[int], sizes: Mapping[int, int]) -> int:
 
 
 def products_of_path(inputs: Sequence[Labels], output: Labels, path: Path) -> Iterator[tuple[list[Labels], Labels]]:
-    """Yield the label sets of the operands of each step of a path, and those of their product."""
+    """Yield for each step of a contraction path the label sets of its operands, and that of their product."""
     known = list(inputs)
     counts = Counter(label for labels in (*inputs, output) for label in labels)
     for step in path:

@@ -104,19 +104,21 @@ class Constructors(Protocol):
         """Return the node of an index form used as a number."""
 
     def add(self, terms: Iterable[Node]) -> Node:
-        """Return the sum."""
+        """Return the node of the sum of ``terms``."""
 
     def mul(self, factors: Iterable[Node]) -> Node:
-        """Return the product."""
+        """Return the node of the product of ``factors``."""
 
     def pow(self, base: Node, exponent: Node) -> Node:
-        """Return the power."""
+        """Return the node of ``base**exponent``."""
 
     def inverse(self, matrix: Node) -> Node:
-        """Return the inverse matrix."""
+        """Return the node of the inverse of ``matrix``."""
 
     def cofactor(self, order: int, matrix: Node) -> Node:
-        """Return the ``order``-th derivative of the determinant."""
+        """Return the node of the ``order``-th derivative of the determinant of ``matrix`` with respect to its
+        entries.
+        """
 
 
 def is_normal_operand_list(operands: Sequence[Operand]) -> bool:

@@ -220,7 +220,7 @@ class Elementwise(Contractions):
         return zero and all(factor.total for factor in factors)
 
     def _unbroadcast(self, node: Node, shape: Shape) -> Node:
-        """Return the scalar that a tensor of this shape repeats; other nodes as they are."""
+        """Return the scalar that a constant tensor of this shape repeats; other nodes unchanged."""
         if node.shape != shape:
             return node
         inner = _repeated_scalar(self, node)

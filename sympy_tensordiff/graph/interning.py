@@ -122,7 +122,8 @@ class NodeTable:
         own: Sequence[Affine | Constraint] = (),
         shape: Shape = (),
     ) -> Node:
-        """Return the interned node with these fields, made if there is none; ``own`` are its index forms or rows.
+        """Return the interned node with these fields, created if there is none; ``own`` are the node's index forms or
+        constraints.
 
         ``key`` identifies ``data`` in the table; the free variables are those of ``own`` and of the arguments.
         """
@@ -168,9 +169,7 @@ class NodeTable:
             self.kinds.add("entry")
 
     def _plain(self, op: str, data: Any, args: tuple[Node, ...]) -> Node:
-        """Return a node without index forms of its own; if an argument is a tensor, its shape is that of the
-        arguments.
-        """
+        """Return the interned node of an operation without index forms; it has the shape of its tensor arguments."""
         shape = next((a.shape for a in args if a.shape), ())
         return self._node(op, data, args, data, (), shape)
 

@@ -39,8 +39,8 @@ The matrix of the sum may be much larger than the result, where a size is not wh
 
 
 def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node] = ()) -> list[Node]:
-    """Return ``roots`` with all einsum nodes split into products of at most two operands, in the cheapest order found
-    for the expected sizes ``hints``; einsums without a sum are not split, nor are the nodes ``known``.
+    """Return ``roots`` with each summing einsum split into products of two operands, in the cheapest order; nodes in
+    ``known`` are kept.
     """
     work = _Pairing(graph, roots, hints, known)
     return [work.done[root] for root in roots]
@@ -115,7 +115,9 @@ class _Pairing:
         return result
 
     def split_scaled_core(self, coefficient: Number, node: Node) -> Evaluation:
-        """Return the work and the node of a multiple of an einsum, or of a view of one, split into products of two."""
+        """Return the (work, node) of ``coefficient*node``, for an einsum or a view of one, split into products of two
+        operands.
+        """
         graph = self.graph
         factor, node = (1, node) if node.shape else graph.split_coefficient(node)
         core = _core_of(node)
@@ -126,14 +128,16 @@ class _Pairing:
         return work, graph.scale(coefficient * factor, new)
 
     def split_gathered(self, node: Node) -> Evaluation:
-        """Return the work and the node of an einsum with the products that it absorbs, split into products of two."""
+        """Return the (work, node) of an einsum, merged with inner products among its operands and split into products
+        of two.
+        """
         output = tuple(range(len(node.shape)))
         operands, extents = self.products.gathered(node, output, self.done)
         return trampoline(self.split_in_order(operands, output, extents))
 
     def cheaper_terms(self, node: Node, output: tuple[int, ...]) -> list[tuple[Number, Node]]:
-        """Return the coefficients and the terms of an einsum with a sum of outer products, such as
-        ``A @ B @ (outer(x, y) + outer(y, x))``, if it takes at most half the work term by term; else an empty list.
+        """Return the (coefficient, term) pairs of an einsum multiplied out over an operand that is a sum of outer
+        products, if that takes at most half the work; else none.
         """
         if not any(map(self.products.rank, node.args)) or not sums_labels(node):
             return []
@@ -316,8 +320,8 @@ def _core_of(node: Node) -> Node:
 
 
 def _summed_later(operands: Sequence[Labelled], uses: Counter[int]) -> list[int]:
-    """Return the labels that only one axis of an inverse has, while another operand shares the other axis: a product
-    with an inverse is the solution of a system, the sums of its rows are not.
+    """Return the labels on one axis of an inverse whose other axis another operand shares: ``inv(A) @ b`` is solved as
+    a system first, then summed over its rows.
     """
     found = []
     for node, labels in operands:

@@ -138,7 +138,9 @@ class Applications(ABC):
         return node
 
     def _read_levi_civita(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the call of a LeviCivita, or SymPy's product of differences of its indices over a number."""
+        """Return the graph node of SymPy's `LeviCivita` symbol, or of the product of index differences that it
+        evaluates to.
+        """
         if len(expr.args) > MAX_LEVI_CIVITA_INDICES or not all(on_indices(arg, self.integers) for arg in expr.args):
             raise UnsupportedError(
                 f"{expr} is not supported in a tensor expression: LeviCivita takes up to "

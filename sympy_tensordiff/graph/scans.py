@@ -94,7 +94,7 @@ def _unchanged(scan: Scan) -> list[Any]:
 
 
 def _is_view(node: Any) -> bool:
-    """Return whether a node only moves the axes of a variable."""
+    """Return whether an einsum node only permutes the axes of a tensor symbol."""
     if not isinstance(node, EinsumProduct) or len(node.operands) != 1 or not node.operands[0].is_symbol:
         return False
     return sorted(node.inputs[0]) == sorted(node.output)

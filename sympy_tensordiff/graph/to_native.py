@@ -258,8 +258,8 @@ def to_einsum(expr: Any) -> Any:
 
 
 def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Sequence[Affine]) -> Node:
-    """Return the entry `body` with the one axis of extent 1 among `extents` in place of each index of such an axis:
-    ``u[k, 0]`` is ``u[k, q]``, an entry of a column, for ``q < 1``.
+    """Return the entry `body` with the variable ``q`` of the only axis of extent 1 in place of all indices into such
+    axes: ``u[k, 0]`` becomes ``u[k, q]``.
     """
     single = [v for v, extent in zip(variables, extents, strict=True) if extent == Affine.of(1)]
     if len(single) != 1:
@@ -267,7 +267,7 @@ def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Seq
     axis = Affine.variable(single[0])
 
     def along(node: Node) -> Node:
-        """Return a read with the axis in place of its indices of axes of extent 1."""
+        """Return a read with the axis's variable as the index into each axis of extent 1."""
         if node.op != "read":
             return node
         pairs = zip(node.data, node.args[0].shape, strict=True)

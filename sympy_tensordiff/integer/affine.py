@@ -121,7 +121,7 @@ class Affine(_Form):
 
     @staticmethod
     def of(value: Affine | int) -> Affine:
-        """Return a form as it is, and an int as a constant form."""
+        """Return ``value`` as a form: an int as a constant form, a form unchanged."""
         return value if isinstance(value, Affine) else Affine(None, value)
 
     def coefficient(self, variable: Variable) -> int:

@@ -175,8 +175,8 @@ def remove_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = (
 
 
 def without_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = ()) -> tuple[Constraint, ...]:
-    """Return ``rows`` without those implied by the others under ``facts``; but a row without tensor entries stays if
-    only rows with tensor entries imply it, since it may be a loop bound.
+    """Return ``rows`` without the constraints that the others and ``facts`` imply; constraints free of tensor entries
+    stay if only ones with entries imply them.
 
     >>> from .indirect import IndirectIndex
     >>> i, entry = Affine.variable("i"), Affine.variable(IndirectIndex("idx", (Affine.variable("i") - 3,)))

@@ -138,7 +138,7 @@ def degree(monomial: Monomial) -> int:
 
 
 def _as_polynomial(value: Polynomial | Fraction | int) -> Polynomial:
-    """Return a number as a constant polynomial, and a polynomial as it is."""
+    """Return a number as a constant polynomial; a polynomial is returned unchanged."""
     return value if isinstance(value, Polynomial) else Polynomial({(): value})
 
 

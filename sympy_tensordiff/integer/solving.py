@@ -135,7 +135,7 @@ def _number_of_occurrences(form: Affine, variable: int) -> int:
 
 def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tuple[Constraint, ...]:
     """Return a bound of ``p`` as one of ``t = floor(p/M)``: ``p >= M*s`` is ``t >= s``, ``p < M*s`` is ``t < s``;
-    others as they are.
+    others unchanged.
 
     To a bound of ``p`` by a number, the bound of ``t`` that it implies is added.
     """

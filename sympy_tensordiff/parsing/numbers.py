@@ -149,7 +149,9 @@ class NumberChecks:
             raise NumberError(f"has a root of a number with more than {MAX_ROOT_DIGITS} digits; write rounded numbers")
 
     def check_call(self, name: str, values: Sequence[Any]) -> None:
-        """Raise `NumberError` if a function of the numbers in `values` has too many digits."""
+        """Raise `NumberError` if the function ``name`` of the numbers in `values` would be a number with too many
+        digits.
+        """
         if name in ("exp", "expm1", "logaddexp"):
             for value in values:
                 self.check_exponential(value)
@@ -157,8 +159,8 @@ class NumberChecks:
             self.check_power(values[0], S(2))
 
     def check_exponential(self, value: Any) -> None:
-        """Raise `NumberError` for ``exp(n*log(b))`` as for ``b**n``, to which SymPy evaluates it; ``value`` is the
-        exponent.
+        """Raise `NumberError` if ``exp(value)`` is a power of numbers that is too long, as ``exp(n*log(b))`` is
+        ``b**n``.
         """
         for term in Add.make_args(value):
             factors = Mul.make_args(term)

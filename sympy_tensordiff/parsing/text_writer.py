@@ -242,7 +242,7 @@ class ThesisWriter(Rewriting):
         return (yield self.visit(found, scope))
 
     def visit_steps(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """Write a choice between two values by ``sign`` and ``relu``."""
+        """Write a `Piecewise` between two values as text, in terms of ``sign`` and ``relu``."""
         values = [case.expr for case in expr.args]
         needed = [scope.operands[symbol] for symbol in free_symbols_in(values) if symbol in scope.operands]
         found = text.rewrite_root_quotient(expr)

@@ -226,7 +226,7 @@ class _Tighten:
         return rewrite_in_fewest_indices(self.graph, body, row, solution, self.fixed)
 
     def needed(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
-        """Return `rows` without the constraints that only exclude points at which a sum in `body` is empty anyway.
+        """Return the constraints in `rows` without those that only exclude points at which a sum in `body` is empty.
 
         An empty sum is 0 already. Constraints stay without which data in the others would be read outside of their
         tensor.

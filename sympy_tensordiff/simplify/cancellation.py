@@ -78,7 +78,7 @@ _NONE: Mapping[Node, Node] = MappingProxyType({})
 
 
 class ScaledTerm(NamedTuple):
-    """The term ``factor*base`` of a sum; ``base`` is 1 for a number."""
+    """The term ``factor*base`` of a sum, with a number as ``factor``; ``base`` is 1 for a term that is a number."""
 
     factor: Number
     base: Node
@@ -87,7 +87,7 @@ class ScaledTerm(NamedTuple):
 def without_cancellation(
     graph: Graph, roots: Sequence[Node], arrays: Sequence[Node] = (), products: Mapping[Node, Node] = _NONE
 ) -> list[Node]:
-    """Return the entries `roots` with differences that lose digits replaced by the forms of this module.
+    """Return the entries `roots` with differences of nearly equal terms rewritten: ``exp(u) - 1`` becomes ``expm1(u)``.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def without_cancellation(
 
 
 class _Rewriter:
-    """The rewriting rules of `without_cancellation`."""
+    """The rules by which `without_cancellation` rewrites sums, logarithms and products, node by node."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -113,7 +113,9 @@ class _Rewriter:
         self.distances: dict[tuple[Node, Node], Node | None] = {}
 
     def form(self, node: Node) -> Node:
-        """Return the entry `node`, whose arguments are rewritten, with the rules applied; tensors as they are."""
+        """Return the scalar `node`, whose arguments are done, rewritten by the rules of its operation; a tensor is
+        returned unchanged.
+        """
         if node.shape:
             return node
         if node.op == "add" and len(node.args) <= MAX_TERMS:
@@ -128,12 +130,14 @@ class _Rewriter:
         return node
 
     def noted(self, law: str, found: Node) -> Node:
-        """Return `found`, and count a use of `law` in the graph."""
+        """Return `found`, after counting one use of the rule ``law`` in the graph."""
         self.graph.laws[law] = self.graph.laws.get(law, 0) + 1
         return found
 
     def difference(self, node: Node) -> Node:
-        """Return a sum with pairs of terms of opposite factors joined; the sum itself without such a pair."""
+        """Return a sum with pairs of terms like ``c*a - c*b`` merged into one without cancellation; the sum itself if
+        there are none.
+        """
         graph = self.graph
         terms = [self.term(arg) for arg in node.args]
         if (found := self.log_cosh(node, terms)) is not None:
@@ -152,7 +156,9 @@ class _Rewriter:
         return node
 
     def log_cosh(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return a sum with the terms of log(cosh(u)) as a choice with its form near 0; None without such terms."""
+        """Return a sum with the terms ``softplus(2*u) - u - log(2)``, which are log(cosh(u)), as a choice with another
+        form of them for small u; None for other sums.
+        """
         graph = self.graph
         log_2 = graph.call(sympy.log, (graph.const(2),))
         for factor, base in terms:
@@ -168,7 +174,7 @@ class _Rewriter:
         return None
 
     def opposite_softplus(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return a sum with ``softplus(u) - u`` as ``softplus(-u)``; None without such terms."""
+        """Return a sum with ``softplus(u) - u`` replaced by ``softplus(-u)``; None if it has no such terms."""
         graph = self.graph
         for factor, base in terms:
             if is_call(base, softplus):
@@ -181,13 +187,13 @@ class _Rewriter:
         return None
 
     def term(self, node: Node) -> ScaledTerm:
-        """Return the factor and the base of the term `node`; a number has the base 1."""
+        """Return the term `node` as a number times a base; the base is 1 if `node` is a number."""
         if node.op == "const" and isinstance(node.data, int | Fraction):
             return ScaledTerm(node.data, self.graph.one)
         return ScaledTerm(*self.graph.split_coefficient(node))
 
     def joined(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return ``one + other`` in a form that loses no digits; None if no rule applies to the pair."""
+        """Return ``one + other`` in a form that loses no digits; None if no rule applies to these two terms."""
         graph, factor = self.graph, one.factor
         if other.factor == -factor and other.base is graph.one and (found := self.less_one(one.base, factor)):
             return self.noted("f(u) - 1", found)
@@ -217,7 +223,9 @@ class _Rewriter:
         return self.noted("a**p - b**p", graph.scale(factor, found))
 
     def distance(self, a: Node, b: Node) -> Node | None:
-        """Return ``a - b`` if that keeps its digits: it has fewer terms than `a` or `b`, or is rewritten; else None."""
+        """Return ``a - b`` if it has fewer terms than `a` or `b`, or can be rewritten without cancellation; else
+        None.
+        """
         if (a, b) not in self.distances:
             self.distances[a, b] = None
             found = minus(self.graph, a, b)
@@ -229,7 +237,9 @@ class _Rewriter:
         return self.distances[a, b]
 
     def difference_of_powers(self, a: Node, b: Node, distance: Node, power: Fraction) -> Node:
-        """Return ``a**power - b**power``, where `distance` is ``a - b``, for a multiple of 1/2 to 1/5 or up to 4."""
+        """Return ``a**power - b**power`` without cancellation, given ``distance = a - b``; `power` is a root or a small
+        integer.
+        """
         graph = self.graph
 
         def raised(base: Node, exponent: Fraction) -> Node:
@@ -254,7 +264,9 @@ class _Rewriter:
         return graph.mul((distance, *factors))
 
     def less_one(self, base: Node, factor: Number) -> Node | None:
-        """Return ``factor*(base - 1)`` for the functions in the head of this module; None for others."""
+        """Return ``factor*(base - 1)`` without cancellation, for functions such as exp and cos; None for other
+        bases.
+        """
         graph = self.graph
         if base.op == "pow":
             return self.power_less_one(base.args[0], base.args[1], factor)
@@ -273,8 +285,8 @@ class _Rewriter:
         return None
 
     def power_less_one(self, base: Node, exponent: Node, factor: Number) -> Node | None:
-        """Return ``factor*(base**exponent - 1)`` for squares of some functions and for bases that are positive numbers;
-        None for others.
+        """Return ``factor*(base**exponent - 1)`` without cancellation, for some squares and for positive numbers as
+        base; None for others.
         """
         graph = self.graph
         if base.op == "const" and base.data > 0 and not _is_of_indices(exponent):
@@ -288,7 +300,7 @@ class _Rewriter:
         return None
 
     def arccosine(self, node: Node) -> Node:
-        """Return ``acos(1 - u)`` as ``2*asin(sqrt(u/2))`` where u is small; other arccosines as they are."""
+        """Return ``acos(1 - u)`` as ``2*asin(sqrt(u/2))`` for small u; other arccosines are returned unchanged."""
         graph, (argument,) = self.graph, node.args
         if argument.op != "add" or graph.one not in argument.args:
             return node
@@ -298,7 +310,7 @@ class _Rewriter:
         return self.noted("acos(1 - u)", graph.select(graph.compare("lt", u, graph.one), near, node))
 
     def logarithm(self, node: Node) -> Node:
-        """Return a logarithm in the form of the first rule that applies; itself if none does."""
+        """Return a logarithm rewritten by the first rule that applies; unchanged if none does."""
         for name, rule in _LOGARITHMS.items():
             if (found := rule(self.graph, node.args[0])) is not None:
                 return self.noted(name, found)
@@ -306,7 +318,7 @@ class _Rewriter:
 
 
 def _log_of_erfc(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(erfc(u))`` or ``log(erfc(u)/2)``; None for other arguments."""
+    """Return ``log(argument)`` without underflow if the argument is ``erfc(u)`` or ``erfc(u)/2``; else None."""
     factor, base = graph.split_coefficient(argument)
     if not is_call(base, sympy.erfc) or factor not in (1, _HALF):
         return None
@@ -320,7 +332,7 @@ def _log_of_erfc(graph: Graph, argument: Node) -> Node | None:
 
 
 def _log_of_negative_expm1(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(1 - exp(u))``; None for other arguments."""
+    """Return ``log(argument)`` without cancellation if the argument is ``-expm1(u)``; else None."""
     factor, base = graph.split_coefficient(argument)
     if factor != -1 or not is_call(base, expm1):
         return None
@@ -330,7 +342,7 @@ def _log_of_negative_expm1(graph: Graph, argument: Node) -> Node | None:
 
 
 def _log_near_1(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(1 + u)``; None for other arguments, and where u has an exponential."""
+    """Return ``log(1 + u)`` as ``log1p(u)``; None for other arguments, and if u contains an exponential."""
     if argument.op != "add" or graph.one not in argument.args or _has_exponential(argument):
         return None
     return graph.call(log1p, (graph.add([arg for arg in argument.args if arg is not graph.one]),))
@@ -365,12 +377,12 @@ _SQUARES: dict[Any, tuple[Any, int, int]] = {
 
 
 def _has_exponential(node: Node) -> bool:
-    """Whether an exponential occurs in `node`: then its logarithm is computed from the largest exponent."""
+    """Return whether an exponential occurs in `node`."""
     return any(part.op == "call" and part.data is sympy.exp for part in reachable(node))
 
 
 def _is_of_indices(node: Node) -> bool:
-    """Whether `node` is made of indices and numbers only: then powers may be whole numbers."""
+    """Return whether `node` is made of indices and numbers only, so that it may be an integer."""
     return all(part.op in ("const", "index", "add", "mul") for part in reachable(node))
 
 

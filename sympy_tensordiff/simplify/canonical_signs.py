@@ -116,7 +116,9 @@ class _Signs:
                 return self.split(self.graph.with_args(node, [arg.alone for arg in args]))
 
     def choice(self, node: Node, args: Sequence[Signed]) -> Signed:
-        """Return the choice `node` with the sign of its first value, and the integer that all values have in common."""
+        """Return the choice `node` with the sign of its first value, and the common integer factor of its values, taken
+        out.
+        """
         condition, *values = args
         alone = self.graph.with_args(node, [arg.alone for arg in args])
         numbers = [value.number for value in values if value.core is not self.graph.zero]

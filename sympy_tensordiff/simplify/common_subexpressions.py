@@ -179,7 +179,7 @@ class Parts:
         return found
 
     def _always_numbers(self) -> set[Node]:
-        """Return the nodes that are finite numbers wherever their reads are, an exponential of a number included."""
+        """Return the nodes that are finite numbers whenever the entries that they read are."""
         found: set[Node] = set()
         for node in self._nodes:
             if node.total or (_is_number_of_numbers(self.graph, node) and found.issuperset(self._args(node))):
@@ -212,8 +212,8 @@ class Parts:
         return found[0] if found else None
 
     def _key_over(self, node: Node, bound: frozenset[int]) -> tuple[Key, tuple[Axis, ...]] | None:
-        """Return the key of `node` over the variables `bound`, and its axes; None where these have no ranges of their
-        own.
+        """Return `node` with the variables `bound` renamed in a fixed way, as a key to compare nodes by, and its axes;
+        None if a range depends on others.
         """
         if not bound:
             return Key(node, ()), ()
@@ -377,7 +377,9 @@ class Parts:
 
 
 def _is_number_of_numbers(graph: Graph, node: Node) -> bool:
-    """Return whether `node` is a finite number where its arguments are: not a root or a quotient of any number."""
+    """Return whether the operation `node` gives a finite number for all finite arguments, unlike a root or a
+    quotient.
+    """
     if node.op == "call":
         return node.data is sympy.exp
     if node.op != "pow":

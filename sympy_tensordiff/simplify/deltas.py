@@ -98,8 +98,8 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Constraint, ...], bod
 
 
 def _tests(graph: Graph, rows: Sequence[Constraint], variables: Sequence[int]) -> list[Constraint]:
-    """Return the constraints that become a guard in the body, as they cannot bound a loop: those with tensor
-    entries.
+    """Return the constraints that must be tested in the body: those with tensor entries that no loop bound can express
+    safely.
     """
     found = constraints_for_the_body(rows, variables)
     plain, data = partition_data(rows)

@@ -48,7 +48,9 @@ def is_call(node: Node, function: Any) -> bool:
 
 
 def log_of_growing(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(argument)`` for the functions in the head of this module; None for other arguments."""
+    """Return ``log(argument)`` without overflow for arguments such as ``cosh(u)`` and ``u + sqrt(u**2 + 1)``; None for
+    others.
+    """
     if argument.op == "select":  # a sum with its form for negative u
         argument = argument.args[2]
     if argument.op == "add":
@@ -73,7 +75,7 @@ def log_of_growing(graph: Graph, argument: Node) -> Node | None:
 
 
 def _beyond(graph: Graph, u: Node, start: Number, far: Node, near: Node) -> Node:
-    """Return `far` where ``u > start``, else `near`."""
+    """Return the choice of `far` where ``u > start``, else `near`."""
     return graph.select(graph.compare("lt", graph.const(start), u), far, near)
 
 
@@ -83,7 +85,9 @@ def _log_of_complement(graph: Graph, u: Node) -> Node:
 
 
 def _area_function(graph: Graph, argument: Node) -> Node | None:
-    """Return asinh(u) for ``u + sqrt(u**2 + 1)``, acosh(u) for ``u + sqrt(u**2 - 1)``; None for other arguments."""
+    """Return the logarithm of ``u + sqrt(u**2 + 1)`` as asinh(u), of ``u + sqrt(u**2 - 1)`` as acosh(u); None for other
+    arguments.
+    """
     if len(argument.args) != 2:
         return None
     for u, root in (argument.args, argument.args[::-1]):
@@ -111,8 +115,8 @@ def _log_of_bessel(graph: Graph, order: Node, u: Node) -> Node:
 
 
 def with_scaled_bessel(graph: Graph, product: Node) -> Node:
-    """Return `product` with scaled Bessel functions if it has as many of one argument above as below, or if it has an
-    exponential; else itself.
+    """Return `product` with ``besseli(n, u)`` written as ``exp(abs(u))`` times a scaled function where the exponentials
+    cancel; else unchanged.
     """
     factors = graph.factors(product)
     found = next((part for part in map(_bessel_in, factors) if part is not None), None)
@@ -135,7 +139,7 @@ def with_scaled_bessel(graph: Graph, product: Node) -> Node:
 
 
 def _bessel_in(factor: Node) -> Node | None:
-    """Return the Bessel function that `factor` is a power of or that it adds multiples of; None for other factors."""
+    """Return the first Bessel function that is `factor`, its base, or in one of its terms; None if there is none."""
     if is_call(factor, sympy.besseli):
         return factor
     if factor.op in ("pow", "add", "mul"):
@@ -147,7 +151,9 @@ def _bessel_in(factor: Node) -> Node | None:
 
 
 def _scaled(graph: Graph, factor: Node, u: Node) -> tuple[Node, Fraction]:
-    """Return `factor` with scaled Bessel functions of `u`, and the power of ``exp(abs(u))`` by which it was divided."""
+    """Return `factor` with the Bessel functions of `u` scaled by ``exp(-abs(u))``, and the power of ``exp(abs(u))``
+    thus divided out.
+    """
     if is_call(factor, sympy.besseli) and factor.args[1] is u:
         return graph.call(scaled_besseli, factor.args), Fraction(1)
     if factor.op == "pow" and factor.args[1].op == "const" and isinstance(factor.args[1].data, int | Fraction):
@@ -168,7 +174,9 @@ def _scaled(graph: Graph, factor: Node, u: Node) -> tuple[Node, Fraction]:
 
 
 def with_scaled_erfc(graph: Graph, product: Node) -> Node:
-    """Return a product with ``exp(p*u**2 + rest)*erfc(u)**p`` as ``exp(rest)*erfcx(u)**p``; another as it is."""
+    """Return a product with ``exp(p*u**2 + rest)*erfc(u)**p`` rewritten as ``exp(rest)*erfcx(u)**p``; other products
+    unchanged.
+    """
     exponential = next((factor for factor in product.args if is_call(factor, sympy.exp)), None)
     if exponential is None:
         return product
@@ -189,14 +197,14 @@ def with_scaled_erfc(graph: Graph, product: Node) -> Node:
 
 
 def _square(graph: Graph, u: Node) -> Node:
-    """Return the square of `u`, the base of a square root."""
+    """Return ``u**2``; for a square root `u`, its argument."""
     is_root = u.op == "pow" and u.args[1].op == "const" and u.args[1].data == _HALF
     return u.args[0] if is_root else graph.pow(u, graph.const(2))
 
 
 def _distributed(graph: Graph, product: Node, exponential: Node, others: Sequence[Node]) -> Node:
-    """Return the product of an exponential and a sum that has `erfc` in a term as a sum, if all its terms lose an
-    exponential; otherwise `product`.
+    """Return ``exponential*(a + b)`` as a sum of products, if each of them merges with an exponential in the term; else
+    `product`.
     """
     for factor in others:
         if factor.op == "add" and any(is_call(part, sympy.erfc) for term in factor.args for part in (term, *term.args)):
@@ -207,7 +215,7 @@ def _distributed(graph: Graph, product: Node, exponential: Node, others: Sequenc
 
 
 def _joined_exponentials(graph: Graph, exponential: Node, term: Node) -> Node:
-    """Return ``exponential*term`` with one exponential in place of two."""
+    """Return ``exponential*term`` with ``exp(a)*exp(b)`` merged into ``exp(a + b)``."""
     for factor in graph.factors(term):
         if is_call(factor, sympy.exp):
             exponent = graph.add((exponential.args[0], factor.args[0]))
@@ -217,8 +225,8 @@ def _joined_exponentials(graph: Graph, exponential: Node, term: Node) -> Node:
 
 
 def with_slopes(graph: Graph, total: Node) -> Node:
-    """Return a sum with the terms ``2*c*u*erfcx(u)**p - 2*c*erfcx(u)**(p - 1)/sqrt(pi)`` as one with `erfcx_slope`;
-    another as it is.
+    """Return a sum with ``2*u*erfcx(u) - 2/sqrt(pi)`` (times equal factors) replaced by `erfcx_slope`; other sums
+    unchanged.
     """
     if total.op != "add":
         return total
@@ -242,7 +250,9 @@ def with_slopes(graph: Graph, total: Node) -> Node:
 
 
 def with_bounded_quotients(graph: Graph, product: Node) -> Node:
-    """Return a product with exp(u)/expm1(u) as -1/expm1(-u), with cosh(u)/sinh(u) as 1/tanh(u); another as it is."""
+    """Return a product with exp(u)/expm1(u) replaced by -1/expm1(-u), and cosh(u)/sinh(u) by 1/tanh(u); others
+    unchanged.
+    """
     for divisor in product.args:
         if divisor.op != "pow" or divisor.args[1].op != "const" or divisor.args[1].data != -1:
             continue

@@ -214,7 +214,9 @@ class Logarithms:
 
 
 def _of_determinants(graph: Graph, factors: Sequence[Node]) -> Node | None:
-    """Return a product with ``det(A @ B)`` for ``det(A)*det(B)``, which may overflow; None without such factors."""
+    """Return a product with ``det(A)*det(B)`` replaced by ``det(A @ B)``, as the product may overflow; None without
+    such factors.
+    """
     found = [factor for factor in factors if factor.op == "cof" and factor.data == 0 and not factor.shape]
     if len(found) < 2 or found[0].args[0].shape != found[1].args[0].shape:
         return None

@@ -140,7 +140,7 @@ class _Logistic(PairJoiner):
         return self.graph.call(sigmoid, (argument,))
 
     def power(self, node: Node, base: Node, exponent: Node) -> Node:
-        """Rewrite (1 + exp(u))**-n as s(-u)**n; other powers as they are."""
+        """Rewrite (1 + exp(u))**-n as s(-u)**n; other powers are unchanged."""
         exponents = exponents_of(self.graph, base)
         if exponents is None or exponents[0] is not self.graph.zero:
             return node

@@ -47,7 +47,7 @@ MAX_POLE_ORDER = 4
 
 
 def nearby(graph: Graph, factor: Number, one: Node, other: Node, distance: Distance) -> Node | None:
-    """Rewrite ``factor*(one - other)``, two values of a function, to avoid cancellation; None if no rule applies."""
+    """Rewrite ``factor*(f(a) - f(b))``, two values of one function, without cancellation; None if no rule applies."""
     if one.op == other.op == "mul":
         return _times_logarithm(graph, factor, one, other)
     (function, a), (own, b) = _called(graph, one), _called(graph, other)
@@ -66,7 +66,9 @@ def minus(graph: Graph, a: Node, b: Node) -> Node:
 
 
 def _called(graph: Graph, node: Node) -> tuple[Any, Node]:
-    """Return the function and the argument of a call, log(1 + u) for `log1p`; None and `node` for other nodes."""
+    """Return the function and the argument of a call (log and ``1 + u`` for ``log1p(u)``); None and `node` if it is no
+    call.
+    """
     if node.op != "call" or len(node.args) != 1:
         return None, node
     if node.data is log1p:
@@ -75,7 +77,7 @@ def _called(graph: Graph, node: Node) -> tuple[Any, Node]:
 
 
 def has_fewer_terms(difference: Node, argument: Node) -> bool:
-    """Whether `argument` is a sum, and `difference` has fewer terms."""
+    """Return whether `argument` is a sum with more terms than `difference`."""
     terms = len(difference.args) if difference.op == "add" else 1
     return argument.op == "add" and terms < len(argument.args)
 
@@ -86,7 +88,7 @@ def _middle(graph: Graph, a: Node, b: Node) -> Node:
 
 
 def _at_middle(graph: Graph, function: Any, a: Node, b: Node, d: Node) -> Node:
-    """Return the sine or cosine of ``(a + b)/2``, of a large angle by that of `a` or `b` if this is one term."""
+    """Return the sine or cosine of ``(a + b)/2``, accurate also for large angles; `d` is ``a - b``."""
     middle = _middle(graph, a, b)
     value = graph.call(function, (middle,))
     exact = [(part, sign) for part, sign in ((b, 1), (a, -1)) if part.op != "add"]
@@ -102,22 +104,22 @@ def _at_middle(graph: Graph, function: Any, a: Node, b: Node, d: Node) -> Node:
 
 
 def _sines(graph: Graph, a: Node, b: Node, d: Node) -> Node:
-    """Return ``sin(a) - sin(b)``."""
+    """Return ``sin(a) - sin(b)`` without cancellation; `d` is ``a - b``."""
     half = graph.call(sympy.sin, (graph.scale(_HALF, d),))
     return graph.scale(2, graph.mul((_at_middle(graph, sympy.cos, a, b, d), half)))
 
 
 def _cosines(graph: Graph, a: Node, b: Node, d: Node) -> Node:
-    """Return ``cos(a) - cos(b)``."""
+    """Return ``cos(a) - cos(b)`` without cancellation; `d` is ``a - b``."""
     half = graph.call(sympy.sin, (graph.scale(_HALF, d),))
     return graph.scale(-2, graph.mul((_at_middle(graph, sympy.sin, a, b, d), half)))
 
 
 def _hyperbolic(of_middle: Any) -> Callable[[Graph, Node, Node, Node], Node]:
-    """Return the rule of sinh or cosh, with the function `of_middle` of the middle."""
+    """Return the rule ``f(a) - f(b) = 2*g((a + b)/2)*sinh((a - b)/2)`` of sinh or cosh, with g = `of_middle`."""
 
     def rule(graph: Graph, a: Node, b: Node, d: Node) -> Node:
-        """Return the difference at `a` and `b`."""
+        """Return the difference of the function at `a` and `b`; `d` is ``a - b``."""
         half = graph.call(sympy.sinh, (graph.scale(_HALF, d),))
         return graph.scale(2, graph.mul((graph.call(of_middle, (_middle(graph, a, b),)), half)))
 
@@ -125,7 +127,7 @@ def _hyperbolic(of_middle: Any) -> Callable[[Graph, Node, Node, Node], Node]:
 
 
 def _exponentials(graph: Graph, a: Node, b: Node, d: Node) -> Node:
-    """Return ``exp(a) - exp(b)``."""
+    """Return ``exp(a) - exp(b)`` without cancellation; `d` is ``a - b``."""
     far = [graph.call(sympy.exp, (part,)) for part in (a, b)]
     near = graph.mul((far[1], graph.call(expm1, (d,))))
     is_near = graph.compare("lt", graph.call(sympy.Abs, (d,)), graph.one)
@@ -133,18 +135,18 @@ def _exponentials(graph: Graph, a: Node, b: Node, d: Node) -> Node:
 
 
 def _tangents(graph: Graph, a: Node, b: Node, d: Node) -> Node:
-    """Return ``tan(a) - tan(b)``."""
+    """Return ``tan(a) - tan(b)`` without cancellation; `d` is ``a - b``."""
     below = [graph.pow(graph.call(sympy.cos, (argument,)), graph.const(-1)) for argument in (a, b)]
     return graph.mul((graph.call(sympy.sin, (d,)), *below))
 
 
 def _arctangents(graph: Graph, a: Node, b: Node, d: Node) -> Node:
-    """Return ``atan(a) - atan(b)``."""
+    """Return ``atan(a) - atan(b)`` without cancellation; `d` is ``a - b``."""
     return graph.call(sympy.atan2, (d, graph.add((graph.one, graph.mul((a, b))))))
 
 
 def _logarithms(graph: Graph, a: Node, b: Node, d: Node) -> Node | None:
-    """Return ``log(a) - log(b)`` where the sign of `d` is known, else None."""
+    """Return ``log(a) - log(b)`` without cancellation; None unless the sign of ``d = a - b`` is known."""
     sign = 1 if sign_facts(graph, d).sign == 1 else -1
     step = graph.scale(sign, d)
     if sign_facts(graph, step).sign != 1:
@@ -171,7 +173,9 @@ _RULES: dict[Any, Callable[[Graph, Node, Node, Node], Node | None]] = {
 
 
 def log_of_quotient(graph: Graph, argument: Node) -> Node | None:
-    """Return log(a/b) for two sums whose difference has fewer terms, by log1p where they are close; else None."""
+    """Return ``log(a/b)`` through ``log1p((a - b)/b)`` where a and b are close; None unless ``a - b`` has fewer
+    terms.
+    """
     factors = argument.args if argument.op == "mul" else ()
     reciprocal = next((factor for factor in factors if _is_reciprocal(factor)), None)
     if reciprocal is None or len(factors) != 2:
@@ -208,7 +212,7 @@ def _under_logarithm(graph: Graph, product: Node) -> Node | None:
 
 
 def less_value(graph: Graph, root: Node, b: Node) -> Node | None:
-    """Return ``root - b`` for a square root of a sum with the term ``b**2``; None for other values."""
+    """Return ``root - b`` without cancellation, for a root like ``sqrt(b**2 + c)``; None for other values."""
     if root.op != "pow" or root.args[1].op != "const" or root.args[1].data != _HALF or root.args[0].op != "add":
         return None
     square = graph.pow(b, graph.const(2))
@@ -223,7 +227,7 @@ def less_value(graph: Graph, root: Node, b: Node) -> Node | None:
 
 
 def share_less_one(graph: Graph, share: Node) -> Node | None:
-    """Return ``share - 1`` for a quotient of b by a square root of a sum with the term ``b**2``; None for others."""
+    """Return ``share - 1`` without cancellation, for a share like ``b/sqrt(b**2 + c)``; None for others."""
     factors = share.args if share.op == "mul" else ()
     inverse = next((factor for factor in factors if factor.op == "pow" and factor.args[0].op == "add"), None)
     if inverse is None or inverse.args[1].op != "const" or inverse.args[1].data != -_HALF:
@@ -244,7 +248,7 @@ def share_less_one(graph: Graph, share: Node) -> Node | None:
 
 
 def reciprocals(graph: Graph, node: Node, terms: Sequence[tuple[Number, Node]]) -> Node | None:
-    """Return a sum with three or more equal negative powers over their common denominator; None if nothing cancels.
+    """Return a sum of three or more terms like ``1/(u + c)`` over their common denominator; None if nothing cancels.
 
     The terms are given as factors and bases.
     """

@@ -187,7 +187,9 @@ class ProductsOfSums:
         ]
 
     def may_part(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
-        """Whether each group may become a sum of its own: it has a value even if another group's range is empty."""
+        """Return whether a sum may be split into one sum per group of factors: each group can be computed even where
+        another's range is empty. True if ``run``.
+        """
         if run:
             return True
         for limits, factors in groups:

@@ -376,7 +376,9 @@ class Quotients:
 
 
 def _size(node: Node) -> tuple[int, int]:
-    """Return the number of additions and the number of divisors below `node`; shared nodes count once."""
+    """Return how many additions and how many divisions `node` contains, as a measure of its length; shared nodes count
+    once.
+    """
     parts = reachable(node)
     additions = sum(len(part.args) - 1 for part in parts if part.op == "add")
     return additions, sum(part.op == "pow" and _is_divisor(part) for part in parts)

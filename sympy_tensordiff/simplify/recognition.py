@@ -249,8 +249,8 @@ def _integer(exponent: Node) -> int:
 
 
 def _before_choice(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite a choice between ``u``, ``u/2`` and 0 as ``u`` times the choice between 1, 1/2 and 0, if ``u`` is finite;
-    None for other choices.
+    """Rewrite a choice between ``u``, ``u/2`` and 0 as ``u`` times a choice between 1, 1/2 and 0, if ``u`` is finite;
+    else return None.
     """
     leaves = _leaves(graph, node) if node.shape else []
     if len(leaves) < 2:
@@ -259,7 +259,7 @@ def _before_choice(graph: Graph, node: Node, facts: Facts) -> Node | None:
     common = [factor for factor in common if all(factor in _factors(graph, leaf) for leaf in leaves)]
 
     def rest(part: Node) -> Node:
-        """Return a branch without the common factors."""
+        """Return the choice `part`, or a branch of it, without the factors that all branches have in common."""
         if part is node or (graph.is_choice(part) and part not in leaves):
             return graph.select(part.args[0], *map(rest, part.args[1:]))
         return graph.mul([f for f in _factors(graph, part) if f not in common]) if part in leaves else part
@@ -268,18 +268,18 @@ def _before_choice(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _leaves(graph: Graph, choice: Node) -> list[Node]:
-    """Return the values other than 0 between which `choice`, and in its branches choices between one and 0, choose."""
+    """Return the values other than 0 between which `choice` and the choices nested in its branches choose."""
     sides = [side for side in choice.args[1:] if not graph.is_zero(side)]
     return [leaf for side in sides for leaf in (_leaves(graph, side) if graph.is_choice(side) else [side])]
 
 
 def _factors(graph: Graph, node: Node) -> tuple[Node, ...]:
-    """Return the factors of an element-wise product, with those of a scalar factor."""
+    """Return the factors of an element-wise product; a factor that is itself a product is split, too."""
     return tuple(part for factor in graph.factors(node) for part in graph.factors(factor))
 
 
 def _is_finite(factor: Node) -> bool:
-    """Whether `factor` is a finite number wherever its reads are: also a power of a size."""
+    """Return whether `factor` is finite whenever the entries that it reads are, or is a power of an index."""
     return factor.total or (factor.op == "pow" and factor.args[0].op == "index" and factor.args[1].op == "const")
 
 

@@ -25,7 +25,7 @@ MAX_TERMS = 6
 
 
 class ScaledSum(NamedTuple):
-    """The product of ``factor`` and of ``total``, which is the sum ``value`` or an array entry with this value."""
+    """A product ``factor*total``, where ``total`` is the sum ``value`` or an array entry that equals it."""
 
     factor: Node
     total: Node
@@ -33,7 +33,8 @@ class ScaledSum(NamedTuple):
 
 
 def with_covariances(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
-    """Return the entries `roots` with covariances by differences from the means, outside of sums and other binders.
+    """Return the entries `roots` with covariances like ``mean(x*y) - mean(x)*mean(y)`` computed from ``(x - mean(x))*(y
+    - mean(y))``, outside of sums.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ def with_covariances(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, 
 
 
 def _with_covariances(graph: Graph, root: Node, arrays: Mapping[Node, Node]) -> Node:
-    """Return one root of `with_covariances`."""
+    """Return the entry `root` with its covariances computed from the differences from the means."""
     is_table = root.op == "comprehension"
     if not any(map(_may_have_covariance, breadth_first(root.args[0] if is_table else root, _outside_of_binders))):
         return root
@@ -64,12 +65,12 @@ def _with_covariances(graph: Graph, root: Node, arrays: Mapping[Node, Node]) -> 
 
 
 def _outside_of_binders(node: Node) -> Sequence[Node]:
-    """Return the arguments of `node`, none of a binder."""
+    """Return the arguments of `node`; none if it is a sum or another node with bound variables."""
     return () if node.op in BINDERS else node.args
 
 
 def _may_have_covariance(node: Node) -> bool:
-    """Whether `node` adds a product that has at least two sums or reads, or the square of one."""
+    """Return whether `node` is a sum with a term that multiplies two sums or reads, or squares one."""
     if node.op != "add" or len(node.args) > MAX_TERMS:
         return False
     for term in node.args:
@@ -83,7 +84,9 @@ def _may_have_covariance(node: Node) -> bool:
 
 
 def _centred(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> Node | None:
-    """Return the sum of terms `node` with one covariance by differences from the means; None without a covariance."""
+    """Return the sum `node` with one covariance among its terms computed from differences from the means; None if it
+    has none.
+    """
     if not _may_have_covariance(node):
         return None
     for product in node.args:
@@ -100,7 +103,7 @@ def _centred(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> Node | No
 def _products_of_sums(
     graph: Graph, product: Node, arrays: Mapping[Node, Node]
 ) -> Iterator[tuple[Node, ScaledSum, ScaledSum]]:
-    """Yield a factor and two sums whose product with it is `product`: a square, or two factors."""
+    """Yield each ``(c, s, t)`` with ``product = c*s*t`` and two sums s and t, which are the same for a square."""
     factors = graph.factors(product)
     for n, factor in enumerate(factors):
         if factor.op == "pow" and factor.args[1].op == "const" and factor.args[1].data == 2:
@@ -114,7 +117,7 @@ def _products_of_sums(
 
 
 def _scaled_sum(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> ScaledSum | None:
-    """Return `node` as a product with one sum; None if it has none or several."""
+    """Return `node` as a factor times one sum; None if it has no sum or several as factors."""
     found = [(factor, value) for factor in graph.factors(node) if (value := _value(graph, factor, arrays)) is not None]
     if len(found) != 1:
         return None
@@ -127,7 +130,9 @@ def _scaled_sum(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> Scaled
 
 
 def _value(graph: Graph, factor: Node, arrays: Mapping[Node, Node]) -> Node | None:
-    """Return a sum, or the entry of an array that is read, if it has a sum as a factor; None for other nodes."""
+    """Return `factor` if it is a sum, or the formula of the array entry that it reads if that has a sum as a factor;
+    else None.
+    """
     if factor.op == "sum":
         return factor
     entries = arrays.get(factor.args[0]) if factor.op == "read" else None
@@ -164,7 +169,7 @@ def _covariance(graph: Graph, products: ScaledSum, factor: Node, one: ScaledSum,
 
 
 def _count(graph: Graph, variables: tuple[int, ...], rows: Rows) -> Node | None:
-    """Return the number of points of a range that is a box; None for others."""
+    """Return the number of points of a rectangular index range; None for other ranges."""
     extents = []
     for v in variables:
         ends = {row.form.coefficient(v): row.form - row.form.coefficient(v) * Affine.variable(v) for row in rows}

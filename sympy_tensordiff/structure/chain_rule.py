@@ -143,8 +143,8 @@ def _gradient_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[_Grad
 
 
 def _split_outer_function(scalar: Expr, variables: tuple[Expr, ...]) -> _OuterFunction:
-    """Replace the reads of ``variables`` and the reductions that depend on them by real symbols; raise
-    `UnsupportedError` for any other node that depends on them and is not a scalar function.
+    """Replace variable reads and reductions in ``scalar`` by symbols; raise `UnsupportedError` if what remains is not a
+    scalar function of these.
     """
     reads: dict[Expr, BlockIndex] = {}
     sums: dict[Expr, Expr] = {}

@@ -62,8 +62,8 @@ def low_rank_factors(operator: LinearOperator, max_rank: int) -> tuple[NDArray[A
 
 
 def _separate_term(term: DerivativeTerm) -> _SeparatedTerm | None:
-    """Split the value of ``term`` into a factor that depends on the row indices and one that depends on the column
-    indices; None if a factor depends on both or a range or condition is not constant.
+    """Split the value of ``term`` into factors in the row and in the column indices; None if that is impossible or a
+    range is not constant.
     """
     indices = {b.index for b in term.binders}
     if any(c.free_symbols & indices for c in term.conditions):

@@ -75,7 +75,7 @@ class DerivativeTerm(NamedTuple):
         return text + ("" if not self.conditions else f" where {sympy.And(*self.conditions)}")
 
     def latex_cells(self) -> tuple[str, str, str, str]:
-        """Return the value, the row, the column, and the ranges with the conditions, in LaTeX."""
+        """Return the LaTeX of the value, the row, the column, and the ranges with the conditions of a term."""
         if any(isinstance(b.index, sympy.Dummy) for b in self.binders):
             return self._with_names().latex_cells()
         row, column = (
@@ -131,8 +131,8 @@ class _EntryExpander(Rewriting):
 
 
 def normalise_terms(terms: Iterable[DerivativeTerm]) -> tuple[DerivativeTerm, ...]:
-    """Return ``terms`` with conditions on indices moved out of their values into ``conditions``, indices that an
-    equation determines eliminated, and unused indices summed over. Raise `UnsupportedError` beyond `MAX_TERMS` terms.
+    """Return ``terms`` with index conditions moved to ``conditions``, determined indices eliminated, and unused ones
+    summed over; raise beyond `MAX_TERMS`.
     """
     found: list[DerivativeTerm] = []
     memo: dict[int, Any] = {}

@@ -102,8 +102,8 @@ def no_variable(value: Any) -> ArgumentTypeError:
 
 
 def counted(variables: tuple[Any, ...]) -> list[tuple[Any, int]]:
-    """Return the (variable, number of times) pairs of a `diff` call: ``x, 2, (y, 3)`` gives ``[(x, 2), (y, 3)]``. Raise
-    `ArgumentError` for a count without a variable or no variables, `ArgumentTypeError` for another pair or count.
+    """Return the (variable, count) pairs of a `diff` call: ``x, 2, (y, 3)`` gives ``[(x, 2), (y, 3)]``; raise for
+    anything malformed.
     """
     counted: list[tuple[Any, int | None]] = []
     for variable in variables:

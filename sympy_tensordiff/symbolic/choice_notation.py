@@ -56,8 +56,8 @@ def _ordered(condition: Any) -> list[Any]:
 
 
 def clipped(node: Any) -> tuple[Any, Any, Any] | None:
-    """Return the tensor, the lower and the upper bound, both scalars, of a minimum of a maximum; None for any other
-    function.
+    """Return the tensor, lower and upper bound of ``min(max(tensor, lower), upper)`` with scalar bounds; None for other
+    nodes.
     """
     above, high = _bounded(node, "Min")
     tensor, low = _bounded(above, "Max")
@@ -65,7 +65,9 @@ def clipped(node: Any) -> tuple[Any, Any, Any] | None:
 
 
 def _bounded(node: Any, name: str) -> tuple[Any, Any]:
-    """Return the tensor and the scalar of which `node` is the extremum called `name`; (None, None) for another node."""
+    """Return the tensor and the scalar in ``max(tensor, scalar)``, or in the minimum, as `name` says; (None, None) for
+    other nodes.
+    """
     if not is_a(node, "TensorFunction") or type(node.template.expr).__name__ != name or len(node.operands) != 2:
         return None, None
     scalar, tensor = sorted(node.operands, key=lambda operand: rank(operand) > 0)

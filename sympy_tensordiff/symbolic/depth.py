@@ -167,7 +167,7 @@ def not_walked(node: Any, walk: Any) -> tuple[Any, ...]:
 
 
 class _Seen(local):
-    """Per thread: the ids of the nodes that the latest breadth-first walk of SymPy has visited."""
+    """The nodes that SymPy's latest breadth-first walk has visited, by their ids; each thread has its own."""
 
     def __init__(self) -> None:
         self.collected: list[Any] | None = None

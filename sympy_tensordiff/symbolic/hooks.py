@@ -11,7 +11,7 @@ _EQUATIONS = "sympy_tensordiff.drawing.equations"
 
 
 class Hook:
-    """A function of a later package.
+    """A function that a package imported later provides, so that earlier packages can call it.
 
     The first call imports ``module``, which registers the function; without a module, or while that is imported, a
     call applies the default ``function``.
@@ -59,7 +59,9 @@ notations: dict[Any, Callable[[Any], Any]] = {}
 
 
 def notation(target: Any) -> Callable[[Any], Any] | None:
-    """Return the conversion to the notation of the class ``target``, None if it is no notation of this package."""
+    """Return the function that converts expressions to the class ``target``; None if this package has no such
+    conversion.
+    """
     import_module(_DERIVATIVES)
     return notations.get(target)
 

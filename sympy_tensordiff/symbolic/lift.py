@@ -188,7 +188,7 @@ class _Lift(Rewriting):
     # -------------------------------------------------------------- binders
 
     def visit_binder(self, expr: Binder, scope: Scope) -> Recursion[Any]:
-        """Lift the parts of a binder of this package, whose bound indices stay as they are."""
+        """Convert the parts of a binder of this package; its bound indices are unchanged."""
         inner = frozenset(pair for pair in scope if pair[0] not in expr.variables)
         return (yield self.rebuilt(expr, inner))
 
@@ -218,7 +218,7 @@ class _Lift(Rewriting):
         return sign * IndexedSum(body, *reversed(limits))
 
     def refuse_limits(self, expr: Any, scope: Scope) -> Any:
-        """Raise `UnsupportedError` for another expression with limits, such as an `Integral`."""
+        """Raise `UnsupportedError` for an expression with limits other than a sum or product, such as an `Integral`."""
         raise UnsupportedError(
             f"{type(expr).__name__} is not supported in a tensor expression: {expr}; only Sum and Product are"
         )

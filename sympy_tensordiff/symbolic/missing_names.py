@@ -115,8 +115,8 @@ def of_ufunc(name: str, operands: Sequence[Any]) -> str:
 
 
 def of_module(name: str) -> Any:
-    """Return ``td.name`` if it is imported at its first use; else raise `AttributeError`, with a replacement if one is
-    known.
+    """Return ``td.name`` if it is a name that is imported on first use; else raise `AttributeError`, naming a
+    replacement if one is known.
     """
     if (value := public_name(name)) is not None:
         return value

@@ -280,8 +280,8 @@ def _point_values(plain: sympy.Subs) -> dict[Any, Any]:
 
 
 def _evaluate_at(expr: Any, rule: Mapping[Any, Any]) -> Any:
-    """Return ``expr`` with its variables replaced by ``rule``; unevaluated derivatives with respect to them are kept as
-    such.
+    """Return ``expr`` with its variables replaced by ``rule``; an unevaluated derivative with respect to one becomes a
+    derivative evaluated at that point.
     """
     changed = dict(rule)
     walk = sympy.preorder_traversal(expr)

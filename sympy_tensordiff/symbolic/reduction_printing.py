@@ -107,7 +107,7 @@ class PrintedExtremum(PrintedReduction):
     _word: str
 
     def _latex_signs(self, printer: Any, this: Any) -> list[str]:
-        """Return the word with all ranges as its subscript, as a list of one."""
+        r"""Return a list of one text: ``\max`` or ``\min`` in LaTeX with all index ranges as its subscript."""
         below = []
         for low, index, sign, high in _ranges(printer, this):
             below.append(rf"{low} \le {index} {_LATEX[sign]} {high}")

@@ -352,9 +352,7 @@ class _Index(_OfTensors):
 
 
 def with_entries_written_out(expr: Any) -> Any:
-    """Return ``expr`` with short entries of comprehensions in index notation, each at its place: a formula is read, not
-    computed.
-    """
+    """Return ``expr`` with entries of comprehensions with short bodies replaced by the bodies, for printing."""
     written = _Entries(partial(read, keeps_sums=False)).run(expr)
     return expr if written is expr else _Distinct().run(written)
 
@@ -363,7 +361,7 @@ class _Entries(_Index):
     """The traversal of `with_entries_written_out`, which leaves operations on whole tensors as they are."""
 
     def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
-        """Write out an entry of a comprehension, also of one that is as it was."""
+        """Return an entry of a comprehension as the body at these indices, if short."""
         tensor = yield self.visit(expr.tensor, scope)
         is_table = isinstance(tensor, TensorComprehension)
         return self.read(tensor, expr.indices, {index for index, _ in scope} or None) if is_table else expr

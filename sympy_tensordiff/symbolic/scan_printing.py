@@ -126,7 +126,7 @@ class MarkedVariable(TensorSymbol):
     """A variable in a formula whose name is LaTeX, such as ``h_{t-1}``."""
 
     def _latex(self, printer: Any) -> str:
-        """SymPy's hook for LaTeX: the name as it is."""
+        """SymPy's hook for LaTeX: return the name unchanged, since it is LaTeX already."""
         return self.name
 
 

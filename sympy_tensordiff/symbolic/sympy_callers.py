@@ -34,8 +34,8 @@ def names_of(module: str) -> dict[str, Any]:
 
 
 def code_of(module: str, name: str, inner: str | None = None) -> CodeType | None:
-    """Return the code object of a SymPy function, or of the function ``inner`` in it; None, which no frame runs, if
-    there is none.
+    """Return the code object of a SymPy function, or of the function ``inner`` inside of it; None if there is no such
+    function.
     """
     try:
         code: CodeType = unwrap(attrgetter(name)(import_module(module))).__code__

@@ -140,8 +140,8 @@ def read(
 
 
 def _reads_once(indices: Sequence[Expr], shape: Sequence[Expr], scope: Iterable[Expr] | None) -> bool:
-    """Return whether each entry is read at one point of ``scope`` only: every index that varies can be recovered from
-    ``indices``, as sizes in the ``shape`` do not vary.
+    """Return whether no two points of ``scope`` read the same entry: the indices determine all variables of
+    ``scope``.
     """
     sizes = set().union(*(extent.free_symbols for extent in shape))
     varying = set().union(*(index.free_symbols for index in (indices if scope is None else scope))) - sizes
@@ -151,9 +151,7 @@ def _reads_once(indices: Sequence[Expr], shape: Sequence[Expr], scope: Iterable[
 
 
 def upper_nodes(body: Basic) -> list[Any]:
-    """Return the nodes of ``body`` without those of tensors whose entries it reads; at most one more than
-    `WRITTEN_OUT`.
-    """
+    """Return the nodes of ``body`` outside of the tensors whose entries it reads, at most `WRITTEN_OUT` + 1 of them."""
     nodes: list[Any] = []
     stack: list[Any] = [body]
     while stack and len(nodes) <= WRITTEN_OUT:

@@ -62,7 +62,7 @@ Limit = tuple[Any, Any, Any]
 
 @dataclass(frozen=True)
 class ErrorTerm:
-    """The part of a bound that one sub-expression causes.
+    """The share of one sub-expression in a bound of rounding errors.
 
     Attributes
     ----------
@@ -223,7 +223,9 @@ def error_bound(f: Expr, values: Mapping[Any, Any] | None = None, *, dtype: str 
 
 
 def _terms(body: Expr, indices: Sequence[Any], *, is_symbolic: bool) -> tuple[list[ErrorTerm], list[ErrorTerm]]:
-    """Return the terms of the bound of the number `body` with the free `indices`, and those of its arguments."""
+    """Return the terms of the error bound of the scalar `body`, one per operation, and those for rounded arguments;
+    `indices` are free.
+    """
     sweep = _Perturbation(body, indices)
     perturbed = sweep.run(body, ())
     data = [*_arguments(body)]
@@ -242,7 +244,7 @@ def _terms(body: Expr, indices: Sequence[Any], *, is_symbolic: bool) -> tuple[li
 
 
 def _at_values(symbolic: ErrorBound, values: Mapping[Any, Any], unit: float, dtype: str) -> ErrorBound:
-    """Return the symbolic bound at values of its symbols."""
+    """Return the symbolic error bound evaluated at `values`, with the unit roundoff `unit`."""
     given = {}
     for argument, value in values.items():
         array = np.asarray(value)
@@ -267,12 +269,12 @@ def _without_unit(bound: Any) -> Any:
 
 
 def _table(entry: Expr, limits: Sequence[Any]) -> Any:
-    """Return the comprehension of `entry` over `limits`; `entry` itself without limits."""
+    """Return the tensor of `entry` over the index ranges `limits`; `entry` itself without limits."""
     return TensorComprehension(entry, *limits) if limits else entry
 
 
 def _entry_of(tensor: TensorExpr) -> tuple[Any, ...]:
-    """Return the body and the limits of a comprehension of the entries of `tensor`."""
+    """Return the general entry of `tensor` and its index ranges, as the arguments of a comprehension."""
     used = names_in([tensor])
     names = (name for n in range(len(used) + tensor.rank) if (name := f"p{n}") not in used)
     places = [sympy.Symbol(name, integer=True) for name, _ in zip(names, tensor.shape, strict=False)]
@@ -291,7 +293,7 @@ def _arguments(body: Expr) -> Iterator[Any]:
 
 
 def _of_argument(argument: Any, slope: Any, is_symbolic: bool) -> Any:
-    """Return ``sum(abs(slope*argument))``."""
+    """Return ``abs(slope*argument)``, summed over the entries of a tensor argument."""
     if not isinstance(argument, TensorExpr):
         return _product(1, slope, sympy.Abs(argument), is_symbolic)
     places = [sympy.Symbol(f"{argument.name}_{n}", integer=True) for n in range(argument.rank)]
@@ -301,7 +303,7 @@ def _of_argument(argument: Any, slope: Any, is_symbolic: bool) -> Any:
 
 
 def _product(weight: Any, slope: Any, size: Any, is_symbolic: bool) -> Any:
-    """Return ``weight*abs(slope)*size``; for numbers also 0 where the slope is 0 and the size infinite."""
+    """Return ``weight*abs(slope)*size``, which is 0 where a numerical slope is 0, even for infinite ``size``."""
     value = weight * sympy.Abs(slope) * size
     if is_symbolic or slope.is_number:
         return value
@@ -313,7 +315,7 @@ def _product(weight: Any, slope: Any, size: Any, is_symbolic: bool) -> Any:
 
 @dataclass(frozen=True)
 class _Operation:
-    """An operation with the unknown that is added to its result.
+    """An operation in a formula, with the unknown for the error of its result.
 
     Attributes
     ----------
@@ -336,7 +338,9 @@ class _Operation:
     offsets: tuple[Any, ...]
 
     def bound(self, slope: Any, is_symbolic: bool) -> Any:
-        """Return ``sum(weight*abs(slope)*size)`` over the bound indices."""
+        """Return the bound of the operation's rounding error, ``weight*abs(slope)*size``, summed over the bound
+        indices.
+        """
         if not self.limits:
             return _product(self.weight, slope, self.size, is_symbolic)
         places = [limit[0] - offset for limit, offset in zip(self.limits, self.offsets, strict=True)]
@@ -345,7 +349,9 @@ class _Operation:
 
 
 class _Perturbation(Rewriting):
-    """The formula with an unknown added to each operation; a scope consists of the limits around, outer first."""
+    """A traversal that adds an unknown error to each operation of a formula; a scope has the index limits around,
+    outermost first.
+    """
 
     def __init__(self, body: Expr, indices: Sequence[Any]) -> None:
         super().__init__()
@@ -357,7 +363,7 @@ class _Perturbation(Rewriting):
     # ------------------------------------------------------------ nodes
 
     def visit(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return `expr` with unknowns; integers, numbers and arguments as recursion ends."""
+        """Return `expr` with unknown errors added; integers, numbers and arguments are returned unchanged."""
         if isinstance(expr, Expr) and not isinstance(expr, TensorExpr) and self.is_exact(expr):
             return expr
         if isinstance(expr, Expr) and expr.is_number:
@@ -374,20 +380,24 @@ class _Perturbation(Rewriting):
         return bool(expr.is_integer) and not expr.atoms(sympy.Function)
 
     def addition(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a sum of terms; of three or more, partial sums may be larger than the result."""
+        """Return a sum with unknown errors; from three terms on, those of the partial sums, which may be larger than
+        the result.
+        """
         args = yield self.all(expr.args, scope)
         roundings = len(expr.args) - 1
         size = sympy.Abs(expr) if roundings == 1 else sympy.Add(*map(sympy.Abs, expr.args))
         return self.rounded(expr, sympy.Add(*args), roundings, size, scope)
 
     def product(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a product; powers of 2 round nothing."""
+        """Return a product with unknown errors; multiplying by a power of 2 has none."""
         args = yield self.all(expr.args, scope)
         exact = [arg for arg in expr.args if _is_power_of_two(arg)]
         return self.rounded(expr, sympy.Mul(*args), max(len(expr.args) - len(exact) - 1, 0), sympy.Abs(expr), scope)
 
     def power(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a power: a root, products, or by the function of the library, with its exponent rounded, too."""
+        """Return a power with unknown errors: those of a root, of products, or of the function `pow` and its rounded
+        exponent.
+        """
         base, exponent = yield self.all(expr.args, scope)
         own = expr.exp
         if own.is_Integer or (own.is_Rational and own.q == 2 and abs(own) < 16):
@@ -399,7 +409,7 @@ class _Perturbation(Rewriting):
         return self.rounded(expr, base**exponent, weight, sympy.Abs(expr), scope)
 
     def function(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a call of a function of numbers."""
+        """Return the call of a function with the unknown error of its value."""
         if isinstance(expr, AppliedUndef):
             raise UnsupportedError(f"error_bound: {expr.func} has only a name, and no bound of its error is known")
         args = yield self.all(expr.args, scope)
@@ -407,13 +417,15 @@ class _Perturbation(Rewriting):
         return self.rounded(expr, expr.func(*args), weight, sympy.Abs(expr), scope)
 
     def choice(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a choice; its conditions stay as they are."""
+        """Return a choice with unknown errors in its values; its conditions are unchanged."""
         values = yield self.all([pair.args[0] for pair in expr.args], scope)
         pairs = [(value, pair.args[1]) for value, pair in zip(values, expr.args, strict=True)]
         return sympy.Piecewise(*pairs, evaluate=False)
 
     def reduction(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a reduction: a sum of ``n`` terms rounds ``n - 1`` times, in any order."""
+        """Return a sum, product or extremum with unknown errors; a sum of ``n`` terms rounds ``n - 1`` times, in any
+        order.
+        """
         expr = self.with_new_indices(expr, scope)
         inner = (*scope, *(tuple(limit) for limit in reversed(expr.limits)))
         body = yield self.visit(expr.body, inner)
@@ -425,7 +437,7 @@ class _Perturbation(Rewriting):
         return self.rounded(expr, new, _count(expr) - 1, size, scope)
 
     def entry(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return an entry of a tensor of formulas, whose indices stay as they are."""
+        """Return an entry of a tensor with unknown errors in its formula; its indices are unchanged."""
         if not isinstance(expr.tensor, TensorComprehension):
             raise UnsupportedError(f"error_bound: the errors of {expr.tensor} depend on how it is computed")
         tensor = self.with_new_indices(expr.tensor, scope)
@@ -433,7 +445,7 @@ class _Perturbation(Rewriting):
         return TensorEntry(TensorComprehension(body, *tensor.limits), *expr.args[1:])
 
     def with_new_indices(self, binder: Any, scope: tuple[Limit, ...]) -> Any:
-        """Return `binder` with other names for those of its indices that are bound around it."""
+        """Return `binder` with those of its indices renamed that ``scope`` binds already."""
         around = {*self.indices, *(limit[0] for limit in scope)}
         renamed = {}
         for index in around.intersection(binder.variables):
@@ -443,7 +455,7 @@ class _Perturbation(Rewriting):
         return binder.xreplace(renamed) if renamed else binder
 
     def other(self, expr: Any, scope: Any) -> Any:
-        """Refuse `expr`, whose error is not known."""
+        """Raise an error: the rounding error of this kind of expression is not known."""
         raise UnsupportedError(f"error_bound: the errors of {expr} depend on how it is computed")
 
     rules: ClassVar[Rules] = {
@@ -464,7 +476,9 @@ class _Perturbation(Rewriting):
     # ------------------------------------------------------------ unknowns
 
     def rounded(self, part: Any, value: Any, weight: Any, size: Any, scope: tuple[Limit, ...]) -> Any:
-        """Return `value` plus an unknown, which is recorded; `value` itself if nothing is rounded."""
+        """Return `value` plus a new, recorded unknown for the rounding error of ``part``; `value` itself if ``weight``
+        is 0.
+        """
         if weight == 0:
             return value
         used = [limit for limit in scope if limit[0] in part.free_symbols]
@@ -492,7 +506,7 @@ class _Perturbation(Rewriting):
 
 
 def _count(reduction: Any) -> Any:
-    """Return the number of terms of a reduction, at least 1."""
+    """Return the number of terms of a reduction, at least 1, as an expression."""
     total: Any = sympy.S.One
     for _, low, high in reduction.limits:
         if {limit[0] for limit in reduction.limits} & (low.free_symbols | high.free_symbols):
@@ -504,7 +518,9 @@ def _count(reduction: Any) -> Any:
 
 
 def _outermost(end: Any, scope: Sequence[Limit], kept: set[Any], is_low: bool) -> Any:
-    """Return the smallest (`is_low`) or largest value of the affine form `end` over the limits that are not `kept`."""
+    """Return the smallest (`is_low`) or largest value of the affine `end` as the indices of ``scope`` vary, except
+    those in `kept`.
+    """
     end = sympy.sympify(end)
     for index, low, high in reversed(scope):
         if index in end.free_symbols and index not in kept:
@@ -516,7 +532,9 @@ def _outermost(end: Any, scope: Sequence[Limit], kept: set[Any], is_low: bool) -
 
 
 def _is_dyadic(number: Any) -> bool:
-    """Whether `number` is an integer of at most 24 bits times a power of 2: a number of both types."""
+    """Return whether `number` is an integer of at most 24 bits times a power of 2, so that float32 stores it
+    exactly.
+    """
     if not (number.is_Rational or number.is_Float):
         return False
     exact = sympy.Rational(number)
@@ -531,7 +549,7 @@ def _is_power_of_two(number: Any) -> bool:
 
 
 class _Restriction(Rewriting):
-    """A derivative with 0 in place of the unknowns."""
+    """A traversal that sets the unknown errors in a derivative to 0."""
 
     def __init__(self, sweep: _Perturbation) -> None:
         super().__init__()
@@ -542,7 +560,7 @@ class _Restriction(Rewriting):
         return sympy.S.Zero if expr in self.unknowns else expr
 
     def entry(self, expr: Any, scope: Any) -> Any:
-        """Return 0 for an entry of an unknown; another entry with its parts restricted."""
+        """Return 0 for an entry of a tensor of unknown errors; another entry with the unknowns in it set to 0."""
         if expr.tensor in self.unknowns:
             return sympy.S.Zero
         args = yield self.all(expr.args, scope)

@@ -126,7 +126,7 @@ def answer(request: Request) -> Answer:
 
 
 def answer_text(body: str) -> str:
-    """Return the answer to a request in JSON, as JSON."""
+    """Answer a request of the page: take its JSON body as text, and return the answer as JSON text."""
     try:
         return json.dumps(answer(parse_request(body.encode("utf-8", "surrogatepass"))))
     except RequestError as error:
@@ -199,7 +199,7 @@ def convexity(parsed: Any, given: Mapping[str, str]) -> Answer:
     found: list[Any] = []
 
     def write() -> str:
-        """Find a certificate of convexity, else of concavity, and return it as text."""
+        """Return the text of a certificate that the function is convex or, failing that, concave."""
         found.append(certificate(parsed, domains))
         other = None if found[0] else certificate(parsed, domains, concave=True)
         found[:] = [other or found[0]]

@@ -35,7 +35,8 @@ class SiteError(Exception):
 
 
 def build_site(folder: Path, pyodide: Path | None = None) -> None:
-    """Write the page into `folder`, to be served by any server of files.
+    """Write the static web page into `folder`, ready for any file server; without a ``pyodide`` folder, install
+    Pyodide.
 
     Parameters
     ----------
@@ -79,8 +80,8 @@ def _install_pyodide(folder: Path) -> Path:
 
 
 def _pack(folder: Path, pyodide: Path, archive: Path) -> None:
-    """Copy the packages into `folder`, compile them with the Python of Pyodide and write bytecode and data files into
-    `archive`.
+    """Copy the Python packages into `folder`, compile them with Pyodide's Python, and write bytecode and data files
+    into `archive`.
     """
     for package in PACKAGES:
         origin = import_module(package).__file__

@@ -359,8 +359,8 @@ class Additions:
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
     def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span]]:
-        """Return values (the text ``text``) extended to all entries of an accumulator, and the dimensions along which
-        they must vary for that.
+        """Return the array code ``text`` of new values for part of the accumulator ``name``, extended to all its
+        entries, and the dimensions along which it must vary.
         """
         home = self.values.stored[name]
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]

@@ -103,7 +103,7 @@ class CFile:
         """The search for data that make a read out of bounds, if their range alone does not rule that out."""
 
     def scheduled(self, program: Program) -> tuple[Program, Prover]:
-        """Return the program after scheduling, and the prover for its nests."""
+        """Return the program after all scheduling passes for C, and a prover of constraints for its loop nests."""
         program = prepared(program, "c")
         prover = Prover(program)
         return fuse(program, prover), prover

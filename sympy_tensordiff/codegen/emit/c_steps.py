@@ -211,7 +211,7 @@ class CLibraryCallPrinter:
         return [INDENT + line for line in self.forms.loops(head, self.lines)]
 
     def factors(self, step: Apply, batch: list[str], row: str, column: str) -> None:
-        """Append the factorisation of a matrix into triangular factors."""
+        """Append C code that factors each matrix of a step's operand into triangular factors."""
         source = self.entry(self.operand, [*batch, row, column])
         target = self.entry(step.array, [*batch, row, column])
         self.loops([(row, self.n), (column, self.n)], f"{target} = {source};")

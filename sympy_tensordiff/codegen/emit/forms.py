@@ -43,11 +43,11 @@ class FormNames:
             self.texts.add(text)
 
     def spelled(self, name: str) -> str:
-        """Return a name as it is written in the target language."""
+        """Return a program name as an identifier of the target language; here unchanged."""
         return name
 
     def copy(self) -> FormNames:
-        """Return the same names in a scope of its own: fresh names in it do not change this object."""
+        """Return a copy of these names, so that names reserved in it do not affect this object."""
         result = type(self)((), ())
         result._below = self
         result.functions, result.texts = self.functions, self.texts

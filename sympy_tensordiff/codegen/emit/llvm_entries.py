@@ -318,7 +318,9 @@ class TaskPrinter(LlvmNestPrinter):
     """Prints the function that one thread runs: it computes some of a step's ranges of entries."""
 
     def range_count(self, driver: LlvmNestPrinter, function: StepFunction) -> str:
-        """Return the number of ranges of a step, computed in the function ``driver``."""
+        """Emit, in the function ``driver``, the number of pieces into which a step is divided for threads, and return
+        it.
+        """
         extent = driver.form(function.extent)
         if function.turns == "strips":
             return driver.divided(driver.add(extent, str(STRIP - 1)), str(STRIP))
@@ -353,7 +355,9 @@ class TaskPrinter(LlvmNestPrinter):
             self.values |= dict(zip(function.ends, (low, high), strict=True))
 
             def value(name: str, kind: str) -> str:
-                """Return the value of an argument; for an array of totals, the copy for this range."""
+                """Return the pointer or value of the step's argument ``name``; for an array with one copy per thread,
+                the thread's copy.
+                """
                 pointer = self.atom(name) if kind == "i" else self.parameter(name, kind)
                 return (
                     self.pointer_at(pointer, self.times(block, self.entries(self.shapes[name])))

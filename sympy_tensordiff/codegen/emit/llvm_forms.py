@@ -141,8 +141,8 @@ class LlvmFormPrinter(Builder):
         return self.low(ends.lows) if ends.lows else self.stop(ends.highs)
 
     def conditions(self, rows: Sequence[Constraint]) -> str:
-        """Emit the test that all constraints hold, and return its i1 value; tests of data come after those before them
-        hold.
+        """Emit the test that all constraints hold, and return its i1 value; a test that reads arrays is made only if
+        those before it hold.
         """
         found = self.condition(rows[0])
         for number, row in enumerate(rows[1:], 1):

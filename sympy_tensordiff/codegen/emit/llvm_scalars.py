@@ -269,7 +269,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return real_text(value, "double"), "double"
 
         def series() -> Value:
-            """Return the value of the power series near 0."""
+            """Emit the power series of the Bessel function at ``x``, for small ``x``, and return its value."""
             term, square = number(1), self.binary("fmul", x, x)
             for k in range(1, order + 1):
                 term = self.binary("fmul", term, self.binary("fdiv", x, number(2 * k + 1)))

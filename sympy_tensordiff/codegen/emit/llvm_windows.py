@@ -100,7 +100,9 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
             return self.times(total, self.form(shape[-1])) if len(shape) > len(forms) else total
 
         def start(view: Load, forms: Sequence[Affine]) -> str:
-            """Return the pointer to a block's first entry."""
+            """Return the pointer to the first entry of a block that the read ``view`` takes from its array, with these
+            index forms.
+            """
             return self.pointer_at(self.base(view.array), offset(view, [form.substitute(zero) for form in forms]))
 
         def step(view: Load, label: str) -> str:
@@ -176,9 +178,8 @@ class _TileBuilder(LlvmNestPrinter):
                 self.lanes(lane, 1, firsts)
 
     def lanes(self, lane: str, width: int, firsts: Sequence[str]) -> None:
-        """Append the code that adds ``width`` vectors of products to each row of ``c``, from column ``lane`` on: the
-        entries of `ROWS` rows of ``a``, which start at the pointers ``firsts``, times the vectors of ``b``, summed over
-        ``%terms``.
+        """Append code that adds ``a @ b`` to ``c`` for `ROWS` rows (of ``a`` at the pointers ``firsts``) and ``width``
+        vectors of columns from ``lane`` on.
         """
         real, vector, align = self.module.real, self.vector, self.module.size
         start = self.pointer_at("%b", lane)

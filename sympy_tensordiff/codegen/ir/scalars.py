@@ -119,7 +119,7 @@ class Identity:
 
     @property
     def value(self) -> Scalar:
-        """The neutral element as an expression."""
+        """Return the neutral element as an expression: 0, 1, or an infinity."""
         if self.reduction in EXTREMA:
             return INFINITY if self.reduction == "min" else Operation("neg", (INFINITY,))
         return Number(int(self.reduction == "prod"))

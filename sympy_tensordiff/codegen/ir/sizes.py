@@ -35,7 +35,7 @@ class Solved:
 
     @property
     def parts(self) -> tuple[Affine, Affine]:
-        """The coefficient of the size ``name`` in the form, and the rest of the form."""
+        """Return ``(c, rest)`` with the axis's extent ``c*name + rest``, for the size ``name`` that it determines."""
         found = slope(self.form, self.name)
         assert found is not None
         return found

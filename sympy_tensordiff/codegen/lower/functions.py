@@ -68,7 +68,7 @@ def _scaled_erfc(x: Scalar) -> Scalar:
 
 
 def _exponentials_of_square(x: Scalar, factor: int | Fraction) -> tuple[Scalar, Scalar]:
-    """Return two factors of ``exp(factor*x**2)`` that keep its digits, see `_scaled_erfc`."""
+    """Return two scalars whose product is ``exp(factor*x**2)``, computed so that rounding ``x**2`` loses no digits."""
     rounded = Operation("mul", (Operation("floor", (Operation("mul", (x, Number(64))),)), Number(Fraction(1, 64))))
     rest = Operation("mul", (Operation("add", (x, _negative(rounded))), Operation("add", (x, rounded))))
     square = Operation("pow", (rounded, Number(2)))

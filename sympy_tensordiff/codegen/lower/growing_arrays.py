@@ -18,7 +18,8 @@ MAX_READS = 100
 
 
 def without_growing_arrays(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
-    """Return the entries `roots` with entries of `arrays` that grow like exponentials in place of reads of them.
+    """Return the entries `roots`, with reads of those `arrays` (tensor: its entries) that grow like exponentials
+    replaced by their formulas.
 
     Unchanged unless such an entry is a term of a sum below a logarithm or a fraction line.
 
@@ -43,7 +44,9 @@ def without_growing_arrays(graph: Graph, roots: Sequence[Node], arrays: Mapping[
 
 
 def _is_growing(entries: Node, growing: Mapping[Node, Node], known: dict[Node, bool]) -> bool:
-    """Whether `entries` are exponentials, or products, sums and powers of such; answers are stored in `known`."""
+    """Return whether the formula `entries` is an exponential, or a product, sum or power of such; answers are stored in
+    `known`.
+    """
     for part in reachable(entries, known=known):
         match part.op:
             case "call":
@@ -58,7 +61,7 @@ def _is_growing(entries: Node, growing: Mapping[Node, Node], known: dict[Node, b
 
 
 def _has_growing_term(node: Node, growing: Mapping[Node, Node]) -> bool:
-    """Whether `node` is the logarithm or the reciprocal of a sum that adds an entry of an array in `growing`."""
+    """Return whether `node` is the logarithm or reciprocal of a sum with a read of an array in `growing` as a term."""
     is_inverse = node.op == "pow" and node.args[1].op == "const" and node.args[1].data < 0
     if not is_inverse and not (node.op == "call" and node.data is sympy.log):
         return False
@@ -68,7 +71,7 @@ def _has_growing_term(node: Node, growing: Mapping[Node, Node]) -> bool:
 
 
 class _Inlining:
-    """Entries with the entries of the arrays in `growing` in place of reads, below binders, too."""
+    """A rewriting that replaces reads of the arrays in `growing` by the formulas of their entries, inside sums, too."""
 
     def __init__(self, graph: Graph, growing: Mapping[Node, Node]) -> None:
         self.graph = graph
@@ -78,7 +81,9 @@ class _Inlining:
         self.done: dict[Node, Node] = {}
 
     def run(self, root: Node) -> Node:
-        """Return `root` with entries in place of reads; with fewer of them once there are more than `MAX_READS`."""
+        """Return `root` with reads of growing arrays replaced by formulas; beyond `MAX_READS` replacements, reads
+        stay.
+        """
         outside = set(breadth_first(root, lambda part: () if part.op in BINDERS else part.args))
         for part in reachable(root, known=self.done):
             if part in outside:
@@ -86,7 +91,7 @@ class _Inlining:
         return self.done[root]
 
     def replaced(self, part: Node) -> Node:
-        """Return a node whose arguments are done, with entries in place of reads."""
+        """Return the node `part`, whose arguments are done, with reads of growing arrays replaced by formulas."""
         graph = self.graph
         if part.op in BINDERS:
             if not any(inner in self.growing for inner in reachable(part)):

@@ -18,8 +18,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 def with_scaled_vectors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each outer product that is multiplied by a power like ``s**(-3/2)`` written as the product
-    of its smallest operand, multiplied by the power, and the others.
+    """Return `roots`, with the power in products like ``s**(-3/2)*outer(x, y)`` multiplied into the smallest operand of
+    the outer product.
     """
     done: dict[Node, Node] = {}
     for part in reachable(*roots):
@@ -29,7 +29,9 @@ def with_scaled_vectors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _with_scaled_vector(graph: Graph, node: Node) -> Node:
-    """Return the einsum `node` with its smallest operand scaled; `node` itself if that is as large as the result."""
+    """Return the einsum `node`, an outer product times a power, with its smallest operand multiplied by the power;
+    `node` itself if that is as large as the result.
+    """
     power = next((arg for arg in node.args if not arg.shape and _inverse_power(arg) is not None), None)
     if power is None:
         return node
@@ -48,13 +50,13 @@ def _with_scaled_vector(graph: Graph, node: Node) -> Node:
 
 
 def _is_outer(node: Node) -> bool:
-    """Whether `node` is a product of operands with axes of their own, and no axis occurs twice in it."""
+    """Return whether `node` is an outer product: no label occurs twice in its operands."""
     output = node.data.output if node.op == "ein" else ()
     return node.op == "ein" and len(node.args) > 1 and not sums_labels(node) and len(set(output)) == len(output)
 
 
 def _scaled(graph: Graph, tensor: Node, power: Node) -> Node:
-    """Return `tensor` multiplied by a scalar `power`, or by 0 where that is not chosen, as a comprehension."""
+    """Return ``power*tensor`` as a comprehension; `power` may be a choice between a power and 0."""
     axes = [graph.fresh(f"i{n}") for n in range(len(tensor.shape))]
     value = entry(graph, tensor, [Affine.variable(v) for v in axes])
     inverse = _inverse_power(power)
@@ -66,12 +68,14 @@ def _scaled(graph: Graph, tensor: Node, power: Node) -> Node:
 
 
 def _inverse_power(node: Node) -> Node | None:
-    """Return the power in `node`, one like ``s**(-3/2)`` or a choice between that and 0; None in any other node."""
+    """Return the power in `node`, which is one like ``s**(-3/2)`` or a choice between one and 0; None for any other
+    node.
+    """
     if node.op == "select" and node.args[2].op == "const" and node.args[2].data == 0:
         node = node.args[1]
     return node if is_inverse_root(node) else None
 
 
 def is_inverse_root(node: Node) -> bool:
-    """Whether `node` is a power like ``s**(-3/2)``."""
+    """Return whether `node` is a power with a negative half-integer exponent, like ``s**(-3/2)``."""
     return node.op == "pow" and has_root(node.args[1]) and node.args[1].data < 0

@@ -409,7 +409,7 @@ class Lowering(Matrices):
         return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
 
     def _root_factors(self, power: Node) -> tuple[Node, Node]:
-        """Return ``s**(-1/2)`` and the rest of a power like ``s**(-3/2)``."""
+        """Return ``s**(-1/2)`` and ``s**(e + 1/2)``, whose product is `power`, ``s**e``."""
         base, exponent = power.args
         half = Fraction(-1, 2)
         return self.graph.pow(base, self.graph.const(half)), self.graph.pow(

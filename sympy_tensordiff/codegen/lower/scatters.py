@@ -203,7 +203,9 @@ def _bound(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def _bounds_of(row: Constraint, v: int, later: frozenset[int]) -> bool:
-    """Whether `row` bounds `v` by earlier variables, not by a remainder of its own."""
+    """Whether `row` is an inequality that bounds `v` in terms of variables that are not `later`, with `v` not inside a
+    remainder.
+    """
     alone = row.form.coefficient(v) != 0 and v not in row.form.hidden()
     return row.kind == "ge" and alone and row.form.atoms().isdisjoint(later)
 

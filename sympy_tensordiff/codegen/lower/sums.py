@@ -115,8 +115,8 @@ def _is_bounded(v: int, rows: Rows) -> bool:
 
 
 def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[Node]:
-    """Return the sums with one index of which several values are made, over the numbered axes; multiples are
-    one value. The greatest or least one is a value: ``Sum_i exp(S[i] - max_k S[k])`` needs each ``S[i]`` twice.
+    """Return the one-index sums among `parts` that several different values use, such as ``max_k S[k]`` and a sum over
+    the same ``S``; a multiple of a value counts as the same.
     """
     around: dict[Node, set[Node]] = {}
     for part in parts:
@@ -134,7 +134,9 @@ def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[No
 
 
 def _sums_of_one_index(planner: Planner, binder: Node) -> set[Node]:
-    """Return the sums with one index in the body of a binder, outside of further binders, over the numbered axes."""
+    """Return the sums over one index in the body of `binder`, outside of inner sums, with their outer indices
+    numbered.
+    """
     body = breadth_first(binder.args[0], lambda node: () if node.op in BINDERS else node.args)
     return {_numbered(planner, part) for part in body if part.op == "sum" and len(_outer_variables(part)) == 1}
 

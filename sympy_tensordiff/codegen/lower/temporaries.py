@@ -253,7 +253,7 @@ class Storage:
         return stored, self._index(stored, candidate)
 
     def _store_common_parts(self, node: Node, home: Context) -> Recursion[None]:
-        """Store the sums inside of `node` that are also used elsewhere in arrays of their own, before `node` itself.
+        """Store each sum inside of `node` that is also used elsewhere in an array, before `node` itself is stored.
 
         So ``1/S`` and ``1/S**2`` read one ``S``. Outermost parts only: their kernels see to what is below them. The
         parts depend on no other variables than those of ``home``.

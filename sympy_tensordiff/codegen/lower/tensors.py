@@ -279,8 +279,8 @@ class _Definitions:
         return CofactorTangent(name, node.data.output, matrix, Operand(self.name(node.args[place]), direction))
 
     def moved_step(self, node: Node, name: str) -> ProductStep | Apply:
-        """Return the library call that fills `node` directly, with its transposed axes and factor, instead of a copy
-        afterwards.
+        """Return the library call that stores `node`, a transposed multiple of a call's result, directly, without a
+        copy afterwards.
         """
         step = self.step(self.moved[node], name)
         assert step is not None
@@ -419,8 +419,8 @@ class _Logarithm:
         return None
 
     def read(self, what: str, index: Sequence[Affine]) -> Node:
-        """Return the read of the array called `what` (shift, power, total, share) at `index`, an index of the whole
-        tensor.
+        """Return the read at `index`, an index of the log-sum-exp's tensor, of its auxiliary array named `what`: shift,
+        power, total or share.
         """
         return self.graph.read(self.arrays[what], index if what == "power" else self.outer(index))
 

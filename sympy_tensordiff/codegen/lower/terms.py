@@ -319,8 +319,8 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 def repeated_calls(
     planner: Planner, roots: Sequence[Node], of_sums: bool, plain: bool, large: bool = False
 ) -> set[Node]:
-    """Return the function calls that occur in several binders, with bound indices renamed so that equal calls are one
-    node.
+    """Return the function calls that occur in several sums or other binders, of the kinds that the flags ask for; bound
+    indices are numbered, so that equal calls are one node.
 
     ``of_sums``: those of sums; ``plain``: those of anything else that have no more values than an array that they read;
     ``large``: those that may have more.

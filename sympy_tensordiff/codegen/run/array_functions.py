@@ -96,7 +96,9 @@ class ArrayFunction:
         return self._compute(*args)
 
     def _checked(self, args: Sequence[Any]) -> list[Any]:
-        """Return the arguments, of which each has a shape or is a Python integer; raise if one has a wrong rank."""
+        """Return the arguments of a call, arrays or Python integers; raise if one has a wrong type or number of
+        axes.
+        """
         self._checker.check_count(args)
         found: list[Any] = []
         for argument, value in zip(self.program.arguments, args, strict=True):

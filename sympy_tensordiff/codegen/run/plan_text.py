@@ -32,7 +32,7 @@ COMPILED = ("numba", "llvm")
 
 
 class Plan(str):
-    """The text of a plan, which notebooks show as a table."""
+    """A string with the plan of a program, which notebooks show as a table."""
 
     __slots__ = ()
 
@@ -45,7 +45,7 @@ class Plan(str):
         return f'<table style="text-align: left">{"".join(map(self._row, self.splitlines()))}</table>'
 
     def _row(self, line: str) -> str:
-        """Return the row of a line: a heading, a name or a number with its text, or a text alone."""
+        """Return the HTML table row of a line of a plan: a heading, a name or number with its text, or a text alone."""
         text = line.strip()
         if line == text and line.endswith(":"):
             return f'<tr><th colspan="2" style="text-align: left">{escape(text[:-1])}</th></tr>'

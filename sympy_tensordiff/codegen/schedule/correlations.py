@@ -266,7 +266,7 @@ def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
 
 
 def own_axis(view: Load, label: str) -> int | None:
-    """Return the axis of which `label` is the index, if it occurs in no other one; else None."""
+    """Return the axis of `view` whose index contains `label`, if that is its only occurrence; else None."""
     places = [place for place, form in enumerate(view.index) if label in form.atoms()]
     return places[0] if len(places) == 1 and view.index[places[0]] == Affine.variable(label) else None
 

@@ -234,8 +234,8 @@ def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Sit
 
 
 def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[Statement, ...]:
-    """Return the statements ``body`` with every loop replaced by the result of the first rule of `LOOPS` that applies
-    to it; where none applies, its body is searched. ``is_one``: the statements run once in a call.
+    """Return ``body`` with each loop replaced by the result of the first rule of `LOOPS` that applies; ``is_one``: it
+    runs once per call.
     """
     found: list[Statement] = []
     for statement in body:
@@ -326,7 +326,7 @@ def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | N
 
 
 def is_range(test: If, variable: str) -> bool:
-    """Whether the conditions on `variable` are bounds, one of which is not a number."""
+    """Whether the conditions of ``test`` on `variable` are plain bounds, at least one of which is not a constant."""
     own = [row for row in test.conditions if variable in row.form.atoms()]
     if any(row.kind != "ge" or abs(row.form.coefficient(variable)) != 1 or row.form.hidden() for row in own):
         return False

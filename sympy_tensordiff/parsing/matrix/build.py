@@ -154,7 +154,7 @@ class MatrixBuilder:
                 return _PLAIN[name](*parts)
 
     def apply_entrywise(self, name: str, values: Sequence[Any]) -> Any:
-        """Return the element-wise function ``name`` of tensors or scalars."""
+        """Return the function ``name`` applied to scalars, or entry by entry to tensors."""
         if name in CHOICES:
             return getattr(comparisons, name)(*values)
         record = by_name(name)

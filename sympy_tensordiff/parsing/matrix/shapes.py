@@ -102,7 +102,7 @@ class ShapeInference:
         return (self.new_axis() if order & COLUMN else None, self.new_axis() if order & ROW else None)
 
     def new_axis(self) -> int:
-        """Return a new axis (0 if axes are not unified)."""
+        """Return a new axis; always 0 while sizes are not tracked."""
         return self.unified.new_axes(1)[0] if self.unified else 0
 
     def unify(self, first: int | None, second: int | None) -> None:
@@ -341,7 +341,7 @@ def integer_exponent(node: Tree) -> int | None:
 
 
 def listed_functions() -> list[str]:
-    """Return the names of all functions in alphabetical order, without those that are another name in capitals."""
+    """Return the names of all functions in alphabetical order, without upper-case variants of a name."""
     return [name for name in sorted(FUNCTIONS) if name.islower() or name.lower() not in FUNCTIONS]
 
 
