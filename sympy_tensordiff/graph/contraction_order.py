@@ -173,7 +173,8 @@ class Products:
             inner = [tuple([known[label] for label in arg]) for arg in node.data.inputs]
             factors = list(zip(node.args, inner, strict=True))
             coefficient *= node.data.coefficient
-            place = -1 if is_outer(node) else next(k for k, arg in enumerate(node.args) if self.rank(arg))
+            is_term = is_core(node) and is_separable(node)
+            place = -1 if is_term else next(k for k, arg in enumerate(node.args) if self.rank(arg))
             if place < 0:
                 found.append((coefficient, [*others, *factors]))
             else:
@@ -199,7 +200,9 @@ class Products:
             return 0
         if is_view(node) and not set(node.data.output).issuperset(node.data.inputs[0]):
             return 0
-        return int(is_outer(node)) or (next(filter(None, ranks), 0) if len(node.shape) > 1 else 0)
+        if len(node.shape) < 2:
+            return 0
+        return int(is_core(node) and is_separable(node)) or next(filter(None, ranks), 0)
 
     def work_in_order(self, operands: Sequence[Labelled], output: tuple[int, ...], extents: Extents) -> int:
         """Return the number of multiplications of an einsum of ``operands`` in the best order."""
@@ -247,6 +250,17 @@ class Products:
     def volume(self, labels: Sequence[int], extents: Extents) -> int:
         """Return the expected number of entries of an array with an axis for each distinct label in ``labels``."""
         return prod([self.hints(extents[label]) for label in set(labels)])
+
+
+def is_separable(core: Node) -> bool:
+    """Return whether an einsum is an outer product of einsums: its axes belong to operands that no label connects, as
+    in ``(A @ x)[:, None]*y[None, :]``.
+    """
+    groups: list[set[int]] = []
+    for labels in core.data.inputs:
+        joined = {*labels}.union(*(group for group in groups if not group.isdisjoint(labels)))
+        groups = [*(group for group in groups if group.isdisjoint(labels)), joined]
+    return sum(not group.isdisjoint(core.data.output) for group in groups) > 1
 
 
 def is_outer(node: Node) -> bool:

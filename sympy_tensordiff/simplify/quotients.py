@@ -121,6 +121,8 @@ class Quotients:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.lengths: dict[Node, int] = {}
+        self.terms: dict[Node, Term | None] = {}
+        """The products of `term`; None for nodes that have none."""
 
     def shortest(self, node: Node) -> Node:
         """Return the shortest of the forms of `node`; `node` itself if no other one is shorter."""
@@ -194,7 +196,22 @@ class Quotients:
     def term(self, node: Node) -> Term:
         """Return `node` as ``coefficient * prod(base**exponent)``; common factors of a sum that cancel with others are
         taken out.
+
+        Raises
+        ------
+        _Inexact
+            If a number in it is no fraction, or a sum has too many terms.
         """
+        if node not in self.terms:
+            self.terms[node] = None
+            self.terms[node] = self._term(node)
+        found = self.terms[node]
+        if found is None:
+            raise _Inexact
+        return found
+
+    def _term(self, node: Node) -> Term:
+        """Return `term` of a node that is new."""
         coefficient, powers = Fraction(1), dict[Node, Fraction]()
         stack = [(factor, Fraction(1)) for factor in self.graph.factors(node)]
         while stack:

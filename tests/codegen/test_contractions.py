@@ -240,3 +240,18 @@ def test_the_order_of_many_scalars_is_found_at_once():
     inputs = [frozenset[int]()] * 9 + [frozenset({0})]
     path = contraction_path(inputs, frozenset({0}), {0: 100})
     assert operation_count(inputs, frozenset({0}), {0: 100}, path) == 108
+
+
+def test_an_inverse_that_is_computed_is_multiplied_by_matrices():
+    """Solutions for as many right-hand sides as there are rows take twice the time of a product with the inverse."""
+    n = td.indices("n")
+    A, V, x = td.TensorSymbol("A", (n, n)), td.TensorSymbol("V", (n, n)), td.TensorSymbol("x", n)
+    twice = td.hvp(td.sum(td.inv(A) ** 2), A, V)
+    steps = build_program((A, V), twice).kernels
+    assert not any(isinstance(step, Solve) for step in steps)
+    assert any(isinstance(step, Solve) for step in build_program((A, V), td.inv(A) @ V).kernels)
+    assert any(isinstance(step, Solve) for step in build_program((A, x), (td.inv(A), td.inv(A) @ x)).kernels)
+    rng = np.random.default_rng(0)
+    arrays = {A: rng.normal(size=(4, 4)) + 4 * np.eye(4), V: rng.normal(size=(4, 4))}
+    found = td.lambdify((A, V), twice, "numpy")(*arrays.values())
+    np.testing.assert_allclose(found, td.evaluate(twice, arrays), rtol=1e-10)

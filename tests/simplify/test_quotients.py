@@ -65,3 +65,18 @@ def test_differences_of_variables_keep_their_digits():
     right = left * (1 + 1e-12)
     slopes = td.lambdify((x, y), td.gradient(loss, x), "numpy")(left, right)
     np.testing.assert_allclose(slopes, (left - right) * (left + right) / (left**2 * right), rtol=1e-14)
+
+
+def test_each_product_is_taken_apart_once(monkeypatch):
+    """Sums in sums of gated steps took 30 times as long."""
+    taken = []
+    term = Quotients._term
+    monkeypatch.setattr(Quotients, "_term", lambda self, node: taken.append((self, node)) or term(self, node))
+    n = td.indices("n")
+    W, G, h = td.TensorSymbol("W", (n, n)), td.TensorSymbol("G", (n, n)), td.TensorSymbol("h", n)
+    state = h
+    for _ in range(4):
+        gate = td.sigmoid(G @ state)
+        state = gate * td.sqrt(1 + (W @ state) ** 2) + state - gate * state
+    td.gradient(td.sum(state**2), W)
+    assert taken and len(set(taken)) == len(taken)
