@@ -163,10 +163,10 @@ def test_entries_that_are_no_numbers_stay_where_they_are(backend):
 
 def test_values_and_derivatives_share_functions():
     """One exponential for each entry, although three loops use it."""
-    value = td.IndexedSum(sympy.exp(sympy.sin(v[i] * w[i]) / w[i]), (i, 0, n - 1))
+    value = td.IndexedSum(sympy.exp(v[i] * w[i]) * v[i], (i, 0, n - 1))
     source = td.lambdify([v, w], (value, *td.gradient(value, (v, w))), "numba").source
     loops = source[source.index("def fill_") :]
-    assert loops.count("exp(") == 1 and loops.count("sin(") == 1
+    assert loops.count("exp(") == 1
 
 
 def test_multiples_of_a_product_are_one_value():
@@ -179,10 +179,10 @@ def test_multiples_of_a_product_are_one_value():
 
 def test_values_in_edges_are_shared_by_sums_and_scatters():
     src, dst = (td.TensorSymbol(name, m, dtype=int, below=n) for name in ("src", "dst"))
-    value = td.IndexedSum(sympy.log(1 + sympy.exp(v[src[j]] - v[dst[j]]) ** 2), (j, 0, m - 1))
+    value = td.IndexedSum(sympy.exp(-((v[src[j]] - v[dst[j]]) ** 2)), (j, 0, m - 1))
     source = td.lambdify([v, src, dst], (value, td.gradient(value, v)), "numba").source
     loops = source[source.index("def fill_") :]
-    assert len(loops) and loops.count("exp(") <= 2
+    assert loops.count("exp(") == 1
 
 
 def test_without_temporaries_nothing_is_stored():

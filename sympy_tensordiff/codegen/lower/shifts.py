@@ -416,7 +416,7 @@ def _own_work(part: Node) -> int:
         return FUNCTION if is_dear(part) else 1
     if part.op == "pow":
         exponent = part.args[1].data if part.args[1].op == "const" else None
-        if not isinstance(exponent, int | Fraction) or abs(exponent) > 4 or 2 % Fraction(exponent).denominator:
+        if not isinstance(exponent, int | Fraction) or exponent.denominator > 2 or not -4 <= exponent <= 4:
             return FUNCTION
-        return 1 + DIVISION * ((exponent < 0) + (Fraction(exponent).denominator == 2))
+        return 1 + DIVISION * (int(exponent < 0) + int(exponent.denominator == 2))
     return int(part.op in ("read", "select"))
