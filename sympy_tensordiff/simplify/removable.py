@@ -102,18 +102,25 @@ def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, N
     found: dict[Node, tuple[Node, Node]] = {}
     for node in reversed(nodes):
         if node in outer:
-            choice = by_series(graph, parts, whole[node]) if node.op in ("add", "mul") and not node.shape else None
+            choice = by_series(graph, parts, whole[node]) if _may_cancel(node) else None
             if choice is None:
                 outer.update(_apart(parts, whole, node))
             else:
                 found[node] = choice
     if not found:
         return list(roots)
+    graph.laws["series at 0"] = len(found)
     done: dict[Node, Node] = {}
     for node in nodes:
         new = graph.with_args(node, [done[arg] for arg in node.args])
         done[node] = graph.select(*found[node], new) if node in found else new
     return [done[root] for root in roots]
+
+
+def _may_cancel(node: Node) -> bool:
+    """Whether `node` is a sum, a product or a logarithm of numbers."""
+    is_logarithm = node.op == "call" and node.data is sympy.log
+    return not node.shape and (node.op in ("add", "mul") or is_logarithm)
 
 
 def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node]) -> dict[Node, Node]:
@@ -157,7 +164,7 @@ def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Se
 
 
 def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, Node] | None:
-    """Return where the sum or product `node` is replaced by its series about 0, and the series.
+    """Return where the sum, product or logarithm `node` is replaced by its series about 0, and the series.
 
     None if its terms do not cancel.
     """
