@@ -147,15 +147,10 @@ class Lowering(Matrices):
         return self.planner.rank(node, context) < context.dimension
 
     def _is_repeated(self, node: Node, context: Context) -> bool:
-<<<<<<< HEAD
-        """Whether `node` is a value at one of several shifts, or a call or a sum that other sums need, too."""
-        if node in self.shifts.members or self.graph.split_coefficient(node)[1] in self.shifts.members:
-=======
-        """Whether the value of `node` recurs: at other shifts of its indices, or as a call or sum that other sums need
-        too.
+        """Whether the value of `node` recurs: at other indices or in other loops, or as a call or sum that other sums
+        need too.
         """
-        if node in self.shifts.members:
->>>>>>> main
+        if node in self.shifts.members or self.graph.split_coefficient(node)[1] in self.shifts.members:
             return True
         if not self.repeated or not (node.op in RANGED or is_dear(node)):
             return False

@@ -144,7 +144,6 @@ class Shifts:
     """The variables of the reads below nodes."""
     _structures: Structures = field(default_factory=lambda: Structures(has_numbers=False))
 
-<<<<<<< HEAD
     def survey(self, entries: Sequence[Node]) -> None:
         """Find the values that the loops of a whole program use several times, and that are worth an array.
 
@@ -153,13 +152,6 @@ class Shifts:
         """
         places = _loop_bodies(self.graph, entries)
         if len(places) == 1 and not has_shifts(entries):
-=======
-    def search(self, bodies: Sequence[Node], context: Context) -> None:
-        """Find values in the kernel bodies that are worth an array; record them in `domains` and their uses in
-        `members`.
-        """
-        if not self.domains and not any(map(has_shifts, bodies)):
->>>>>>> main
             return
         values: dict[int, _Candidate | None] = {}
         while (found := self._best(places, values)) is not None:
@@ -196,21 +188,12 @@ class Shifts:
         known = (*self.planner.facts, *context.rows)
         return all(is_implied(row.substitute(forms), known) for row in domain.rows)
 
-<<<<<<< HEAD
     def _best(self, places: Sequence[_LoopBody], values: dict[int, _Candidate | None]) -> _Candidate | None:
         """Return the value whose storage saves most; None without one.
-=======
-    def _best(
-        self, bodies: Sequence[Node], context: Context, known: dict[tuple[Node, Rows], Instance | None]
-    ) -> tuple[StorageCandidate, list[Instance]] | None:
-        """Return the value whose storage saves the most work, or one that is stored already, and its uses; None without
-        one.
->>>>>>> main
 
         `values` are those found before, by the numbers of their structures; those in loops that have changed since then
         are looked at again.
         """
-<<<<<<< HEAD
         for place in places:
             if place.is_changed:
                 for number in (*place.structures, *place.find(self._found_values(place), self._structures.number)):
@@ -240,7 +223,7 @@ class Shifts:
             work = min(self._work_at(place, use.node) for place, use in instances)
             saved = self._saved(work, count, len({place for place, _ in instances}))
             if saved > (0 if best is None else best.saved):
-                domain = self._common([use.candidate for _, use in instances])
+                domain = self._common_candidate([use.candidate for _, use in instances])
                 best = best if domain is None else _Candidate(saved, domain, instances)
         return best
 
@@ -248,36 +231,6 @@ class Shifts:
         """Yield the parts of a loop body that may be worth an array, with the guards around each."""
         bodies = place.nodes
         own = frozenset(place.context.variables)
-=======
-        groups: dict[int, dict[tuple[Node, Rows], None]] = {}
-        for part, guards in self._values(bodies, context):
-            groups.setdefault(self._structures.number(part), {})[part, guards] = None
-        best, most = None, 0
-        for structure, uses in groups.items():
-            if structure not in self._structures.stored and len({part for part, _ in uses}) == 1:
-                continue
-            values: dict[Node, list[Instance]] = {}
-            for part, guards in uses:
-                if (part, guards) not in known:
-                    known[part, guards] = self._instance(part, context.inside((), guards))
-                if (use := known[part, guards]) is not None:
-                    values.setdefault(use.candidate.node, []).append(use)
-            for node, instances in values.items():
-                if node in self.domains:
-                    return self.domains[node], instances
-                count = len({one.candidate.forms for one in instances})
-                saved = self.work(node) * (count - 1) - READ * (count + 2)
-                if (
-                    saved > most
-                    and (domain := self._common_candidate([one.candidate for one in instances])) is not None
-                ):
-                    best, most = (domain, instances), saved
-        return best
-
-    def _values(self, bodies: Sequence[Node], context: Context) -> Iterator[tuple[Node, Rows]]:
-        """Yield the subexpressions of `bodies` that may be worth an array, with the guards around each."""
-        own = frozenset(context.variables)
->>>>>>> main
         stack: list[tuple[Node, Rows]] = [(body, ()) for body in bodies]
         seen = set(stack)
         whole_bodies = {body.args[0] if body.op == "guard" else body for body in bodies if place.is_array}
@@ -355,7 +308,6 @@ class Shifts:
         is_small = any(part.free.issuperset(first.axes) for part in reads)
         return first if is_small and self.planner.is_safe(first.node, found) else None
 
-<<<<<<< HEAD
     def _saved(self, work: int, count: int, loops: int) -> int:
         """Return the operations that are saved if a value of `work` operations is stored, which `loops` loops use
         `count` times; at most 0 where it is better computed again.
@@ -368,13 +320,6 @@ class Shifts:
             parts = reachable(node, known=dict.fromkeys(place.stored))
             place.work[node] = sum(_own_work(part) for part in parts if part not in place.stored)
         return place.work[node]
-=======
-    def work(self, node: Node) -> int:
-        """Return roughly how many operations and reads one entry of `node` takes."""
-        if node not in self._work:
-            self._work[node] = sum(map(_own_work, reachable(node)))
-        return self._work[node]
->>>>>>> main
 
 
 def primitive(graph: Graph, node: Node) -> tuple[Number, Node]:
@@ -445,15 +390,10 @@ def remainder(form: Affine, extent: Affine) -> Affine:
     return form if not form.constant else form - times(extent, quotient_by(form, extent))
 
 
-<<<<<<< HEAD
 def has_shifts(bodies: Sequence[Node]) -> bool:
-    """Whether an array below `bodies` is read at two indices that differ in constants and quotients only."""
-=======
-def has_shifts(body: Node) -> bool:
-    """Whether an array below `body` is read at two indices that differ only in constants or quotients, as ``x[i]`` and
-    ``x[i + 1]``.
+    """Whether an array below `bodies` is read at two indices that differ only in constants or quotients, as ``x[i]``
+    and ``x[i + 1]``.
     """
->>>>>>> main
     seen: set[object] = set()
     for part in reachable(*bodies):
         if part.op == "read":

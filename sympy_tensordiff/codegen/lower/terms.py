@@ -315,29 +315,10 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 # it was made of.
 
 
-<<<<<<< HEAD
 def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[Node]:
     """Return the calls of functions of sums that occur in several binders, with indices renamed so that equal calls
     agree; with `large` also the calls that have more values than each array that they read.
     """
-=======
-def repeated_calls(
-    planner: Planner, roots: Sequence[Node], of_sums: bool, plain: bool, large: bool = False
-) -> set[Node]:
-    """Return the function calls that occur in several binders, with bound indices renamed so that equal calls are one
-    node.
-
-    ``of_sums``: those of sums; ``plain``: those of anything else that have no more values than an array that they read;
-    ``large``: those that may have more.
-    """
-
-    def counts(call: Node) -> bool:
-        """Whether `call` is of a requested kind: of a sum, small, or large."""
-        if call.height:
-            return of_sums
-        return plain if _is_no_larger(call) else large
-
->>>>>>> main
     places: Counter[Node] = Counter()
     for node in reachable(*roots):
         if node.op in BINDERS:
