@@ -368,9 +368,8 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
     """Return the program with loop nests for all definitions that the results need."""
     graph, expand, program = simplified.task.graph, simplified.task.options.expand, simplified.program
     tight = simplified.entries
-    if expand or graph.integers or lowering.shares_rows:
-        plain, large = lowering.temporaries and bool(graph.integers), lowering.shares_rows
-        lowering.repeated |= repeated_calls(lowering.planner, tight, of_sums=expand or large, plain=plain, large=large)
+    if expand or lowering.shares_rows:
+        lowering.repeated |= repeated_calls(lowering.planner, tight, lowering.shares_rows)
     if lowering.temporaries:
         lowering.repeated |= repeated_carries(graph, lowering.planner, tight)
     lowered = iter(tight)

@@ -147,10 +147,10 @@ class Lowering(Matrices):
         return self.planner.rank(node, context) < context.dimension
 
     def _is_repeated(self, node: Node, context: Context) -> bool:
-        """Whether the value of `node` recurs: at other shifts of its indices, or as a call or sum that other sums need
-        too.
+        """Whether the value of `node` recurs: at other indices or in other loops, or as a call or sum that other sums
+        need too.
         """
-        if node in self.shifts.members:
+        if node in self.shifts.members or self.graph.split_coefficient(node)[1] in self.shifts.members:
             return True
         if not self.repeated or not (node.op in RANGED or is_dear(node)):
             return False
@@ -322,7 +322,7 @@ class Lowering(Matrices):
         blocks = nested_blocks(variables, rows, block)
         blocks[1].uses = uses(*bodies)
         if self.temporaries:
-            self.shifts.search(bodies, blocks[-1].context)
+            self.shifts.search(bodies, blocks[-1].context, False)
         # Rows that bound no loop, as equations with data do not, are tested inside of all.
         tests = tuple(row for row in rows if not bounds_a_loop(row, variables))
         innermost = Block(blocks[-1].context.inside((), tests), frozenset(), blocks[-1]) if tests else blocks[-1]

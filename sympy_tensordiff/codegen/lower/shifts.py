@@ -1,25 +1,28 @@
-"""Values that are needed at several shifts: ``r[i - 1]``, ``r[i]`` and ``r[i + 1]`` are uses of one value.
+"""Values that loops use several times: ``r[i - 1]``, ``r[i]`` and ``r[i + 1]`` are uses of one value.
 
-The derivative of a sum of ``phi(r[i])`` over a grid holds ``phi'(r)`` at each point of the stencil of ``r``. Uses are
-counted per value, whatever their shifts, their signs and the numbers in front of them: all that are the same function
-of their indices, counted from their own start, are one candidate for an array. On a periodic axis, where indices are
-``Mod(i + 1, n)``, they are counted round the circle. The value is stored where the operations that are saved are more
-than the reads and the write of the array.
+The derivative of a sum of ``phi(r[i])`` over a grid has ``phi'(r)`` at each point of the stencil of ``r``, and the sum
+itself has ``phi(r)``. Uses are counted per value in all loops of a program, whatever their shifts, their signs and the
+numbers in front of them: all that are the same function of their indices, counted from their own start, are one
+candidate for an array. On a periodic axis, where indices are ``Mod(i + 1, n)``, they are counted round the circle. The
+value is stored where the operations that are saved are more than the reads and the write of the array. What is stored
+has a loop of its own, whose parts are counted in turn. A value may be computed where no use needs it: what is no number
+there is not read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import gcd, lcm
+from typing import NamedTuple
 
 from sympy_tensordiff.codegen.lower.materialise import CONDITIONS, calls_external, is_dear
 from sympy_tensordiff.codegen.lower.plan import Context, Planner, StorageCandidate, index_forms
 from sympy_tensordiff.codegen.lower.shift_normal_form import at_origin
 from sympy_tensordiff.codegen.lower.structures import Structures
 from sympy_tensordiff.graph.interning import Number
-from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable, rewritten
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.implication import is_implied, remove_redundant
 from sympy_tensordiff.integer.products import quotient_by, times
@@ -29,6 +32,11 @@ READ = 2
 """What a read of a stored value costs beside one operation: it comes from further away than what a stencil reads again.
 
 A write costs two reads.
+"""
+
+STREAM = 10
+"""What another loop over the entries of an array costs beside one operation: it comes from a cache that is further
+away.
 """
 
 FUNCTION = 20
@@ -51,6 +59,75 @@ class Instance:
     candidate: StorageCandidate
 
 
+@dataclass(eq=False)
+class _LoopBody:
+    """The nodes that a loop computes at each point of a context."""
+
+    nodes: tuple[Node, ...]
+    context: Context
+    is_array: bool
+    """Whether they are the entries of an array, not the terms of a reduction."""
+    stored: set[Node] = field(default_factory=set)
+    """The values in it that are entries of arrays."""
+    structures: dict[int, list[tuple[Node, Rows]]] = field(default_factory=dict)
+    """Its parts that may be worth an array, with the guards around each, by the numbers of their structures."""
+    is_changed: bool = True
+    """Whether ``structures`` have to be found again."""
+    uses: dict[tuple[Node, Rows], Instance | None] = field(default_factory=dict)
+    """The uses of values by these parts, as far as they were needed."""
+    work: dict[Node, int] = field(default_factory=dict)
+    """About how many operations each part takes."""
+
+    def store(self, node: Node) -> None:
+        """Record that `node` is an entry of an array, so that nothing in it is computed here."""
+        self.stored.add(node)
+        self.is_changed = True
+        self.work = {}
+
+    def find(self, values: Iterable[tuple[Node, Rows]], number: Callable[[Node], int]) -> Iterable[int]:
+        """Set `structures` to those of `values`; return their numbers."""
+        self.structures, self.is_changed = {}, False
+        for part, guards in values:
+            self.structures.setdefault(number(part), []).append((part, guards))
+        return self.structures
+
+
+class _Candidate(NamedTuple):
+    """A value that is worth an array, with its uses and the operations that are saved."""
+
+    saved: int
+    domain: StorageCandidate
+    uses: Sequence[tuple[_LoopBody, Instance]]
+
+
+def _loop_bodies(graph: Graph, entries: Sequence[Node]) -> list[_LoopBody]:
+    """Return the bodies of the loops over the axes of `entries` and of the reductions in them, each once."""
+    found: list[_LoopBody] = []
+    stack = [(entry, Context((), ())) for entry in reversed(entries)]
+    opened: set[Node] = set()
+    while stack:
+        part, context = stack.pop()
+        body = part
+        if part.op in BINDERS:
+            variables, rows, body = graph.open(part)
+            context = context.inside(variables, rows)
+        found.append(_LoopBody((body,), context, part.op not in RANGED))
+        inner: list[tuple[Node, Rows]] = [(body, ())]
+        seen = set(inner)
+        while inner:
+            node, guards = inner.pop()
+            if node.op in BINDERS:
+                if node not in opened:
+                    opened.add(node)
+                    stack.append((node, context.inside((), guards)))
+                continue
+            guards = (*guards, *(row for row in node.data if row not in guards)) if node.op == "guard" else guards
+            new = [(arg, guards) for arg in node.args if (arg, guards) not in seen]
+            seen.update(new)
+            inner += new
+    return found
+
+
 @dataclass
 class Shifts:
     """Finds values used at several shifts, such as ``r[i]`` and ``r[i + 1]``, that are worth storing in an array."""
@@ -61,24 +138,48 @@ class Shifts:
     """The nodes that read stored values, with their uses."""
     domains: dict[Node, StorageCandidate] = field(default_factory=dict)
     """Where all uses of a value need it, by the node of the candidate."""
-    _work: dict[Node, int] = field(default_factory=dict)
     _normals: dict[Node, Node] = field(default_factory=dict)
     """Nodes whose products have the common numbers of their factors in front, by the nodes as they were."""
+    _reads: dict[Node, frozenset[frozenset[int]]] = field(default_factory=dict)
+    """The variables of the reads below nodes."""
     _structures: Structures = field(default_factory=lambda: Structures(has_numbers=False))
 
-    def search(self, bodies: Sequence[Node], context: Context) -> None:
-        """Find values in the kernel bodies that are worth an array; record them in `domains` and their uses in
-        `members`.
+    def survey(self, entries: Sequence[Node]) -> None:
+        """Find the values that the loops of a whole program use several times, and that are worth an array.
+
+        `entries` are its results and temporaries, before any of them is lowered. What is stored has a loop of its own,
+        whose parts are counted as well.
         """
-        if not self.domains and not any(map(has_shifts, bodies)):
+        places = _loop_bodies(self.graph, entries)
+        if len(places) == 1 and not has_shifts(entries):
             return
-        known: dict[tuple[Node, Rows], Instance | None] = {}
-        while (found := self._best(bodies, context, known)) is not None:
-            domain, instances = found
-            if domain.node not in self.domains:
-                self.domains[domain.node] = domain
-                self._structures.add(domain.node)
-            self.members.update((one.node, one) for one in instances)
+        values: dict[int, _Candidate | None] = {}
+        while (found := self._best(places, values)) is not None:
+            domain = found.domain
+            self.domains[domain.node] = domain
+            for place, use in found.uses:
+                self._structures.add(use.node)
+                place.store(use.node)
+            places.append(_LoopBody((domain.node,), Context(domain.axes, domain.rows), True))
+
+    def search(self, bodies: Sequence[Node], context: Context, is_array: bool) -> None:
+        """Record in `members` which values in a loop are entries of the arrays for `domains`.
+
+        `is_array`: whether the bodies are entries of an array, not the terms of a reduction.
+        """
+        if not self.domains:
+            return
+        place = _LoopBody(tuple(bodies), context, is_array, set(self.members))
+        found = True
+        while found:
+            found = False
+            for part, guards in list(self._found_values(place)):
+                if part in self._structures and part not in place.stored:
+                    use = self._instance(part, context.inside((), guards))
+                    if use is not None and use.candidate.node in self.domains:
+                        self.members[use.node] = use
+                        place.store(use.node)
+                        found = True
 
     def is_inside(self, use: Instance, context: Context) -> bool:
         """Return whether the array for a value contains all entries that `use` reads in `context`."""
@@ -87,52 +188,60 @@ class Shifts:
         known = (*self.planner.facts, *context.rows)
         return all(is_implied(row.substitute(forms), known) for row in domain.rows)
 
-    def _best(
-        self, bodies: Sequence[Node], context: Context, known: dict[tuple[Node, Rows], Instance | None]
-    ) -> tuple[StorageCandidate, list[Instance]] | None:
-        """Return the value whose storage saves the most work, or one that is stored already, and its uses; None without
-        one.
+    def _best(self, places: Sequence[_LoopBody], values: dict[int, _Candidate | None]) -> _Candidate | None:
+        """Return the value whose storage saves most; None without one.
 
-        ``known`` are the uses that have been found before.
+        `values` are those found before, by the numbers of their structures; those in loops that have changed since then
+        are looked at again.
         """
-        groups: dict[int, dict[tuple[Node, Rows], None]] = {}
-        for part, guards in self._values(bodies, context):
-            groups.setdefault(self._structures.number(part), {})[part, guards] = None
-        best, most = None, 0
-        for structure, uses in groups.items():
-            if structure not in self._structures.stored and len({part for part, _ in uses}) == 1:
-                continue
-            values: dict[Node, list[Instance]] = {}
-            for part, guards in uses:
-                if (part, guards) not in known:
-                    known[part, guards] = self._instance(part, context.inside((), guards))
-                if (use := known[part, guards]) is not None:
-                    values.setdefault(use.candidate.node, []).append(use)
-            for node, instances in values.items():
-                if node in self.domains:
-                    return self.domains[node], instances
-                count = len({one.candidate.forms for one in instances})
-                saved = self.work(node) * (count - 1) - READ * (count + 2)
-                if (
-                    saved > most
-                    and (domain := self._common_candidate([one.candidate for one in instances])) is not None
-                ):
-                    best, most = (domain, instances), saved
+        for place in places:
+            if place.is_changed:
+                for number in (*place.structures, *place.find(self._found_values(place), self._structures.number)):
+                    values.pop(number, None)
+        groups: dict[int, list[tuple[_LoopBody, Node, Rows]]] = {}
+        for place in places:
+            for number, found in place.structures.items():
+                if number not in values:
+                    groups.setdefault(number, []).extend((place, *one) for one in found)
+        values.update((number, self._best_of(uses)) for number, uses in groups.items())
+        return max(filter(None, values.values()), key=lambda one: one.saved, default=None)
+
+    def _best_of(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> _Candidate | None:
+        """Return the value of one structure whose storage saves most; None without one."""
+        most = max(self._work_at(place, part) for place, part, _ in uses)
+        if self._saved(most, len({(place, part) for place, part, _ in uses}), 1) <= 0:
+            return None
+        values: dict[Node, list[tuple[_LoopBody, Instance]]] = {}
+        for place, part, guards in uses:
+            if (part, guards) not in place.uses:
+                place.uses[part, guards] = self._instance(part, place.context.inside((), guards))
+            if (use := place.uses[part, guards]) is not None:
+                values.setdefault(use.candidate.node, []).append((place, use))
+        best: _Candidate | None = None
+        for instances in values.values():
+            count = len({(place, use.candidate.forms) for place, use in instances})
+            work = min(self._work_at(place, use.node) for place, use in instances)
+            saved = self._saved(work, count, len({place for place, _ in instances}))
+            if saved > (0 if best is None else best.saved):
+                domain = self._common_candidate([use.candidate for _, use in instances])
+                best = best if domain is None else _Candidate(saved, domain, instances)
         return best
 
-    def _values(self, bodies: Sequence[Node], context: Context) -> Iterator[tuple[Node, Rows]]:
-        """Yield the subexpressions of `bodies` that may be worth an array, with the guards around each."""
-        own = frozenset(context.variables)
+    def _found_values(self, place: _LoopBody) -> Iterator[tuple[Node, Rows]]:
+        """Yield the parts of a loop body that may be worth an array, with the guards around each."""
+        bodies = place.nodes
+        own = frozenset(place.context.variables)
         stack: list[tuple[Node, Rows]] = [(body, ()) for body in bodies]
         seen = set(stack)
-        whole_bodies = {body.args[0] if body.op == "guard" else body for body in bodies}
+        whole_bodies = {body.args[0] if body.op == "guard" else body for body in bodies if place.is_array}
         while stack and len(seen) < MOST_PARTS:
             part, guards = stack.pop()
             core = self.graph.split_coefficient(part)[1]
-            if part.op in BINDERS or own.isdisjoint(part.free) or core in self.members:
+            if part.op in BINDERS or own.isdisjoint(part.free) or core in place.stored:
                 continue
             is_value = core.op in VALUES and core not in whole_bodies and not (core.height or core.shape)
-            if is_value and is_number(core) and self.work(core) > 2 * READ and not calls_external(core):
+            is_value = is_value and self._is_as_small(core, own)
+            if is_value and is_number(core) and self._work_at(place, core) > 2 * READ and not calls_external(core):
                 yield core, guards
             inner = (*guards, *(row for row in part.data if row not in guards)) if part.op == "guard" else guards
             # What is computed behind a condition only may be no number elsewhere.
@@ -140,6 +249,13 @@ class Shifts:
             new = [(arg, inner) for arg in reversed(below) if (arg, inner) not in seen]
             seen.update(new)
             stack += new
+
+    def _is_as_small(self, node: Node, variables: frozenset[int]) -> bool:
+        """Whether `node` depends on no more of `variables` than an array that it reads."""
+        for part in reachable(node, known=self._reads):
+            below = frozenset[frozenset[int]]().union(*(self._reads[arg] for arg in part.args))
+            self._reads[part] = below | {part.free} if part.op == "read" else below
+        return any(free >= node.free & variables for free in self._reads[node])
 
     def _instance(self, part: Node, context: Context) -> Instance | None:
         """Return `part` as a number times a stored value at index forms, with shifts counted from 0; None if it cannot
@@ -188,16 +304,22 @@ class Shifts:
         rows_of_reads = [row for part in reads for row in shape_rows(part.data, part.args[0].shape)]
         if not all(is_implied(row, (*facts, *found)) for row in rows_of_reads):
             return None
-        # No array is larger than what it is made of; what may be no number is computed only where it is needed.
+        # No array is larger than what it is made of.
         is_small = any(part.free.issuperset(first.axes) for part in reads)
-        is_exact = first.node.total or all(set(one.rows) == set(found) for one in candidates)
-        return first if is_small and is_exact and self.planner.is_safe(first.node, found) else None
+        return first if is_small and self.planner.is_safe(first.node, found) else None
 
-    def work(self, node: Node) -> int:
-        """Return roughly how many operations and reads one entry of `node` takes."""
-        if node not in self._work:
-            self._work[node] = sum(map(_own_work, reachable(node)))
-        return self._work[node]
+    def _saved(self, work: int, count: int, loops: int) -> int:
+        """Return the operations that are saved if a value of `work` operations is stored, which `loops` loops use
+        `count` times; at most 0 where it is better computed again.
+        """
+        return work * (count - 1) - READ * (count + 2) - STREAM * (loops - 1)
+
+    def _work_at(self, place: _LoopBody, node: Node) -> int:
+        """Return about how many operations `node` takes in a loop, where what is stored is read."""
+        if node not in place.work:
+            parts = reachable(node, known=dict.fromkeys(place.stored))
+            place.work[node] = sum(_own_work(part) for part in parts if part not in place.stored)
+        return place.work[node]
 
 
 def primitive(graph: Graph, node: Node) -> tuple[Number, Node]:
@@ -268,12 +390,12 @@ def remainder(form: Affine, extent: Affine) -> Affine:
     return form if not form.constant else form - times(extent, quotient_by(form, extent))
 
 
-def has_shifts(body: Node) -> bool:
-    """Whether an array below `body` is read at two indices that differ only in constants or quotients, as ``x[i]`` and
-    ``x[i + 1]``.
+def has_shifts(bodies: Sequence[Node]) -> bool:
+    """Whether an array below `bodies` is read at two indices that differ only in constants or quotients, as ``x[i]``
+    and ``x[i + 1]``.
     """
     seen: set[object] = set()
-    for part in reachable(body):
+    for part in reachable(*bodies):
         if part.op == "read":
             key = (
                 part.args[0],
@@ -298,6 +420,7 @@ def _own_work(part: Node) -> int:
         return FUNCTION if is_dear(part) else 1
     if part.op == "pow":
         exponent = part.args[1].data if part.args[1].op == "const" else None
-        is_product = isinstance(exponent, int) and 0 < exponent <= 4
-        return 1 if is_product else DIVISION if exponent == -1 else FUNCTION
+        if not isinstance(exponent, int | Fraction) or exponent.denominator > 2 or not -4 <= exponent <= 4:
+            return FUNCTION
+        return 1 + DIVISION * (int(exponent < 0) + int(exponent.denominator == 2))
     return int(part.op in ("read", "select"))

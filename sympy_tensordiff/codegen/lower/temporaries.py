@@ -121,6 +121,8 @@ class Storage:
     def expect(self, results: Sequence[Node]) -> None:
         """Announce the `results` to be computed later, so that subexpressions they share are recognised."""
         self._uses_in_results = uses(*results)
+        if self.temporaries:
+            self.shifts.survey(results)
 
     def output(self, node: Node, name: str) -> programs.Array:
         """Add the kernel that computes the result `node` into an array called `name`; return this array."""
@@ -194,7 +196,7 @@ class Storage:
             self.names[v] = self._local(self.graph.names[v])
         context = Context(tuple(axes), ranges(axes, extents))
         if self.temporaries:
-            self.shifts.search([body], context)
+            self.shifts.search([body], context, True)
         return Block(context, frozenset(axes), uses=uses(body))
 
     def _scatter(self, name: str, number: int, part: ScatterTerm) -> Recursion[None]:

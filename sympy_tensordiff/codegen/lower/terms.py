@@ -310,32 +310,20 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 
 
 # ---------------------------------------------------------------------------- calls that several sums need
-# Values of functions that several sums need: they are worth an array, however few values they are taken of.
-#
-# What is multiplied out is computed in more places than what it was made of. Scatters do not run together with what
-# else needs the same values.
+# Values of functions that several sums need, and that `lower.shifts` does not count: functions of sums, and values that
+# are more than those of the arrays that they are made of. What is multiplied out is computed in more places than what
+# it was made of.
 
 
-def repeated_calls(
-    planner: Planner, roots: Sequence[Node], of_sums: bool, plain: bool, large: bool = False
-) -> set[Node]:
-    """Return the function calls that occur in several sums or other binders, of the kinds that the flags ask for; bound
-    indices are numbered, so that equal calls are one node.
-
-    ``of_sums``: those of sums; ``plain``: those of anything else that have no more values than an array that they read;
-    ``large``: those that may have more.
+def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[Node]:
+    """Return the calls of functions of sums that occur in several binders, with indices renamed so that equal calls
+    agree; with `large` also the calls that have more values than each array that they read.
     """
-
-    def counts(call: Node) -> bool:
-        """Whether `call` is of a requested kind: of a sum, small, or large."""
-        if call.height:
-            return of_sums
-        return plain if _is_no_larger(call) else large
-
     places: Counter[Node] = Counter()
     for node in reachable(*roots):
         if node.op in BINDERS:
-            calls = [part for part in _inside(node) if is_dear(part) and not is_external(part) and counts(part)]
+            calls = [part for part in _inside(node) if is_dear(part) and not is_external(part)]
+            calls = [call for call in calls if call.height or (large and not _is_no_larger(call))]
             places.update({planner.numbered(call, sorted(v for v in call.free if v < 0)) for call in calls})
     return {call for call, count in places.items() if count > 1}
 

@@ -350,6 +350,8 @@ def refuse_asymmetric(name: str, matrix: NDArray[Any]) -> None:
     """Raise ArgumentError unless a matrix equals its transpose, up to the root of the precision times its largest
     entry.
     """
+    if np.array_equal(matrix, matrix.T):
+        return  # nearly all are symmetric to the last digit
     gap = np.abs(matrix - matrix.T)
     tolerance = np.sqrt(np.finfo(matrix.dtype).eps) * np.max(np.abs(matrix), initial=0)
     if not (gap > tolerance).any():  # nan is for the functions that meet it

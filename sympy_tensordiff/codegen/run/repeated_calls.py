@@ -25,8 +25,8 @@ class LastCall:
     """The type of each argument, then the dtype and shape of an array, or None and the number."""
     data: tuple[tuple[int, bytes], ...]
     """The positions of arrays of integers, with their entries."""
-    is_plain: bool
-    """Whether all arguments are NumPy arrays."""
+    symmetric: tuple[int, ...]
+    """The positions of arrays that are declared symmetric."""
     shapes: tuple[tuple[int, ...], ...]
     dtype: np.dtype[Any]
     run: Callable[..., None]
@@ -35,33 +35,36 @@ class LastCall:
         """Return ``values`` ready for the driver if they agree with the recorded call; None if they must be checked."""
         if len(values) != len(self.expected):
             return None
-        if not self.is_plain:
-            taken = [self._prepare_one(*pair) for pair in zip(values, self.expected, strict=True)]
-            return None if any(value is None for value in taken) or not self._has_same_data(values) else taken
-        all_writable = True
+        taken = []
         for value, (kind, dtype, shape) in zip(values, self.expected, strict=True):
-            if type(value) is not kind or value.dtype is not dtype or value.shape != shape:
+            if type(value) is not kind:
                 return None
-            # carray: aligned, writable and in C order.
-            if not (flags := value.flags).carray:
-                if not (flags.c_contiguous and flags.aligned):
+            if kind is np.ndarray:
+                if value.dtype is not dtype or value.shape != shape:
                     return None
-                all_writable = False
-        if not self._has_same_data(values):
-            return None
-        return values if all_writable else [writable_alias(value) for value in values]
+                # carray: aligned, writable and in C order.
+                if not (flags := value.flags).carray:
+                    if not (flags.c_contiguous and flags.aligned):
+                        return None
+                    value = writable_alias(value)
+            elif (value := self._prepare_one(value, dtype, shape)) is None:
+                return None
+            taken.append(value)
+        return taken if self._has_same_data(taken) else None
 
     def _has_same_data(self, values: Sequence[Any]) -> bool:
-        """Return whether index arrays still have the recorded entries, since callers may change them in place."""
-        return all([values[position].tobytes() == entries for position, entries in self.data])
+        """Return whether index arrays still have the recorded entries, and matrices that are declared symmetric are so
+        to the last digit, since callers may change them in place.
+        """
+        same = all([values[position].tobytes() == entries for position, entries in self.data])
+        return same and all([np.array_equal(values[position], values[position].T) for position in self.symmetric])
 
-    def _prepare_one(self, value: Any, expected: tuple[Any, Any, Any]) -> Any:
-        """Return one argument for the driver; None if it must be checked."""
-        kind, dtype, shape = expected
-        if type(value) is not kind:
-            return None
+    def _prepare_one(self, value: Any, dtype: Any, shape: Any) -> Any:
+        """Return a number or an array of another library for the driver; None if it must be checked."""
         if dtype is None:
-            return self.dtype.type(value) if kind is float else value if value == shape else None
+            if type(value) is int:
+                return value if value == shape else None
+            return self.dtype.type(value)
         try:
             array = np.asarray(value)
         except Exception:  # raised by the library of the value
@@ -82,10 +85,12 @@ def remember(
         return None
     expected: list[tuple[Any, Any, Any]] = []
     data: list[tuple[int, bytes]] = []
+    symmetric: list[int] = []
+    numbers = {float, np.float32, np.float64}  # no check depends on their values
     for argument, value, converted in zip(arguments, values, prepared.values, strict=True):
         kind = type(value)
-        if argument.symmetric:  # the entries have to be checked
-            return None
+        if argument.symmetric:
+            symmetric.append(len(expected))
         if argument.dtype == "integer":
             if (
                 kind is not np.ndarray
@@ -102,12 +107,11 @@ def remember(
             and _fits(np.asarray(value), prepared.dtype)
         ):
             expected.append((kind, prepared.dtype, converted.shape))
-        elif kind is (int if argument.kind == "integer" else float):
+        elif kind is int if argument.kind == "integer" else kind in numbers:
             expected.append((kind, None, value))
         else:
             return None
-    is_plain = all(kind is np.ndarray for kind, _, _ in expected)
-    return LastCall(tuple(expected), tuple(data), is_plain, prepared.shapes, prepared.dtype, run)
+    return LastCall(tuple(expected), tuple(data), tuple(symmetric), prepared.shapes, prepared.dtype, run)
 
 
 # ---------------------------------------------------------------------------- memory of temporaries
