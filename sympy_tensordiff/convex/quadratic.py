@@ -355,7 +355,9 @@ def _link_matrices(found: _HalvedProduct) -> tuple[Any, ...]:
 
 
 def _differentiate_factor(factor: Expr, directions: Mapping[Any, Any]) -> Expr:
-    """Return the direction of ``factor`` if it is a variable or an entry of one, else the factor itself."""
+    """Return the direction that replaces ``factor``, a variable or an entry of one; other factors, which are constant,
+    stay.
+    """
     if isinstance(factor, TensorEntry) and factor.tensor in directions:
         return directions[factor.tensor][factor.indices]
     return directions.get(factor, factor)

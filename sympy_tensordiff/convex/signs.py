@@ -219,8 +219,8 @@ class Signs(Generators):
         return sign
 
     def _sign_from_end_points(self, factor: Expr, g: Expr) -> str | None:
-        """Return the sign from the value at an end of the range of ``g`` (or at 0) and the sign of the derivative
-        there, or None.
+        """Return the sign of ``factor`` as a function of ``g`` if its value at an end of the range of ``g`` (or at 0)
+        and its change from there have the same sign, else None.
         """
         if not any(g in self._in_terms_of(g, other).free_symbols for other in factor.free_symbols - {g}):
             return None

@@ -197,7 +197,9 @@ def _extra_points(solved: IndexSolutions | None) -> list[Point]:
 
 
 def _draw_solutions(canvas: _LatticeAxes, solved: IndexSolutions) -> None:
-    """Draw the solutions outside the ranges, the particular one, and the kernel basis at one of them."""
+    """Draw the solutions of the index equations outside of the ranges, the particular solution, and the kernel basis as
+    arrows from one solution.
+    """
     _, found = lattice_points(
         constraints_on_kernel(canvas.frame.constraints(), solved.particular, solved.kernel), len(solved.kernel)
     )

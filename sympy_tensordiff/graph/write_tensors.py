@@ -145,7 +145,7 @@ def mean_inside(factor: Any, expr: Any) -> tuple[Any, Any]:
 
 
 def scaled_product(factor: Any, tensors: Sequence[Any]) -> Any:
-    """Return the element-wise product of tensors of one shape, or of a scalar, with the scalar ``factor`` in front."""
+    """Return ``factor`` times the element-wise product of ``tensors``, which have one shape or are all scalars."""
     if not getattr(tensors[0], "shape", ()):
         return sympy.Mul(factor, *tensors)
     factors = list(tensors) if factor == 1 else [factor, *tensors]

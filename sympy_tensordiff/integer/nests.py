@@ -174,8 +174,8 @@ def order(
 
 
 def _check_selected_entries(rows: Sequence[Constraint], variables: Sequence[Variable]) -> None:
-    """Raise LoopBoundError if a row has tensor entries that its innermost loop variable selects: an inner loop would
-    need them as bounds.
+    """Raise LoopBoundError if a row compares with a tensor entry at an index with the row's innermost variable, as
+    ``i <= p[j]`` with ``j`` inside of ``i``: no loop bounds express it.
     """
     for row in rows:
         innermost = _innermost_selector(row, variables)

@@ -198,7 +198,9 @@ class Operations:
         self.numbers = NumberChecks()
 
     def bounded(self, scalar: Any) -> Any:
-        """Return ``scalar``, wrapped in a tensor entry if it is nested too deeply."""
+        """Check the length of the numbers in ``scalar`` and return it; a deeply nested one is wrapped in a tensor
+        entry, into which SymPy does not descend.
+        """
         result = self.depth.bounded(self.numbers.check_length(scalar))
         if result is not scalar:
             self.numbers.facts[result] = self.numbers.facts[scalar]

@@ -160,7 +160,9 @@ def _solve_size(extent: Expr, length: int, tensor: TensorSymbol) -> int:
 
 
 def is_tensor(expression: object) -> bool:
-    """Return whether ``expression`` is a tensor of rank 1 or more, or a composite tensor of any rank."""
+    """Return whether ``expression`` is a tensor expression, other than a tensor symbol of rank 0, which counts as a
+    scalar.
+    """
     return isinstance(expression, TensorExpr) and not (
         isinstance(expression, TensorSymbol) and len(expression.shape) == 0
     )

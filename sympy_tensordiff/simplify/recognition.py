@@ -125,7 +125,9 @@ def _content(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite f(c transposed u) as transposed f(c u), f(c repeated u) as repeated f(c u); None for others."""
+    """Rewrite a function of a scaled view (a transposed or repeated tensor) as the view of the function, ``exp(c*u.T)``
+    as ``exp(c*u).T``; None for other nodes.
+    """
     view = node.args[0]
     if not is_view(view) or not view.args or any(arg.shape for arg in node.args[1:]):
         return None

@@ -110,7 +110,8 @@ def matrix_operands(expr: Any) -> list[Any]:
 
 
 def _matadd(expr: Any, lift: Lift) -> Any:
-    """Lift a sum of matrices; if most factors are transposes, as the transpose of the transposed sum.
+    """Lift a sum of matrices; a row, or a sum in whose terms most matrices are transposes, is lifted as the transpose
+    of the transposed sum.
 
     SymPy transposes sums term by term; this way a residual and its transpose share one tensor.
     """

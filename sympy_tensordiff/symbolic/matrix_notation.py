@@ -235,8 +235,8 @@ class _Network:
         return _chain(factors)
 
     def _scalar(self, component: Sequence[str]) -> Any:
-        """Return the scalar of a tree of summed labels, such as ``x.T A y``: a product between two most distant
-        labels.
+        """Return the scalar of a ``component`` of summed labels that matrices join to a tree, such as ``x.T A y``: the
+        product along the path between the two most distant labels.
         """
         first = list(self._breadth_first(component[0]))[-1]
         last = list(self._breadth_first(first))[-1]
@@ -281,7 +281,7 @@ class _Network:
         return ring
 
     def _cyclic_product(self, ring: Sequence[str]) -> Any:
-        """Return the matrix product around the cycle ``ring``."""
+        """Return the matrix product along the cycle of labels ``ring``, whose trace is the contraction."""
         factors: list[Any] = []
         for label, previous, following in zip(ring, [ring[-1], *ring], [*ring[1:], ring[0]], strict=False):
             vectors = self._vectors_at(label, (previous, following))

@@ -358,7 +358,9 @@ def with_entries_written_out(expr: Any) -> Any:
 
 
 class _Entries(_Index):
-    """The traversal of `with_entries_written_out`, which leaves operations on whole tensors as they are."""
+    """The traversal of `with_entries_written_out`: a short entry of a comprehension becomes its body at these indices;
+    operations on whole tensors stay.
+    """
 
     def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
         """Return an entry of a comprehension as the body at these indices, if short."""

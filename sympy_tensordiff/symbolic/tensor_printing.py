@@ -229,7 +229,9 @@ def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> 
 
 
 def _operand(node: Any) -> _Operand:
-    """Split an operand of an elementwise node into the tensor itself and the axes along which ones repeat it."""
+    """Split an operand of an elementwise node into the tensor itself and the axes of the node that are its own; it is
+    repeated along the others.
+    """
     axes = tuple(range(rank(node)))
     if is_a(node, "TensorMul") and sum(map(bool, map(rank, node.args))) == 1:
         tensor = _operand(node.args[-1])

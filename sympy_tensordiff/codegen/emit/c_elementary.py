@@ -76,7 +76,7 @@ class _CTranslation:
         return "\n".join([*lines, "}"])
 
     def text(self, node: ast.expr) -> tuple[str, str]:
-        """Return ``(C text, kind)`` of a Python expression; operations are put in parentheses."""
+        """Return the C text of a Python expression, operations in parentheses, and the kind of its number."""
         if isinstance(node, ast.Name):
             return node.id, self.kinds[node.id]
         if isinstance(node, ast.Constant):
@@ -104,7 +104,7 @@ class _CTranslation:
         return repr(value), "number" if isinstance(value, int) else "double" if self.precision is SINGLE else "real"
 
     def operation(self, node: ast.BinOp) -> tuple[str, str]:
-        """Return ``(C text, kind)`` of a binary operation."""
+        """Return the C text of a binary operation and the kind of its number, "real" or an integer type."""
         (left, kind), (right, second) = self.text(node.left), self.text(node.right)
         symbol = _OPERATORS[type(node.op)]
         if "double" in (kind, second):

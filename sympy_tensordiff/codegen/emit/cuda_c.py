@@ -239,7 +239,7 @@ class CudaFile(CFile):
         return [*helpers.values(), *kernels, *start, *host, *end]
 
     def preamble(self, pieces: Sequence[str]) -> str:
-        """Return the top of a CUDA file: the includes, the number type and the macros."""
+        """Return the top of a CUDA file, the same for all ``pieces``: the includes, the number type and the macros."""
         return PREAMBLE.format(type=self.type)
 
     def prototype(self, head: str) -> str:

@@ -175,8 +175,8 @@ _LARGEST_EXPONENT = 16
 
 
 def has_root(exponent: Node) -> bool:
-    """Whether `exponent` is an odd multiple of 1/2 above 1 and not large, such as 3/2, so that a root and products
-    compute it.
+    """Whether `exponent` is an odd multiple of 1/2 of moderate absolute value above 1, such as 3/2 or -5/2: roots and
+    products compute the power.
     """
     value = exponent.data if exponent.op == "const" else 0
     return isinstance(value, Fraction) and value.denominator == 2 and 1 < abs(value) < _LARGEST_EXPONENT

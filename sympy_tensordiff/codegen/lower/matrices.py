@@ -402,7 +402,9 @@ class Matrices(Storage):
         return None
 
     def _whole(self, tensor: Node) -> Recursion[str | None]:
-        """Return the name of the array of a tensor, computed first if need be; None if it is not stored."""
+        """Return the name of an array with all entries of a tensor, computed first if need be; None if no such array
+        can be made.
+        """
         if tensor.op == "tensor":
             return self.arrays[tensor.data[0]]
         found = yield self._temporary(tensor, Context((), ()))

@@ -267,7 +267,9 @@ class Storage:
             yield self._temporary(self.graph.split_coefficient(part)[1], home, shared=True)
 
     def _keep_tables(self, node: Node) -> Recursion[None]:
-        """Store the comprehensions of costly functions that `node` reads, before equal calls in `node` are compiled."""
+        """Store each comprehension with a costly function that `node` reads as an array first, so that `node` reads the
+        array instead of calling the function again.
+        """
         for part in reachable(node):
             table = part.args[0] if part.op == "read" else part
             if table.op == "comprehension" and table.free <= self.outside and is_dear(table.args[0]):

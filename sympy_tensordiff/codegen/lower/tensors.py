@@ -350,8 +350,8 @@ class _Definitions:
 
 
 def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Container[str]) -> list[Definition]:
-    """Return `definitions` with each log-sum-exp computed by several arrays, which softmaxes of the same tensor
-    reuse.
+    """Return `definitions` in which each log-sum-exp is split into several arrays, which the softmaxes of the same
+    tensor read instead of computing them again.
     """
     rest, found = list(definitions), list[Definition]()
     names = {definition.name for definition in definitions}

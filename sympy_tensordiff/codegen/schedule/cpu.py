@@ -110,7 +110,9 @@ class Rule(NamedTuple):
 
 
 def scheduled(kernel: Kernel, site: Site) -> Nest:
-    """Return the loop nest of `kernel` after the first applicable rule for rows, and the rules for single loops."""
+    """Return the loop nest of `kernel`: the first applicable rule of `ROWS` rewrites its loops over rows, then further
+    rules rewrite single loops.
+    """
     if kernel.array in site.bare:
         kernel = replace(kernel, body=with_numbers(kernel.body, {kernel.array}))
     spans = _axes(kernel, site)

@@ -166,8 +166,8 @@ class _Stages:
         array: str,
         chunk: int = 1,
     ) -> tuple[Kernel, Kernel]:
-        """Return a kernel for ``count`` partial sums and one that adds them; partial sum p takes every ``count``-th
-        chunk of iterations.
+        """Split the reduction at position ``number`` of the kernel's body into a kernel for ``count`` partial sums and
+        one that adds them; partial sum p runs over the chunks p, p + count, ... of ``chunk`` iterations.
         """
         loop, _, _, is_across, start, before = chosen
         shape, own = self.shapes[kernel.array], set(own_names(kernel))

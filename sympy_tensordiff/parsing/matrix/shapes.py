@@ -301,7 +301,7 @@ class ShapeInference:
         return (*found, None)[:2]  # type: ignore[return-value]
 
     def axis_of_size(self, node: Tree) -> int:
-        """Return the axis of the size that ``node`` names, created at its first use."""
+        """Return the number of the axis of the size that ``node`` names, created at its first use."""
         if node.kind not in ("name", "number"):
             raise node.error(f"{node.shown} is not a size: a size is a name or an integer")
         if node.text not in self.sizes:
