@@ -24,11 +24,11 @@ from sympy_tensordiff.symbolic.scalar_functions import softplus as softplus
 from sympy_tensordiff.symbolic.scalar_functions import xlogy as xlogy
 
 
-class scaled_besseli(sympy.Function):  # noqa: N801
+class scaled_besseli(sympy.Function):  # type: ignore[misc]  # noqa: N801
     """The function ``exp(-abs(x))*besseli(order, x)`` of kernels, which does not overflow."""
 
 
-class erfcx_slope(sympy.Function):  # noqa: N801
+class erfcx_slope(sympy.Function):  # type: ignore[misc]  # noqa: N801
     """The derivative of `erfcx` in kernels, ``2*x*erfcx(x) - 2/sqrt(pi)``, whose terms nearly cancel for large x."""
 
 

@@ -4,6 +4,9 @@ For entries, which are real numbers::
 
     log(expm1(u))                   u + log1p(-exp(-u))                     where u > 1
     log(sinh(u))                    u - log(2) + log1p(-exp(-2*u))          where u > 1
+    log(1 + u)                      log1p(u)                                where u has no exponential
+    log(1 - exp(u))                 log(-expm1(u)) where u > -log(2), else log1p(-exp(u))
+    log(erfc(u))                    log1p(-erf(u)) where u < 1/2, else log(erfcx(u)) - u**2
     log(tanh(u))                    log1p(-2*sigmoid(-2*u))                 where u > 1/2
     log(gamma(u))                   loggamma(u)                             where u > 0
     log(u + sqrt(u**2 + 1))         asinh(u), also acosh(u) with -1
@@ -29,11 +32,15 @@ from typing import Any
 import sympy
 from sympy.codegen.cfunctions import expm1, log1p
 
-from sympy_tensordiff.graph.functions import erfcx, erfcx_slope, scaled_besseli, sigmoid
+from sympy_tensordiff.graph.functions import erfcx, erfcx_slope, log_ndtr, scaled_besseli, sigmoid
 from sympy_tensordiff.graph.interning import Number
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.simplify.nearby import log_of_quotient
 
 _HALF = Fraction(1, 2)
+
+BRANCH = Fraction(-9, 13)
+"""About ``-log(2)``: above it ``expm1`` keeps the digits of ``1 - exp(u)``, below it ``log1p`` those of the log."""
 
 _BESSEL_TERMS = 10
 """The terms of the series of ``besseli(0, u) - 1``: at 1, the next one is 1e-20 of the sum."""
@@ -47,7 +54,7 @@ def is_call(node: Node, function: Any) -> bool:
 # ---------------------------------------------------------------------------- logarithms
 
 
-def log_of_growing(graph: Graph, argument: Node) -> Node | None:
+def _log_of_growing(graph: Graph, argument: Node) -> Node | None:
     """Return ``log(argument)`` for the functions in the head of this module; None for other arguments."""
     if argument.op == "select":  # a sum with its form for negative u
         argument = argument.args[2]
@@ -92,6 +99,52 @@ def _area_function(graph: Graph, argument: Node) -> Node | None:
             if rest.op == "const" and rest.data in (1, -1):
                 return graph.call(sympy.asinh if rest.data == 1 else sympy.acosh, (u,))
     return None
+
+
+def _log_of_erfc(graph: Graph, argument: Node) -> Node | None:
+    """Return ``log(erfc(u))`` or ``log(erfc(u)/2)``; None for other arguments."""
+    factor, base = graph.split_coefficient(argument)
+    if not is_call(base, sympy.erfc) or factor not in (1, _HALF):
+        return None
+    (u,) = base.args
+    if factor != 1:
+        root = graph.pow(graph.const(2), graph.const(_HALF))
+        return graph.call(log_ndtr, (graph.scale(-1, graph.mul((root, u))),))
+    near = graph.call(log1p, (graph.neg(graph.call(sympy.erf, (u,))),))
+    far = graph.add((graph.call(sympy.log, (graph.call(erfcx, (u,)),)), graph.neg(graph.pow(u, graph.const(2)))))
+    return graph.select(graph.compare("lt", u, graph.const(_HALF)), near, far)
+
+
+def _log_of_negative_expm1(graph: Graph, argument: Node) -> Node | None:
+    """Return ``log(1 - exp(u))``; None for other arguments."""
+    factor, base = graph.split_coefficient(argument)
+    if factor != -1 or not is_call(base, expm1):
+        return None
+    (u,) = base.args
+    far = graph.call(log1p, (graph.neg(graph.call(sympy.exp, (u,))),))
+    return graph.select(graph.compare("lt", graph.const(BRANCH), u), graph.call(sympy.log, (argument,)), far)
+
+
+def _log_near_1(graph: Graph, argument: Node) -> Node | None:
+    """Return ``log(1 + u)``; None for other arguments, and where u has an exponential."""
+    if argument.op != "add" or graph.one not in argument.args or _has_exponential(argument):
+        return None
+    return graph.call(log1p, (graph.add([arg for arg in argument.args if arg is not graph.one]),))
+
+
+LOGARITHMS = {
+    "log(erfc(u))": _log_of_erfc,
+    "log(1 - exp(u))": _log_of_negative_expm1,
+    "log(f(u)) for large f(u)": _log_of_growing,
+    "log(a/b)": log_of_quotient,
+    "log(1 + u)": _log_near_1,
+}
+"""The rules of logarithms, by the names that `.plan` shows."""
+
+
+def _has_exponential(node: Node) -> bool:
+    """Whether an exponential occurs in `node`: then its logarithm is computed from the largest exponent."""
+    return any(part.op == "call" and part.data is sympy.exp for part in reachable(node))
 
 
 # ---------------------------------------------------------------------------- Bessel functions

@@ -134,7 +134,7 @@ def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, 
     while pending:
         node = pending[-1]
         table = arrays.get(node.args[0]) if node.op == "read" and len(entries) < MAX_ENTRIES else None
-        if table is not None and node not in entries and table.op == "comprehension" and _is_arithmetic(table.args[0]):
+        if table is not None and node not in entries and table.op == "comprehension" and is_arithmetic(table.args[0]):
             entries[node] = graph.entry(table, node.data)
         needed = () if node.shape else (entries[node],) if node in entries else node.args
         missing = [arg for arg in needed if arg not in done]
@@ -214,7 +214,7 @@ def _constants(entry: Node) -> list[Node]:
     return [term for term in entry.args if entry.op == "add" and term.op == "const"]
 
 
-def _is_arithmetic(entry: Node) -> bool:
+def is_arithmetic(entry: Node) -> bool:
     """Whether `entry` is made of numbers, reads and scalars by arithmetic and functions, and is not too large."""
     parts = list(islice(breadth_first(entry, lambda part: part.args), MAX_NODES))
     return len(parts) < MAX_NODES and all(
