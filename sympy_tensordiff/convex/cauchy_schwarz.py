@@ -28,7 +28,7 @@ class CauchySchwarzBound(NamedTuple):
 
 
 def decompose_univariate(variables: Variables, body: Expr) -> Decomposition | None:
-    """Return ``body`` as a function of a single affine or inner part, or None."""
+    """Return ``body`` as a function of a single affine or inner scalar; None if that is impossible."""
     opaque = [a for a in body.args if variables.degree(a) == 2] if body.func in SMOOTH else []
     decompositions = (
         variables.decompose(body),

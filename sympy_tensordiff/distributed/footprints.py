@@ -253,7 +253,7 @@ class ReadRanges(NamedTuple):
     nests: tuple[tuple[Bounds, ...], ...]
 
     def evaluate(self, values: Mapping[str, int], *, exact: bool = True) -> tuple[Any, ...] | None:
-        """Return the index ranges at the given values of the variables, or None if nothing is read. They may be too
+        """Return the range of each index of the read for numeric sizes and block; None if nothing is read; maybe too
         large unless ``exact``.
         """
         if not all(row.holds(values) for row in self.rows):

@@ -117,8 +117,7 @@ def maximal(monomials: Iterable[Monomial]) -> Growth:
 
 
 def grows_faster(one: Growth, other: Growth) -> bool:
-    """Return whether a monomial of ``one`` divides none of ``other``: whether the first growth is not bounded by the
-    second.
+    """Return whether ``one`` is not bounded by ``other``: a monomial of ``one`` divides none of ``other``.
 
     >>> n, m = (Polynomial.of(Affine.variable(name)) for name in "nm")
     >>> grows_faster((n * n).growth, (n * m).growth), grows_faster(n.growth, (n * m).growth)

@@ -24,8 +24,8 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in
 
 
 class _SeparatedTerm(NamedTuple):
-    """A dense term as a product: ``inner`` are the summed index ranges, and each side has its own ranges, its value and
-    its row or column position.
+    """A dense term as a product of one factor in the row indices and one in the column indices, summed over ``inner``
+    ranges.
     """
 
     inner: tuple[IndexRange, ...]
@@ -34,8 +34,8 @@ class _SeparatedTerm(NamedTuple):
 
 
 def low_rank_factors(operator: LinearOperator, max_rank: int) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return arrays ``left``, ``right`` such that ``left.T @ right`` is the sum of the dense terms; None if a term has
-    conditions, is not separable, or the rank exceeds ``max_rank``.
+    """Return arrays with ``left.T @ right`` equal to the sum of the dense terms; None if these do not separate or
+    exceed ``max_rank``.
     """
     derivative, environment = operator._derivative, operator._environment
     factor_pairs: list[tuple[Any, Any]] = []

@@ -33,8 +33,7 @@ def extract_common_subexpressions(values: Sequence[Any], axes: Sequence[tuple[An
 
 
 def _extract_square_roots(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """Return ``values`` with the square roots that several of them need replaced by entries of comprehensions over
-    ``axes``.
+    """Return ``values`` with square roots that several of them contain read from comprehensions over ``axes``.
 
     Half-integer powers of one base are powers of its square root.
     """

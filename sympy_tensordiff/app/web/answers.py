@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-
 import sympy_tensordiff as td
 from sympy_tensordiff.app.forms import BACKENDS, certificate, certificate_text, check_lines, form_text, parsed_input
 from sympy_tensordiff.errors import ParseError, TensorDiffError, UnsupportedError
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
 from sympy_tensordiff.testing.values import random_values, size_symbols
 
@@ -124,6 +123,14 @@ def answer(request: Request) -> Answer:
         return {"error": str(error)}
     except RecursionError:
         return {"error": "the expression or its derivative is nested too deeply"}
+
+
+def answer_text(body: str) -> str:
+    """Return the answer to a request in JSON, as JSON."""
+    try:
+        return json.dumps(answer(parse_request(body.encode("utf-8", "surrogatepass"))))
+    except RequestError as error:
+        return json.dumps({"error": str(error)})
 
 
 @lru_cache(maxsize=4)

@@ -352,7 +352,9 @@ class NestLaws:
         self.block_variables.discard(loop.variable)
 
     def stays_in_block(self, loop: Loop, start: str, stop: str) -> bool:
-        """Return whether the range of a loop lies within the block."""
+        """Return whether the range of a loop lies between ``start`` and ``stop``, the ends of the block of rows that a
+        thread computes.
+        """
         lows = [Bound(Affine.variable(name)) for name in (start, *self.block_variables)]
         return any(low in lows for low in loop.lows) and Bound(Affine.variable(stop) - 1) in loop.highs
 

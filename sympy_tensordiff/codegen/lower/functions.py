@@ -12,76 +12,31 @@ from sympy.codegen import cfunctions
 
 from sympy_tensordiff.codegen.ir.scalars import External, Number, Operation, Scalar
 from sympy_tensordiff.codegen.lower.special_functions import SPECIAL
-from sympy_tensordiff.graph.functions import (
-    Partial,
-    erfcx,
-    erfcx_slope,
-    log1mexp,
-    log_ndtr,
-    sigmoid,
-    softplus,
-    xlogy,
-)
+from sympy_tensordiff.functions.table import record_of
+from sympy_tensordiff.graph.functions import Partial, erfcx, erfcx_slope, log1mexp, log_ndtr, xlogy
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import times
 
-NAMES: dict[Any, str] = {
-    sympy.exp: "exp",
-    sympy.log: "log",
-    sympy.sin: "sin",
-    sympy.cos: "cos",
-    sympy.tan: "tan",
-    sympy.asin: "arcsin",
-    sympy.acos: "arccos",
-    sympy.atan: "arctan",
-    sympy.atan2: "arctan2",
-    sympy.sinh: "sinh",
-    sympy.cosh: "cosh",
-    sympy.tanh: "tanh",
-    sympy.asinh: "arcsinh",
-    sympy.acosh: "arccosh",
-    sympy.atanh: "arctanh",
-    sympy.Abs: "abs",
-    sympy.sign: "sign",
-    sympy.floor: "floor",
-    sympy.ceiling: "ceil",
-    sympy.Heaviside: "heaviside",
-    sympy.erf: "erf",
-    sympy.erfc: "erfc",
-    sympy.gamma: "gamma",
-    sympy.loggamma: "lgamma",
-    cfunctions.expm1: "expm1",
-    cfunctions.log1p: "log1p",
-    cfunctions.log2: "log2",
-    cfunctions.log10: "log10",
-    cfunctions.Cbrt: "cbrt",
-    cfunctions.hypot: "hypot",
-    sigmoid: "sigmoid",
-    softplus: "softplus",
-    sympy.Max: "max",
-    sympy.Min: "min",
-}
-
 
 def _inverse(name: str) -> Callable[..., Scalar]:
-    """Return the operation 1 / f(x) for a function by its `name`."""
+    """Return the function that makes the operation ``1/f(x)``, where f is the operation `name`."""
     return lambda x: Operation("pow", (Operation(name, (x,)), Number(-1)))
 
 
 def _of_inverse(name: str) -> Callable[..., Scalar]:
-    """Return the operation f(1 / x) for a function by its `name`."""
+    """Return the function that makes the operation ``f(1/x)``, where f is the operation `name`."""
     return lambda x: Operation(name, (Operation("pow", (x, Number(-1))),))
 
 
 def _sinc(x: Scalar) -> Scalar:
-    """Return ``sin(x)/x``, 1 at 0."""
+    """Return the code expression ``sin(x)/x``, 1 at 0."""
     quotient = Operation("mul", (Operation("sin", (x,)), Operation("pow", (x, Number(-1)))))
     return Operation("select", (Operation("eq", (x, Number(0))), Number(1), quotient))
 
 
 def _negative(x: Scalar) -> Scalar:
-    """Return ``-x``."""
+    """Return the code expression ``-x``."""
     return Operation("neg", (x,))
 
 
@@ -94,7 +49,7 @@ def _log1mexp(x: Scalar) -> Scalar:
 
 
 def _xlogy(x: Scalar, y: Scalar) -> Scalar:
-    """Return ``x*log(y)``, 0 where x is 0."""
+    """Return the code expression ``x*log(y)``, 0 where x is 0."""
     product = Operation("mul", (x, Operation("log", (y,))))
     return Operation("select", (Operation("eq", (x, Number(0))), Number(0), product))
 
@@ -220,20 +175,24 @@ _LARGEST_EXPONENT = 16
 
 
 def has_root(exponent: Node) -> bool:
-    """Whether `exponent` is half of an odd number, of moderate size greater than 1."""
+    """Whether `exponent` is an odd multiple of 1/2 above 1 and not large, such as 3/2, so that a root and products
+    compute it.
+    """
     value = exponent.data if exponent.op == "const" else 0
     return isinstance(value, Fraction) and value.denominator == 2 and 1 < abs(value) < _LARGEST_EXPONENT
 
 
 def root(base: Scalar, exponent: Fraction) -> Scalar:
-    """Return ``base**exponent`` for one like 3/2 by a root and products, faster than a general power."""
+    """Return ``base**exponent`` for an exponent like 3/2 as ``base*sqrt(base)``, faster than a general power."""
     whole = Operation("pow", (base, Number(int(abs(exponent)))))
     product = Operation("mul", (whole, Operation("pow", (base, Number(Fraction(1, 2))))))
     return product if exponent > 0 else Operation("pow", (product, Number(-1)))
 
 
 def rational_form(node: Node) -> tuple[Affine, int] | None:
-    """Return numerator and denominator of a rational combination of indices; None for any other node."""
+    """Return ``(numerator, denominator)`` of a rational combination of indices, ``(i + 1, 2)`` for ``(i + 1)/2``; else
+    None.
+    """
     if node.op == "index":
         return node.data, 1
     if node.op == "const" and isinstance(node.data, int | Fraction):
@@ -250,8 +209,8 @@ def rational_form(node: Node) -> tuple[Affine, int] | None:
 
 
 def is_external(node: Node) -> bool:
-    """Whether no backend knows the function of the call `node`."""
-    return node.data not in NAMES and node.data not in FORMULAS and not is_spherical_bessel(node)
+    """Whether the function of the call `node` is one that no backend has, so that the user or SciPy supplies it."""
+    return not record_of(node.data).operation and node.data not in FORMULAS and not is_spherical_bessel(node)
 
 
 def is_spherical_bessel(node: Node) -> bool:
@@ -263,17 +222,19 @@ def is_spherical_bessel(node: Node) -> bool:
 
 
 def external(node: Node) -> External:
-    """Return the function of a call that no backend knows."""
+    """Return the record (name, derivative orders) of the function that the call `node` needs from the user or SciPy."""
     derivative = node.data if isinstance(node.data, Partial) else Partial(node.data, (0,) * len(node.args))
     is_special = not any(derivative.orders) and (derivative.function, len(derivative.orders)) in SPECIAL
     return External(str(derivative.function.__name__), derivative.orders, is_special)
 
 
 def operation(node: Node, args: Sequence[Scalar]) -> Scalar:
-    """Return the operation of an arithmetic node, a condition or a function; an unknown function is the user's."""
+    """Return the code expression for `node`, an arithmetic node, condition or call, of `args`; unknown functions are
+    user functions.
+    """
     if node.op == "call":
-        name = NAMES.get(node.data)
-        if name is not None:
+        name = record_of(node.data).operation
+        if name:
             return Operation(name, tuple(args))
         if is_spherical_bessel(node):
             return Operation("spherical_bessel", tuple(args))
