@@ -230,9 +230,10 @@ def off(found, wanted, dtype):
 
 
 @every("backend", ["numpy", "llvm"])
-def test_formulas_of_tensors(backend):
+def test_formulas_of_tensors(backend, thorough):
     """Values within 8 units in the last place; gradients within 8 units of their largest entry."""
-    for name, (formula, function, makers) in TENSORS.items():
+    every_formula = backend == "numpy" or thorough  # compilation takes most of the time
+    for name, (formula, function, makers) in [*TENSORS.items()][:: 1 if every_formula else 5]:
         arguments = tuple(makers)
         kernel = td.lambdify(arguments, (formula, *td.gradient(formula, arguments)), backend)
         for dtype in TYPES if name != "Bessel" or backend == "numpy" else TYPES[:1]:
