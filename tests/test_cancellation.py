@@ -12,6 +12,7 @@ from every import every
 from sympy import Rational, Symbol, atan, cos, cosh, cot, erfc, exp, log, sin, sinh, sqrt, tan, tanh
 
 import sympy_tensordiff as td
+from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.simplify.power_series import series_of
@@ -233,3 +234,8 @@ def test_terms_may_be_stored_for_other_results():
     rows = td.mean(A**2, axis=1) - td.mean(A, axis=1) ** 2
     matrix = np.array([v, 2 * v, v * v])
     np.testing.assert_allclose(td.lambdify(A, rows, "numpy")(1e6 + matrix), (1e6 + matrix).var(axis=1), rtol=1e-14)
+
+
+def test_c_names_the_function_that_it_lacks():
+    with pytest.raises(UnsupportedError, match="C has no function besseli: use another backend"):
+        td.generate_code(x, table(log(sympy.besseli(0, s))), "c")
