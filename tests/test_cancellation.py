@@ -12,6 +12,7 @@ from every import every
 from sympy import Rational, Symbol, atan, cos, cosh, cot, erfc, exp, log, sin, sinh, sqrt, tan, tanh
 
 import sympy_tensordiff as td
+from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.simplify.power_series import series_of
@@ -121,10 +122,14 @@ def at_points(formulas, points, backend):
 
 @every("backend", ["numpy", "llvm"])
 def test_the_expressions_of_hamming(backend):
-    found = at_points([table(formula) for formula, _ in HAMMING], [points for _, points in HAMMING], backend)
-    for (formula, points), values in zip(HAMMING, found, strict=True):
-        for at in points:
-            assert in_ulps(values[tuple(map(float, at))], exact(formula, at)) <= 8, (formula, at)
+    points = [own for _, own in HAMMING]
+    values = at_points([table(formula) for formula, _ in HAMMING], points, backend)
+    gradients = at_points([slopes(formula) for formula, _ in HAMMING], points, backend)
+    for (formula, own), value, gradient in zip(HAMMING, values, gradients, strict=True):
+        for at in own:
+            place = tuple(map(float, at))
+            assert in_ulps(value[place], exact(formula, at)) <= 8, (formula, at)
+            assert in_ulps(gradient[place], exact(formula.diff(s), at)) <= 8, (formula, at)
 
 
 @every("backend", ["numpy", "llvm"])
@@ -201,3 +206,36 @@ def test_power_series_are_those_of_sympy(seed):
     wanted = sympy.series(formula.rewrite(sympy.exp) if formula.has(td.sigmoid) else formula, s, 0, 6).removeO()
     for k in range(6 - found.order):
         assert found.coefficients[k] == Fraction(str(wanted.coeff(s, k + found.order)))
+
+
+def test_the_plan_lists_the_forms_that_are_used():
+    formula = td.TensorComprehension((exp(x[i]) - 1) / x[i] + log(1 + x[i]) + exp(x[i]) - 1, (i, n))
+    plan = td.lambdify(x, (formula, td.mean(x**2) - td.mean(x) ** 2), "numpy").plan
+    assert "in forms that keep their digits: covariance, log(1 + u), f(u) - 1 (2 times), series at 0" in plan
+    assert "in forms" not in td.lambdify(x, x + 1, "numpy").plan
+
+
+def test_powers_of_indices_stay_whole_numbers():
+    table = td.TensorComprehension(2**i - 1 + 0 * x[i], (i, n))
+    assert td.lambdify(x, table, "numpy")(np.zeros(5)).tolist() == [0, 1, 3, 7, 15]
+
+
+def test_terms_may_be_stored_for_other_results():
+    """Sums of exponentials, functions and matrix products of whole tensors are arrays, from which others read."""
+    v = np.array([860.0, 861.0, 859.0])
+    sums = td.log(1 + td.sum(td.exp(x))), td.log(td.exp(x[0]) + td.sum(td.exp(x)))
+    for backend in ("numpy", "llvm"):
+        for form in sums:
+            value, gradient = td.lambdify(x, (form, td.gradient(form, x)), backend)(v)
+            assert np.isfinite(value) and abs(gradient.sum() - 1) < 1e-12
+        spread = td.lambdify(x, x @ x / n - td.mean(x) ** 2, backend)(1e6 + v)
+        np.testing.assert_allclose(spread, v.var(), rtol=1e-15)
+    A = td.TensorSymbol("A", (n, n))
+    rows = td.mean(A**2, axis=1) - td.mean(A, axis=1) ** 2
+    matrix = np.array([v, 2 * v, v * v])
+    np.testing.assert_allclose(td.lambdify(A, rows, "numpy")(1e6 + matrix), (1e6 + matrix).var(axis=1), rtol=1e-14)
+
+
+def test_c_names_the_function_that_it_lacks():
+    with pytest.raises(UnsupportedError, match="C has no function besseli: use another backend"):
+        td.generate_code(x, table(log(sympy.besseli(0, s))), "c")

@@ -38,12 +38,12 @@ from typing import Any, NamedTuple
 import sympy
 from sympy.codegen.cfunctions import Cbrt, expm1, log1p
 
-from sympy_tensordiff.graph.functions import erfcx, log_ndtr, softplus
+from sympy_tensordiff.graph.functions import softplus
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
 from sympy_tensordiff.simplify.growing_functions import (
+    LOGARITHMS,
     is_call,
-    log_of_growing,
     with_bounded_quotients,
     with_scaled_bessel,
     with_scaled_erfc,
@@ -52,23 +52,24 @@ from sympy_tensordiff.simplify.growing_functions import (
 from sympy_tensordiff.simplify.nearby import (
     has_fewer_terms,
     less_value,
-    log_of_quotient,
     minus,
     nearby,
     reciprocals,
     share_less_one,
 )
-from sympy_tensordiff.simplify.removable import regular_at_zero
+from sympy_tensordiff.simplify.removable import is_arithmetic, regular_at_zero
 from sympy_tensordiff.simplify.variances import with_covariances
 
 MAX_TERMS = 12
 """Sums of more terms are left as they are: pairs of terms are compared."""
 
-BRANCH = Fraction(-9, 13)
-"""About ``-log(2)``: above it ``expm1`` keeps the digits of ``1 - exp(u)``, below it ``log1p`` those of the log."""
-
-
 _HALF = Fraction(1, 2)
+
+_READ_DEPTH = 5
+"""The levels of arguments in which entries of arrays are looked at, such as terms, factors and bases."""
+
+_READS = 2
+"""The number of arrays that are looked through one after the other."""
 
 MAX_POWER = 4
 """Differences of powers below ``-MAX_POWER`` stay as they are: they would have too many terms."""
@@ -78,7 +79,7 @@ _NONE: Mapping[Node, Node] = MappingProxyType({})
 
 
 class ScaledTerm(NamedTuple):
-    """The term ``factor*base`` of a sum, with a number as ``factor``; ``base`` is 1 for a term that is a number."""
+    """The term ``factor*base`` of a sum; ``base`` is 1 for a number."""
 
     factor: Number
     base: Node
@@ -87,7 +88,7 @@ class ScaledTerm(NamedTuple):
 def without_cancellation(
     graph: Graph, roots: Sequence[Node], arrays: Sequence[Node] = (), products: Mapping[Node, Node] = _NONE
 ) -> list[Node]:
-    """Return the entries `roots` with differences of nearly equal terms rewritten: ``exp(u) - 1`` becomes ``expm1(u)``.
+    """Return the entries `roots` with differences that lose digits replaced by the forms of this module.
 
     Parameters
     ----------
@@ -100,24 +101,64 @@ def without_cancellation(
     """
     tables = {**products, **dict(zip(arrays, roots, strict=False))}
     roots = with_covariances(graph, roots, tables)
-    roots = rewritten(graph, roots, _Rewriter(graph).form)
+    roots = rewritten(graph, roots, _Rewriter(graph, tables).form)
     return regular_at_zero(graph, roots, dict(zip(arrays, roots, strict=False)))
 
 
 class _Rewriter:
-    """The rules by which `without_cancellation` rewrites sums, logarithms and products, node by node."""
+    """The rewriting rules of `without_cancellation`."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, arrays: Mapping[Node, Node]) -> None:
         self.graph = graph
+        self.entries = {a: table for a, table in arrays.items() if is_arithmetic(_body(table))}
+        self.is_of_arrays = False
+        """Whether entries of arrays are looked at, which are stored in any case."""
         self.minus_one = graph.const(-1)
         self.distances: dict[tuple[Node, Node], Node | None] = {}
 
     def form(self, node: Node) -> Node:
-        """Return the scalar `node`, whose arguments are done, rewritten by the rules of its operation; a tensor is
-        returned unchanged.
+        """Return the entry `node`, whose arguments are rewritten, with the rules applied; tensors as they are.
+
+        Where no rule applies, one may apply to the entries of arrays that `node` reads.
         """
-        if node.shape:
+        if node.shape or node.op not in ("add", "mul", "call"):
             return node
+        found = self.form_as_written(node)
+        if found is node and self.entries:
+            whole = self.with_entries(node, _READ_DEPTH, _READS)
+            if whole is not node:
+                self.is_of_arrays = True
+                args = rewritten(self.graph, whole.args, self.form_as_written)
+                whole = self.without_parentheses(self.graph.with_args(whole, args))
+                new = self.form_as_written(whole)
+                self.is_of_arrays = False
+                return node if new is whole else new
+        return found
+
+    def with_entries(self, node: Node, depth: int, reads: int) -> Node:
+        """Return `node` with entries in place of reads of arrays, in its arguments of so many levels; reads in these
+        entries are replaced likewise.
+        """
+        if node.op == "read" and node.args[0] in self.entries:
+            table = self.entries[node.args[0]]
+            entry = self.graph.entry(table, node.data) if table.op == "comprehension" else table
+            return entry if reads == 1 else self.with_entries(entry, depth, reads - 1)
+        if depth == 0 or node.op not in ("add", "mul", "pow", "call"):
+            return node
+        return self.graph.with_args(node, [self.with_entries(arg, depth - 1, reads) for arg in node.args])
+
+    def without_parentheses(self, node: Node) -> Node:
+        """Return a sum with the terms of multiples of sums as terms of its own; another node as it is."""
+        if node.op != "add":
+            return node
+        terms: list[Node] = []
+        for term in node.args:
+            factor, base = self.term(term)
+            terms += [self.graph.scale(factor, part) for part in (base.args if base.op == "add" else (base,))]
+        return self.graph.add(terms)
+
+    def form_as_written(self, node: Node) -> Node:
+        """Return the entry `node` with the rules applied."""
         if node.op == "add" and len(node.args) <= MAX_TERMS:
             return self.difference(node)
         if node.op == "call" and node.data is sympy.log:
@@ -130,14 +171,12 @@ class _Rewriter:
         return node
 
     def noted(self, law: str, found: Node) -> Node:
-        """Return `found`, after counting one use of the rule ``law`` in the graph."""
+        """Return `found`, and count a use of `law` in the graph."""
         self.graph.laws[law] = self.graph.laws.get(law, 0) + 1
         return found
 
     def difference(self, node: Node) -> Node:
-        """Return a sum with pairs of terms like ``c*a - c*b`` merged into one without cancellation; the sum itself if
-        there are none.
-        """
+        """Return a sum with pairs of terms of opposite factors joined; the sum itself without such a pair."""
         graph = self.graph
         terms = [self.term(arg) for arg in node.args]
         if (found := self.log_cosh(node, terms)) is not None:
@@ -156,9 +195,7 @@ class _Rewriter:
         return node
 
     def log_cosh(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return a sum with the terms ``softplus(2*u) - u - log(2)``, which are log(cosh(u)), as a choice with another
-        form of them for small u; None for other sums.
-        """
+        """Return a sum with the terms of log(cosh(u)) as a choice with its form near 0; None without such terms."""
         graph = self.graph
         log_2 = graph.call(sympy.log, (graph.const(2),))
         for factor, base in terms:
@@ -174,7 +211,7 @@ class _Rewriter:
         return None
 
     def opposite_softplus(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return a sum with ``softplus(u) - u`` replaced by ``softplus(-u)``; None if it has no such terms."""
+        """Return a sum with ``softplus(u) - u`` as ``softplus(-u)``; None without such terms."""
         graph = self.graph
         for factor, base in terms:
             if is_call(base, softplus):
@@ -187,13 +224,13 @@ class _Rewriter:
         return None
 
     def term(self, node: Node) -> ScaledTerm:
-        """Return the term `node` as a number times a base; the base is 1 if `node` is a number."""
+        """Return the factor and the base of the term `node`; a number has the base 1."""
         if node.op == "const" and isinstance(node.data, int | Fraction):
             return ScaledTerm(node.data, self.graph.one)
         return ScaledTerm(*self.graph.split_coefficient(node))
 
     def joined(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return ``one + other`` in a form that loses no digits; None if no rule applies to these two terms."""
+        """Return ``one + other`` in a form that loses no digits; None if no rule applies to the pair."""
         graph, factor = self.graph, one.factor
         if other.factor == -factor and other.base is graph.one and (found := self.less_one(one.base, factor)):
             return self.noted("f(u) - 1", found)
@@ -223,9 +260,7 @@ class _Rewriter:
         return self.noted("a**p - b**p", graph.scale(factor, found))
 
     def distance(self, a: Node, b: Node) -> Node | None:
-        """Return ``a - b`` if it has fewer terms than `a` or `b`, or can be rewritten without cancellation; else
-        None.
-        """
+        """Return ``a - b`` if that keeps its digits: it has fewer terms than `a` or `b`, or is rewritten; else None."""
         if (a, b) not in self.distances:
             self.distances[a, b] = None
             found = minus(self.graph, a, b)
@@ -237,9 +272,7 @@ class _Rewriter:
         return self.distances[a, b]
 
     def difference_of_powers(self, a: Node, b: Node, distance: Node, power: Fraction) -> Node:
-        """Return ``a**power - b**power`` without cancellation, given ``distance = a - b``; `power` is a root or a small
-        integer.
-        """
+        """Return ``a**power - b**power``, where `distance` is ``a - b``, for a multiple of 1/2 to 1/5 or up to 4."""
         graph = self.graph
 
         def raised(base: Node, exponent: Fraction) -> Node:
@@ -264,9 +297,7 @@ class _Rewriter:
         return graph.mul((distance, *factors))
 
     def less_one(self, base: Node, factor: Number) -> Node | None:
-        """Return ``factor*(base - 1)`` without cancellation, for functions such as exp and cos; None for other
-        bases.
-        """
+        """Return ``factor*(base - 1)`` for the functions in the head of this module; None for others."""
         graph = self.graph
         if base.op == "pow":
             return self.power_less_one(base.args[0], base.args[1], factor)
@@ -285,22 +316,22 @@ class _Rewriter:
         return None
 
     def power_less_one(self, base: Node, exponent: Node, factor: Number) -> Node | None:
-        """Return ``factor*(base**exponent - 1)`` without cancellation, for some squares and for positive numbers as
-        base; None for others.
+        """Return ``factor*(base**exponent - 1)`` for squares of functions, and for positive numbers as bases; None for
+        others.
         """
         graph = self.graph
         if base.op == "const" and base.data > 0 and not _is_of_indices(exponent):
             exponent = graph.mul((exponent, graph.call(sympy.log, (base,))))
             return graph.scale(factor, graph.call(expm1, (exponent,)))
-        if exponent.op != "const" or exponent.data != 2:
+        if self.is_of_arrays and is_call(base, sympy.tanh):  # networks store tanh: another function would cost as much
             return None
-        if base.op == "call" and base.data in _SQUARES:
-            function, sign, power = _SQUARES[base.data]
+        if exponent.op == "const" and base.op == "call" and (base.data, exponent.data) in _SQUARES:
+            function, sign, power = _SQUARES[base.data, exponent.data]
             return graph.scale(sign * factor, graph.pow(graph.call(function, base.args), graph.const(power)))
         return None
 
     def arccosine(self, node: Node) -> Node:
-        """Return ``acos(1 - u)`` as ``2*asin(sqrt(u/2))`` for small u; other arccosines are returned unchanged."""
+        """Return ``acos(1 - u)`` as ``2*asin(sqrt(u/2))`` where u is small; other arccosines as they are."""
         graph, (argument,) = self.graph, node.args
         if argument.op != "add" or graph.one not in argument.args:
             return node
@@ -310,79 +341,42 @@ class _Rewriter:
         return self.noted("acos(1 - u)", graph.select(graph.compare("lt", u, graph.one), near, node))
 
     def logarithm(self, node: Node) -> Node:
-        """Return a logarithm rewritten by the first rule that applies; unchanged if none does."""
-        for name, rule in _LOGARITHMS.items():
+        """Return a logarithm in the form of the first rule that applies; itself if none does."""
+        for name, rule in LOGARITHMS.items():
             if (found := rule(self.graph, node.args[0])) is not None:
                 return self.noted(name, found)
         return node
 
-
-def _log_of_erfc(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(argument)`` without underflow if the argument is ``erfc(u)`` or ``erfc(u)/2``; else None."""
-    factor, base = graph.split_coefficient(argument)
-    if not is_call(base, sympy.erfc) or factor not in (1, _HALF):
-        return None
-    (u,) = base.args
-    if factor != 1:
-        root = graph.pow(graph.const(2), graph.const(_HALF))
-        return graph.call(log_ndtr, (graph.scale(-1, graph.mul((root, u))),))
-    near = graph.call(log1p, (graph.neg(graph.call(sympy.erf, (u,))),))
-    far = graph.add((graph.call(sympy.log, (graph.call(erfcx, (u,)),)), graph.neg(graph.pow(u, graph.const(2)))))
-    return graph.select(graph.compare("lt", u, graph.const(_HALF)), near, far)
-
-
-def _log_of_negative_expm1(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(argument)`` without cancellation if the argument is ``-expm1(u)``; else None."""
-    factor, base = graph.split_coefficient(argument)
-    if factor != -1 or not is_call(base, expm1):
-        return None
-    (u,) = base.args
-    far = graph.call(log1p, (graph.neg(graph.call(sympy.exp, (u,))),))
-    return graph.select(graph.compare("lt", graph.const(BRANCH), u), graph.call(sympy.log, (argument,)), far)
-
-
-def _log_near_1(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(1 + u)`` as ``log1p(u)``; None for other arguments, and if u contains an exponential."""
-    if argument.op != "add" or graph.one not in argument.args or _has_exponential(argument):
-        return None
-    return graph.call(log1p, (graph.add([arg for arg in argument.args if arg is not graph.one]),))
-
-
-_LOGARITHMS = {
-    "log(erfc(u))": _log_of_erfc,
-    "log(1 - exp(u))": _log_of_negative_expm1,
-    "log(f(u)) for large f(u)": log_of_growing,
-    "log(a/b)": log_of_quotient,
-    "log(1 + u)": _log_near_1,
-}
-"""The rules of logarithms, by the name that `.plan` shows."""
 
 _PRODUCTS = {
     "exp(u**2)*erfc(u)": with_scaled_erfc,
     "besseli(m, u)/besseli(n, u)": with_scaled_bessel,
     "exp(u)/expm1(u)": with_bounded_quotients,
 }
-"""The rules of products, likewise."""
+"""The rules of products, by the names that `.plan` shows."""
 
 _COMPLEMENTS = {sympy.erf: sympy.erfc, sympy.erfc: sympy.erf}
 """From functions f to ``1 - f``."""
 
-_SQUARES: dict[Any, tuple[Any, int, int]] = {
-    sympy.tanh: (sympy.cosh, -1, -2),
-    sympy.cosh: (sympy.sinh, 1, 2),
-    sympy.sin: (sympy.cos, -1, 2),
-    sympy.cos: (sympy.sin, -1, 2),
+_SQUARES: dict[tuple[Any, Any], tuple[Any, int, int]] = {
+    (sympy.tanh, 2): (sympy.cosh, -1, -2),
+    (sympy.tanh, -2): (sympy.sinh, 1, -2),
+    (sympy.cosh, 2): (sympy.sinh, 1, 2),
+    (sympy.sin, 2): (sympy.cos, -1, 2),
+    (sympy.sin, -2): (sympy.tan, 1, -2),
+    (sympy.cos, 2): (sympy.sin, -1, 2),
+    (sympy.cos, -2): (sympy.tan, 1, 2),
 }
-"""From functions f to the function, the sign and the exponent of ``f**2 - 1 = sign*g**exponent``."""
+"""From functions f and exponents to the function, the sign and the exponent of ``f**n - 1 = sign*g**exponent``."""
 
 
-def _has_exponential(node: Node) -> bool:
-    """Return whether an exponential occurs in `node`."""
-    return any(part.op == "call" and part.data is sympy.exp for part in reachable(node))
+def _body(table: Node) -> Node:
+    """Return the body of a comprehension, an entry itself."""
+    return table.args[0] if table.op == "comprehension" else table
 
 
 def _is_of_indices(node: Node) -> bool:
-    """Return whether `node` is made of indices and numbers only, so that it may be an integer."""
+    """Whether `node` is made of indices and numbers only: then powers may be whole numbers."""
     return all(part.op in ("const", "index", "add", "mul") for part in reachable(node))
 
 

@@ -4,6 +4,9 @@ For entries, which are real numbers::
 
     log(expm1(u))                   u + log1p(-exp(-u))                     where u > 1
     log(sinh(u))                    u - log(2) + log1p(-exp(-2*u))          where u > 1
+    log(1 + u)                      log1p(u)                                where u has no exponential
+    log(1 - exp(u))                 log(-expm1(u)) where u > -log(2), else log1p(-exp(u))
+    log(erfc(u))                    log1p(-erf(u)) where u < 1/2, else log(erfcx(u)) - u**2
     log(tanh(u))                    log1p(-2*sigmoid(-2*u))                 where u > 1/2
     log(gamma(u))                   loggamma(u)                             where u > 0
     log(u + sqrt(u**2 + 1))         asinh(u), also acosh(u) with -1
@@ -29,11 +32,15 @@ from typing import Any
 import sympy
 from sympy.codegen.cfunctions import expm1, log1p
 
-from sympy_tensordiff.graph.functions import erfcx, erfcx_slope, scaled_besseli, sigmoid
+from sympy_tensordiff.graph.functions import erfcx, erfcx_slope, log_ndtr, scaled_besseli, sigmoid
 from sympy_tensordiff.graph.interning import Number
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.simplify.nearby import log_of_quotient
 
 _HALF = Fraction(1, 2)
+
+BRANCH = Fraction(-9, 13)
+"""About ``-log(2)``: above it ``expm1`` keeps the digits of ``1 - exp(u)``, below it ``log1p`` those of the log."""
 
 _BESSEL_TERMS = 10
 """The terms of the series of ``besseli(0, u) - 1``: at 1, the next one is 1e-20 of the sum."""
@@ -47,10 +54,8 @@ def is_call(node: Node, function: Any) -> bool:
 # ---------------------------------------------------------------------------- logarithms
 
 
-def log_of_growing(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(argument)`` without overflow for arguments such as ``cosh(u)`` and ``u + sqrt(u**2 + 1)``; None for
-    others.
-    """
+def _log_of_growing(graph: Graph, argument: Node) -> Node | None:
+    """Return ``log(argument)`` for the functions in the head of this module; None for other arguments."""
     if argument.op == "select":  # a sum with its form for negative u
         argument = argument.args[2]
     if argument.op == "add":
@@ -75,7 +80,7 @@ def log_of_growing(graph: Graph, argument: Node) -> Node | None:
 
 
 def _beyond(graph: Graph, u: Node, start: Number, far: Node, near: Node) -> Node:
-    """Return the choice of `far` where ``u > start``, else `near`."""
+    """Return `far` where ``u > start``, else `near`."""
     return graph.select(graph.compare("lt", graph.const(start), u), far, near)
 
 
@@ -85,9 +90,7 @@ def _log_of_complement(graph: Graph, u: Node) -> Node:
 
 
 def _area_function(graph: Graph, argument: Node) -> Node | None:
-    """Return the logarithm of ``u + sqrt(u**2 + 1)`` as asinh(u), of ``u + sqrt(u**2 - 1)`` as acosh(u); None for other
-    arguments.
-    """
+    """Return asinh(u) for ``u + sqrt(u**2 + 1)``, acosh(u) for ``u + sqrt(u**2 - 1)``; None for other arguments."""
     if len(argument.args) != 2:
         return None
     for u, root in (argument.args, argument.args[::-1]):
@@ -96,6 +99,52 @@ def _area_function(graph: Graph, argument: Node) -> Node | None:
             if rest.op == "const" and rest.data in (1, -1):
                 return graph.call(sympy.asinh if rest.data == 1 else sympy.acosh, (u,))
     return None
+
+
+def _log_of_erfc(graph: Graph, argument: Node) -> Node | None:
+    """Return ``log(erfc(u))`` or ``log(erfc(u)/2)``; None for other arguments."""
+    factor, base = graph.split_coefficient(argument)
+    if not is_call(base, sympy.erfc) or factor not in (1, _HALF):
+        return None
+    (u,) = base.args
+    if factor != 1:
+        root = graph.pow(graph.const(2), graph.const(_HALF))
+        return graph.call(log_ndtr, (graph.scale(-1, graph.mul((root, u))),))
+    near = graph.call(log1p, (graph.neg(graph.call(sympy.erf, (u,))),))
+    far = graph.add((graph.call(sympy.log, (graph.call(erfcx, (u,)),)), graph.neg(graph.pow(u, graph.const(2)))))
+    return graph.select(graph.compare("lt", u, graph.const(_HALF)), near, far)
+
+
+def _log_of_negative_expm1(graph: Graph, argument: Node) -> Node | None:
+    """Return ``log(1 - exp(u))``; None for other arguments."""
+    factor, base = graph.split_coefficient(argument)
+    if factor != -1 or not is_call(base, expm1):
+        return None
+    (u,) = base.args
+    far = graph.call(log1p, (graph.neg(graph.call(sympy.exp, (u,))),))
+    return graph.select(graph.compare("lt", graph.const(BRANCH), u), graph.call(sympy.log, (argument,)), far)
+
+
+def _log_near_1(graph: Graph, argument: Node) -> Node | None:
+    """Return ``log(1 + u)``; None for other arguments, and where u has an exponential."""
+    if argument.op != "add" or graph.one not in argument.args or _has_exponential(argument):
+        return None
+    return graph.call(log1p, (graph.add([arg for arg in argument.args if arg is not graph.one]),))
+
+
+LOGARITHMS = {
+    "log(erfc(u))": _log_of_erfc,
+    "log(1 - exp(u))": _log_of_negative_expm1,
+    "log(f(u)) for large f(u)": _log_of_growing,
+    "log(a/b)": log_of_quotient,
+    "log(1 + u)": _log_near_1,
+}
+"""The rules of logarithms, by the names that `.plan` shows."""
+
+
+def _has_exponential(node: Node) -> bool:
+    """Whether an exponential occurs in `node`: then its logarithm is computed from the largest exponent."""
+    return any(part.op == "call" and part.data is sympy.exp for part in reachable(node))
 
 
 # ---------------------------------------------------------------------------- Bessel functions
@@ -115,8 +164,8 @@ def _log_of_bessel(graph: Graph, order: Node, u: Node) -> Node:
 
 
 def with_scaled_bessel(graph: Graph, product: Node) -> Node:
-    """Return `product` with ``besseli(n, u)`` written as ``exp(abs(u))`` times a scaled function where the exponentials
-    cancel; else unchanged.
+    """Return `product` with scaled Bessel functions if it has as many of one argument above as below, or if it has an
+    exponential; else itself.
     """
     factors = graph.factors(product)
     found = next((part for part in map(_bessel_in, factors) if part is not None), None)
@@ -139,7 +188,7 @@ def with_scaled_bessel(graph: Graph, product: Node) -> Node:
 
 
 def _bessel_in(factor: Node) -> Node | None:
-    """Return the first Bessel function that is `factor`, its base, or in one of its terms; None if there is none."""
+    """Return the Bessel function that `factor` is a power of or that it adds multiples of; None for other factors."""
     if is_call(factor, sympy.besseli):
         return factor
     if factor.op in ("pow", "add", "mul"):
@@ -151,9 +200,7 @@ def _bessel_in(factor: Node) -> Node | None:
 
 
 def _scaled(graph: Graph, factor: Node, u: Node) -> tuple[Node, Fraction]:
-    """Return `factor` with the Bessel functions of `u` scaled by ``exp(-abs(u))``, and the power of ``exp(abs(u))``
-    thus divided out.
-    """
+    """Return `factor` with scaled Bessel functions of `u`, and the power of ``exp(abs(u))`` by which it was divided."""
     if is_call(factor, sympy.besseli) and factor.args[1] is u:
         return graph.call(scaled_besseli, factor.args), Fraction(1)
     if factor.op == "pow" and factor.args[1].op == "const" and isinstance(factor.args[1].data, int | Fraction):
@@ -174,9 +221,7 @@ def _scaled(graph: Graph, factor: Node, u: Node) -> tuple[Node, Fraction]:
 
 
 def with_scaled_erfc(graph: Graph, product: Node) -> Node:
-    """Return a product with ``exp(p*u**2 + rest)*erfc(u)**p`` rewritten as ``exp(rest)*erfcx(u)**p``; other products
-    unchanged.
-    """
+    """Return a product with ``exp(p*u**2 + rest)*erfc(u)**p`` as ``exp(rest)*erfcx(u)**p``; another as it is."""
     exponential = next((factor for factor in product.args if is_call(factor, sympy.exp)), None)
     if exponential is None:
         return product
@@ -197,14 +242,14 @@ def with_scaled_erfc(graph: Graph, product: Node) -> Node:
 
 
 def _square(graph: Graph, u: Node) -> Node:
-    """Return ``u**2``; for a square root `u`, its argument."""
+    """Return the square of `u`, the base of a square root."""
     is_root = u.op == "pow" and u.args[1].op == "const" and u.args[1].data == _HALF
     return u.args[0] if is_root else graph.pow(u, graph.const(2))
 
 
 def _distributed(graph: Graph, product: Node, exponential: Node, others: Sequence[Node]) -> Node:
-    """Return ``exponential*(a + b)`` as a sum of products, if each of them merges with an exponential in the term; else
-    `product`.
+    """Return the product of an exponential and a sum that has `erfc` in a term as a sum, if all its terms lose an
+    exponential; otherwise `product`.
     """
     for factor in others:
         if factor.op == "add" and any(is_call(part, sympy.erfc) for term in factor.args for part in (term, *term.args)):
@@ -215,7 +260,7 @@ def _distributed(graph: Graph, product: Node, exponential: Node, others: Sequenc
 
 
 def _joined_exponentials(graph: Graph, exponential: Node, term: Node) -> Node:
-    """Return ``exponential*term`` with ``exp(a)*exp(b)`` merged into ``exp(a + b)``."""
+    """Return ``exponential*term`` with one exponential in place of two."""
     for factor in graph.factors(term):
         if is_call(factor, sympy.exp):
             exponent = graph.add((exponential.args[0], factor.args[0]))
@@ -225,8 +270,8 @@ def _joined_exponentials(graph: Graph, exponential: Node, term: Node) -> Node:
 
 
 def with_slopes(graph: Graph, total: Node) -> Node:
-    """Return a sum with ``2*u*erfcx(u) - 2/sqrt(pi)`` (times equal factors) replaced by `erfcx_slope`; other sums
-    unchanged.
+    """Return a sum with the terms ``2*c*u*erfcx(u)**p - 2*c*erfcx(u)**(p - 1)/sqrt(pi)`` as one with `erfcx_slope`;
+    another as it is.
     """
     if total.op != "add":
         return total
@@ -250,9 +295,7 @@ def with_slopes(graph: Graph, total: Node) -> Node:
 
 
 def with_bounded_quotients(graph: Graph, product: Node) -> Node:
-    """Return a product with exp(u)/expm1(u) replaced by -1/expm1(-u), and cosh(u)/sinh(u) by 1/tanh(u); others
-    unchanged.
-    """
+    """Return a product with exp(u)/expm1(u) as -1/expm1(-u), with cosh(u)/sinh(u) as 1/tanh(u); another as it is."""
     for divisor in product.args:
         if divisor.op != "pow" or divisor.args[1].op != "const" or divisor.args[1].data != -1:
             continue

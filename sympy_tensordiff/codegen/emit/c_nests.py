@@ -164,7 +164,8 @@ class CPrinter(CForms, NestPrinter):
         if isinstance(function, External) and function.is_special and function.name in SPECIAL_NAMES:
             return f"{SPECIAL_NAMES[function.name]}({', '.join(map(self.scalar, arguments))})"
         if isinstance(function, External) or function not in self.functions:
-            name = function.name if isinstance(function, External) else function
+            # The name that the user wrote: `scaled_besseli` is in place of `besseli`.
+            name = function.name.removeprefix("scaled_") if isinstance(function, External) else function
             raise NotInCError(
                 f"{self.language} has no function {name}: use another backend, or rewrite it by functions of math.h"
             )
