@@ -14,6 +14,7 @@ from sympy import Rational, Symbol, atan, cos, cosh, cot, erfc, exp, log, sin, s
 import sympy_tensordiff as td
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.simplify import power_series
 from sympy_tensordiff.simplify.power_series import series_of
 
 n, i = td.indices("n i")
@@ -201,3 +202,19 @@ def test_power_series_are_those_of_sympy(seed):
     wanted = sympy.series(formula.rewrite(sympy.exp) if formula.has(td.sigmoid) else formula, s, 0, 6).removeO()
     for k in range(6 - found.order):
         assert found.coefficients[k] == Fraction(str(wanted.coeff(s, k + found.order)))
+
+
+def test_series_of_common_parts_are_worked_out_once(monkeypatch):
+    """Layers of sines and cosines have the same arguments again and again."""
+    asked = []
+    worked_out = power_series._call
+    monkeypatch.setattr(power_series, "_call", lambda *given: asked.append(given) or worked_out(*given))
+    numbers = []
+    for layers in (4, 8):
+        asked.clear()
+        entry = x[i]
+        for _ in range(layers):
+            entry = sin(entry) * cos(entry) + x[i]
+        td.lambdify(x, td.gradient(td.IndexedSum(entry, (i, 0, n - 1)), x), "numpy")
+        numbers.append(len(asked))
+    assert 5 < numbers[0] < 200 and numbers[1] < 5 * numbers[0], numbers

@@ -32,7 +32,9 @@ class Series(NamedTuple):
     terms_order: int
 
 
-def series_of(node: Node, powers: Mapping[Node, int], length: int) -> Series | None:
+def series_of(
+    node: Node, powers: Mapping[Node, int], length: int, memo: dict[Node, Series | None] | None = None
+) -> Series | None:
     """Return the series of the entry `node` about 0, None if it is not known.
 
     Parameters
@@ -42,8 +44,10 @@ def series_of(node: Node, powers: Mapping[Node, int], length: int) -> Series | N
         The nodes that are powers of ``t``, with their exponents; `node` may have no other free variables.
     length : int
         The number of coefficients to work with, at least 1; cancellation leaves fewer.
+    memo : dict of Node to Series or None, optional
+        The series of other nodes for the same `powers` and `length`; those of parts of `node` are added.
     """
-    memo: dict[Node, Series | None] = {}
+    memo = {} if memo is None else memo
 
     def visit(part: Node) -> Series | None:
         """Return the series of `part`, worked out once."""

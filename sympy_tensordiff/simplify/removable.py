@@ -56,6 +56,18 @@ _LARGEST_FRACTION = 10**6
 """Coefficients with larger numerators or denominators are floating point numbers in kernels."""
 
 
+class Powers(dict[Node, int]):
+    """The nodes that are powers of a variable ``u``, with their exponents, and the series in ``u`` known so far."""
+
+    def __init__(self, exponents: Mapping[Node, int]) -> None:
+        super().__init__(exponents)
+        self._memos: dict[int, dict[Node, Series | None]] = {}
+
+    def series(self, node: Node, length: int) -> Series | None:
+        """Return the series of `node` in ``u``, see `series_of`."""
+        return series_of(node, self, length, self._memos.setdefault(length, {}))
+
+
 class Variable(NamedTuple):
     """The variable ``u`` of a series: ``node`` is ``u``, ``powers`` has the nodes that are powers of it.
 
@@ -64,7 +76,7 @@ class Variable(NamedTuple):
     """
 
     node: Node
-    powers: dict[Node, int]
+    powers: Powers
     lead: Node
     others: Node
 
@@ -76,9 +88,9 @@ class SeriesTerm(NamedTuple):
     order: int
     factors: tuple[Node, ...]
 
-    def series(self, powers: dict[Node, int], length: int) -> Series | None:
+    def series(self, powers: Powers, length: int) -> Series | None:
         """Return the series of the term without its rest; None if one of the factors has none."""
-        found = [series_of(factor, powers, length) for factor in self.factors]
+        found = [powers.series(factor, length) for factor in self.factors]
         known = [one for one in found if one is not None]
         return None if len(known) < len(found) else shifted(product(known, length), self.order)
 
@@ -161,7 +173,7 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, N
 
     None if its terms do not cancel.
     """
-    for variable in _variables(graph, parts.functions(node)):
+    for variable in _variables(graph, parts, node):
         terms: list[SeriesTerm] = []
         for part in node.args if node.op == "add" else (node,):
             terms.append(_term(graph, parts, part, variable))
@@ -187,7 +199,14 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, N
 
 
 class ArithmeticParts(dict[Node, frozenset[Node]]):
-    """The nodes in the arithmetic of a node, worked out once; none if there are `MAX_NODES` or more."""
+    """The nodes in the arithmetic of a node, worked out once; none if there are `MAX_NODES` or more.
+
+    ``variables`` are those of all nodes so far by ``u`` and its lead: nodes of one graph have most of them in common.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.variables: dict[tuple[Node, Node], Variable] = {}
 
     def __missing__(self, node: Node) -> frozenset[Node]:
         """Return the nodes in the arithmetic of `node`."""
@@ -220,18 +239,19 @@ def _arithmetic(node: Node) -> Sequence[Node]:
     return node.args if node.op in _ARITHMETIC else ()
 
 
-def _variables(graph: Graph, functions: Sequence[Node]) -> Iterator[Variable]:
-    """Yield the variables in which `functions`, see `Parts.functions`, have series, each once."""
+def _variables(graph: Graph, parts: ArithmeticParts, node: Node) -> Iterator[Variable]:
+    """Yield the variables in which the functions of `node` have series, each once."""
     seen: set[tuple[Node, Node]] = set()
-    for part in functions:
+    for part in parts.functions(node):
         argument = part.args[0]
         if part.op == "pow" or part.data is sympy.log:
             argument = graph.add((argument, *map(graph.neg, _constants(argument))))
-        _, node = graph.split_coefficient(argument)
-        for variable in _variables_of(graph, node):
-            if (variable.node, variable.lead) not in seen:
-                seen.add((variable.node, variable.lead))
-                yield variable
+        _, base = graph.split_coefficient(argument)
+        for variable in _variables_of(graph, base):
+            key = variable.node, variable.lead
+            if key not in seen:
+                seen.add(key)
+                yield parts.variables.setdefault(key, variable)
 
 
 def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
@@ -242,13 +262,13 @@ def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
         for lead in node.args:
             if lead.op not in ("pow", "const"):
                 others = graph.mul([factor for factor in node.args if factor is not lead])
-                yield Variable(node, {node: 1}, lead, others)
+                yield Variable(node, Powers({node: 1}), lead, others)
         return
     base, exponent = node.args if node.op == "pow" else (node, graph.one)
     if exponent.op == "const" and isinstance(exponent.data, int):
-        yield Variable(base, {base: 1}, base, graph.one)
+        yield Variable(base, Powers({base: 1}), base, graph.one)
     elif exponent.op == "const" and exponent.data == Fraction(1, 2):
-        yield Variable(node, {node: 1, base: 2}, node, graph.one)
+        yield Variable(node, Powers({node: 1, base: 2}), node, graph.one)
 
 
 def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> SeriesTerm:
@@ -261,7 +281,7 @@ def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) 
         """Whether `factor` is a number, or has a series in ``u``."""
         if parts[factor].isdisjoint(variable.powers):
             return factor.op == "const"
-        return series_of(factor, variable.powers, _COEFFICIENTS_TO_TELL) is not None
+        return variable.powers.series(factor, _COEFFICIENTS_TO_TELL) is not None
 
     for factor in node.args if node.op == "mul" else (node,):
         base, exponent = factor.args if factor.op == "pow" else (factor, graph.one)
@@ -280,7 +300,7 @@ def _is_integer(exponent: Node) -> bool:
     return exponent.op == "const" and isinstance(exponent.data, int)
 
 
-def _series(terms: Sequence[SeriesTerm], powers: dict[Node, int], length: int) -> Series | None:
+def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series | None:
     """Return the series of a sum of terms with one rest."""
     found = [term.series(powers, length) for term in terms]
     known = [one for one in found if one is not None]
@@ -289,14 +309,14 @@ def _series(terms: Sequence[SeriesTerm], powers: dict[Node, int], length: int) -
 
 def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
     """Whether a factor of `term` is infinite where ``u`` is 0."""
-    found = [series_of(factor, variable.powers, _COEFFICIENTS_TO_TELL) for factor in term.factors]
+    found = [variable.powers.series(factor, _COEFFICIENTS_TO_TELL) for factor in term.factors]
     return term.order < 0 or any(one is not None and one.order < 0 for one in found)
 
 
 # ---------------------------------------------------------------------------- the choice of the radius
 
 
-def _radius(terms: Sequence[SeriesTerm], powers: dict[Node, int], series: Series) -> tuple[float, int] | None:
+def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tuple[float, int] | None:
     """Return the radius with the smallest bound of errors, and the number of coefficients; None without one."""
     best: tuple[float, float, int] | None = None
     sizes = [abs(float(c)) for c in series.coefficients]
@@ -315,7 +335,7 @@ def _radius(terms: Sequence[SeriesTerm], powers: dict[Node, int], series: Series
     return None if best is None else best[1:]
 
 
-def _error(terms: Sequence[SeriesTerm], powers: dict[Node, int], series: Series, u: float) -> float:
+def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float) -> float:
     """Return a bound of the rounding errors of both forms at `u`, in units of the last place."""
     value = abs(sum(float(c) * u ** (k + series.order) for k, c in enumerate(series.coefficients)))
     near = sum(abs(float(c) * u ** (k + series.order)) for k, c in enumerate(series.coefficients))
@@ -326,7 +346,7 @@ def _error(terms: Sequence[SeriesTerm], powers: dict[Node, int], series: Series,
     return max(near, far) / value if value and math.isfinite(value) else math.inf
 
 
-def _magnitude(node: Node, powers: dict[Node, int], u: float) -> tuple[float, float]:
+def _magnitude(node: Node, powers: Powers, u: float) -> tuple[float, float]:
     """Return the value of `node` at `u`, and the sum of the sizes of its terms, which scales rounding errors."""
     if node in powers:
         return u ** powers[node], abs(u ** powers[node])
