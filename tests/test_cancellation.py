@@ -204,6 +204,18 @@ def test_power_series_are_those_of_sympy(seed):
         assert found.coefficients[k] == Fraction(str(wanted.coeff(s, k + found.order)))
 
 
+@pytest.mark.parametrize("inner", [sympy.asinh(s**2), sin(s**2), exp(s**2) - 1, s * sin(s), log(1 + s**6)])
+def test_roots_of_squares_have_the_sign_of_their_argument(inner):
+    """The slope of ``sqrt(sin(t**2))`` is -1 on the left of 0, 1 on the right: a kink has no series."""
+    at = np.array([-0.0125, -1e-5, 0.003, 0.2])
+    slopes = td.gradient(td.IndexedSum(sqrt(inner).subs(s, x[i]), (i, 0, n - 1)), x)
+    with mpmath.workdps(60):
+        exactly = sympy.lambdify(s, sqrt(inner).diff(s), "mpmath")
+        wanted = [float(exactly(mpmath.mpf(t))) for t in at]
+    for backend in ("numpy", "llvm"):
+        np.testing.assert_allclose(td.lambdify(x, slopes, backend)(at), wanted, rtol=1e-5)
+
+
 def test_series_of_common_parts_are_worked_out_once(monkeypatch):
     """Layers of sines and cosines have the same arguments again and again."""
     asked = []

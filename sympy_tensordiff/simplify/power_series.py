@@ -101,8 +101,13 @@ def _power_of(
 
 
 def _raised(found: Series, power: Fraction) -> Series | None:
-    """Return a power of a series; None if its first coefficient is not rational."""
+    """Return a power of a series; None if its first coefficient is not rational, or if it has no series.
+
+    A root has none where its sign depends on the sign of ``t``: ``(t**2)**(1/2)`` is ``abs(t)``.
+    """
     if (found.order * power).denominator != 1:
+        return None
+    if power.denominator != 1 and (found.order % 2 or found.order * power % 2):
         return None
     first = found.coefficients[0]
     if power.denominator != 1 and first != 1:
