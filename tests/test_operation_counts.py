@@ -1,6 +1,6 @@
 """What derivatives cost, counted: a change of operations, memory, steps or length of the text shows as a difference.
 
-`operation_counts.txt` has a line for each row of the benchmarks, at its tiny sizes, and for each function of the corpus.
+`operation_counts.txt` has a line for each row of the benchmarks, at its tiny sizes, and for each function of a corpus.
 ``python -m pytest tests/test_operation_counts.py --update`` writes it anew; with ``--thorough`` all lines are compared.
 """
 

@@ -22,7 +22,7 @@ def judge_named(name: str) -> Callable[[int], Verdicts]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 0, 1 where an answer was wrong or a case crashed, 2 for a library that is missing."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         judge = judge_named(options.judge)
     except ImportError as error:
@@ -38,14 +38,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(bool(report.wrong))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.judges", description=sys.modules[__package__].__doc__)
-    parser.add_argument("judge", choices=sorted(JUDGES))
-    parser.add_argument("number", type=int, help="how many cases")
-    parser.add_argument("--seed", type=int, default=0, help="of the first case; the next has the next (default 0)")
-    parser.add_argument("--seconds", type=float, default=0, help="start no case after so much CPU time")
-    parser.add_argument("--limit", type=float, default=60, help="CPU seconds until a case is given up (default 60)")
-    return parser
+def parser() -> argparse.ArgumentParser:
+    """Return the options of the command."""
+    result = argparse.ArgumentParser(prog="python -m tests.judges", description=sys.modules[__package__].__doc__)
+    result.add_argument("judge", choices=sorted(JUDGES))
+    result.add_argument("number", type=int, help="how many cases")
+    result.add_argument("--seed", type=int, default=0, help="of the first case; the next has the next (default 0)")
+    result.add_argument("--seconds", type=float, default=0, help="start no case after so much CPU time")
+    result.add_argument("--limit", type=float, default=60, help="CPU seconds until a case is given up (default 60)")
+    return result
 
 
 if __name__ == "__main__":
