@@ -25,6 +25,7 @@ STAGES: dict[str, dict[str, str]] = {
     "reference": {"oracle": "exact interpreter"},
     "testing": {"checks": "checks, random cases"},
     "app": {"commands": "command line, page"},
+    "functions": {"table": "table of functions"},
     "integer": {"algebra": "exact algebra:\nSmith normal form,\nFourier–Motzkin,\npolyhedra;\nknows no tensor"},
 }
 """The stages of the data flow in each package: name and label."""

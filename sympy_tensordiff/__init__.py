@@ -5,40 +5,9 @@ Write a tensor function in index notation or as whole tensors, differentiate it 
 """
 
 from types import ModuleType as _Module
+from typing import TYPE_CHECKING
 
-from sympy_tensordiff.bridges.jax import jax_function as jax_function
-from sympy_tensordiff.bridges.minimize import minimize_problem as minimize_problem
-from sympy_tensordiff.bridges.torch import torch_function as torch_function
-from sympy_tensordiff.codegen.api import evaluate as evaluate
-from sympy_tensordiff.codegen.api import generate_code as generate_code
-from sympy_tensordiff.codegen.api import lambdify as lambdify
-from sympy_tensordiff.codegen.cost import cost as cost
-from sympy_tensordiff.codegen.run.array_functions import ArrayFunction as ArrayFunction
-from sympy_tensordiff.codegen.run.cache import clear_cache as clear_cache
-from sympy_tensordiff.codegen.run.compile import CompiledFunction as CompiledFunction
-from sympy_tensordiff.convex.api import certify_convex as certify_convex
-from sympy_tensordiff.derivative.api import gradient as gradient
-from sympy_tensordiff.derivative.api import hessian as hessian
-from sympy_tensordiff.derivative.api import hvp as hvp
-from sympy_tensordiff.derivative.api import jacobian as jacobian
-from sympy_tensordiff.derivative.api import jvp as jvp
-from sympy_tensordiff.derivative.api import vjp as vjp
-from sympy_tensordiff.derivative.named_parts import cse as cse
-from sympy_tensordiff.derivative.named_parts import name as name
-from sympy_tensordiff.derivative.native import diff as diff
-from sympy_tensordiff.derivative.native import simplify_deltas as simplify_deltas
-from sympy_tensordiff.distributed.function import DaskFunction as DaskFunction
-from sympy_tensordiff.drawing.api import GraphDrawing as GraphDrawing
-from sympy_tensordiff.drawing.api import draw_graph as draw_graph
-from sympy_tensordiff.drawing.equations import latex as latex
-from sympy_tensordiff.drawing.plot import plot_index_map as plot_index_map
-from sympy_tensordiff.parsing.api import parse as parse
-from sympy_tensordiff.parsing.indexed.api import parse_indexed as parse_indexed
-from sympy_tensordiff.parsing.parsed import ParsedExpression as ParsedExpression
-from sympy_tensordiff.parsing.to_text import to_text as to_text
-from sympy_tensordiff.structure.api import structured_hessian as structured_hessian
-from sympy_tensordiff.structure.api import structured_jacobian as structured_jacobian
-from sympy_tensordiff.structure.nlp import nlp as nlp
+from sympy_tensordiff import lazy as _lazy
 from sympy_tensordiff.symbolic.canonical import canonical as canonical
 from sympy_tensordiff.symbolic.comparisons import equal as equal
 from sympy_tensordiff.symbolic.comparisons import greater as greater
@@ -156,8 +125,54 @@ from sympy_tensordiff.symbolic.tensors import NamedTensor as NamedTensor
 from sympy_tensordiff.symbolic.tensors import TensorComprehension as TensorComprehension
 from sympy_tensordiff.symbolic.tensors import TensorEntry as TensorEntry
 from sympy_tensordiff.symbolic.tensors import TensorSymbol as TensorSymbol
-from sympy_tensordiff.testing.differences import check_derivative as check_derivative
+
+if TYPE_CHECKING:  # imported at first use, by `lazy.NAMES`
+    from sympy_tensordiff.bridges.jax import jax_function as jax_function
+    from sympy_tensordiff.bridges.minimize import minimize_problem as minimize_problem
+    from sympy_tensordiff.bridges.torch import torch_function as torch_function
+    from sympy_tensordiff.codegen.api import evaluate as evaluate
+    from sympy_tensordiff.codegen.api import generate_code as generate_code
+    from sympy_tensordiff.codegen.api import lambdify as lambdify
+    from sympy_tensordiff.codegen.cost import cost as cost
+    from sympy_tensordiff.codegen.run.array_functions import ArrayFunction as ArrayFunction
+    from sympy_tensordiff.codegen.run.cache import clear_cache as clear_cache
+    from sympy_tensordiff.codegen.run.compile import CompiledFunction as CompiledFunction
+    from sympy_tensordiff.convex.api import certify_convex as certify_convex
+    from sympy_tensordiff.derivative.api import gradient as gradient
+    from sympy_tensordiff.derivative.api import hessian as hessian
+    from sympy_tensordiff.derivative.api import hvp as hvp
+    from sympy_tensordiff.derivative.api import jacobian as jacobian
+    from sympy_tensordiff.derivative.api import jvp as jvp
+    from sympy_tensordiff.derivative.api import vjp as vjp
+    from sympy_tensordiff.derivative.named_parts import cse as cse
+    from sympy_tensordiff.derivative.named_parts import name as name
+    from sympy_tensordiff.derivative.native import diff as diff
+    from sympy_tensordiff.derivative.native import simplify_deltas as simplify_deltas
+    from sympy_tensordiff.distributed.function import DaskFunction as DaskFunction
+    from sympy_tensordiff.drawing.api import GraphDrawing as GraphDrawing
+    from sympy_tensordiff.drawing.api import draw_graph as draw_graph
+    from sympy_tensordiff.drawing.equations import latex as latex
+    from sympy_tensordiff.drawing.plot import plot_index_map as plot_index_map
+    from sympy_tensordiff.parsing.api import parse as parse
+    from sympy_tensordiff.parsing.indexed.api import parse_indexed as parse_indexed
+    from sympy_tensordiff.parsing.parsed import ParsedExpression as ParsedExpression
+    from sympy_tensordiff.parsing.to_text import to_text as to_text
+    from sympy_tensordiff.structure.api import structured_hessian as structured_hessian
+    from sympy_tensordiff.structure.api import structured_jacobian as structured_jacobian
+    from sympy_tensordiff.structure.nlp import nlp as nlp
+    from sympy_tensordiff.testing.differences import check_derivative as check_derivative
+    from sympy_tensordiff.testing.error_bounds import ErrorBound as ErrorBound
+    from sympy_tensordiff.testing.error_bounds import error_bound as error_bound
 
 __version__ = "0.1.0"
 
-__all__ = sorted(name for name, value in globals().items() if not (name.startswith("_") or isinstance(value, _Module)))
+__all__ = sorted(
+    {name for name, value in globals().items() if not (name.startswith("_") or isinstance(value, _Module))}
+    - {"TYPE_CHECKING"}
+    | set(_lazy.NAMES)
+)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, those included that are imported at their first use."""
+    return sorted({*globals(), *__all__})

@@ -15,31 +15,31 @@ class TensorDiffError(Exception):
 
 
 class ShapeError(TensorDiffError, ValueError):
-    """An extent, a rank or a shape is impossible or does not fit; the caller must fix the expression."""
+    """A shape, rank or extent is invalid or does not fit; the expression must be changed."""
 
 
 class IndexExpressionError(TensorDiffError, ValueError):
-    """An index is not an integer affine form of integer symbols; the caller rewrites the index."""
+    """An index is not an affine form of integer symbols; the index must be rewritten."""
 
 
 class OutOfShapeError(TensorDiffError, IndexError):
-    """A read leaves the shape of its tensor; the caller must fix the range, the index or the shape."""
+    """A read is out of bounds of its tensor; the range, the index or the shape must be changed."""
 
 
 class DataIndexError(OutOfShapeError):
-    """An entry of a tensor of integers leads a read out of its tensor, or is out of its range; fix the data."""
+    """An entry of an index array is out of its range or makes a read out of bounds; the data must be changed."""
 
 
 class UnsupportedError(TensorDiffError, NotImplementedError):
-    """The node is outside of what is supported; the message names it, the reason and the way out."""
+    """The expression is not supported; the message names the part, the reason and an alternative."""
 
 
 class NotInCError(UnsupportedError):
-    """C99 with ``math.h`` has no such function, routine or type of numbers; the message names it and the way out."""
+    """C99 with ``math.h`` has no such function, routine or number type; the message names it and an alternative."""
 
 
 class LoopBoundError(UnsupportedError, ValueError):
-    """The range of a sum cannot be written as the bounds of loops; the caller writes the index without rounding.
+    """The range of a sum cannot be written as loop bounds; the message names the condition and a way to rewrite it.
 
     The message is a text with places, and the variables and conditions that stand there.
     """
@@ -49,7 +49,7 @@ class LoopBoundError(UnsupportedError, ValueError):
         return str(text).format(*parts)
 
     def named(self, name: Callable[[Any], Any]) -> "LoopBoundError":
-        """The same error with ``name(part)`` in place of each variable or condition."""
+        """Return the same error with ``name(part)`` in the message for each variable or constraint."""
         text, *parts = self.args
         return type(self)(text, *map(name, parts))
 
@@ -71,11 +71,13 @@ class NotPositiveDefiniteError(SingularMatrixError):
 
 
 class CertificateError(TensorDiffError, ValueError):
-    """A certificate of convexity is not the Hessian, or there is none to check; the message says where they differ."""
+    """The terms of a convexity certificate do not sum to the Hessian, or there is no certificate to check; the message
+    says which.
+    """
 
 
 class ParseError(TensorDiffError, ValueError):
-    """A text is not an input of the language, or its tensors do not fit; the message points at the place.
+    """A text is invalid in its language, or its tensors do not fit; the message points at the position.
 
     Attributes
     ----------
@@ -121,7 +123,9 @@ _WIDTH = 80
 
 
 def _excerpt(text: str, place: int) -> tuple[str, str]:
-    """The part of a line of text round a place, every character visible, and a caret under the place."""
+    """Return the part of a line of text around a position, with characters made visible, and a line with a caret below
+    it.
+    """
     first = max(0, min(place - _WIDTH // 2, len(text) - _WIDTH))
     last = min(len(text), first + _WIDTH)
     line = "…" * (first > 0) + "".join(map(_visible, text[first:last])) + "…" * (last < len(text))
@@ -131,7 +135,7 @@ def _excerpt(text: str, place: int) -> tuple[str, str]:
 
 
 def _visible(character: str) -> str:
-    """A character of one or two columns in place of any character."""
+    """Return a visible replacement, one or two columns wide, for any character."""
     if character < " " or character == "\x7f":
         return chr(0x2421 if character == "\x7f" else 0x2400 + ord(character))
     kind = unicodedata.category(character)

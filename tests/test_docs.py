@@ -161,6 +161,37 @@ def script(name: str) -> ModuleType:
     return module
 
 
+NAMES_OF_OTHERS = set(
+    [
+        "symbol_names",
+        "argnums",
+        "iklj",
+        "tensorindices",
+        "slope_unchecked",
+        "RawModule",
+        "logistic_unchecked",
+        "dogleg",
+        "te",
+        "IndexBackward",
+        "clnlbeam",
+        "lint",
+    ]
+)
+"""Names in code spans of the pages that no Python file here contains: of other programs, or of what users write."""
+
+
+def test_names_in_code_spans_exist() -> None:
+    """A class or function that is renamed is renamed in the pages, too."""
+    folders = ("sympy_tensordiff", "tests", "examples", "benchmarks", "docs")
+    texts = (path.read_text(encoding="utf-8") for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    known = set(re.findall(r"\w+", "\n".join(texts))) | NAMES_OF_OTHERS
+    for page in PAGES:
+        prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        spans = re.findall(r"`([A-Za-z_][\w.]*)`", prose)
+        unknown = {s for s in spans if not s.endswith((".md", ".in")) and not known.issuperset(re.findall(r"\w+", s))}
+        assert not unknown, f"{page.name}: {sorted(unknown)}"
+
+
 def test_the_picture_of_the_readme_shows_what_the_package_gives() -> None:
     picture = ElementTree.parse(ROOT / "docs" / "_static" / "overview.svg")
     described = picture.find(".//{http://purl.org/dc/elements/1.1/}description")
@@ -171,7 +202,7 @@ def test_the_picture_of_the_readme_shows_what_the_package_gives() -> None:
 def test_the_picture_of_the_layers_has_all_packages() -> None:
     drawn = (ROOT / "docs" / "_static" / "layers.svg").read_text(encoding="utf-8")
     packages = script("draw_layers").STAGES
-    assert set(packages) == set(TABLE) - {"errors", "__main__"}  # files of their own
+    assert set(packages) == set(TABLE) - {"errors", "lazy", "__main__"}  # files of their own
     assert all(f">{package}/<" in drawn for package in packages), "run docs/draw_layers.py"
 
 

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import sympy_tensordiff as td
@@ -22,6 +23,7 @@ from sympy_tensordiff.app.forms import (
     form_text,
     parsed_input,
 )
+from sympy_tensordiff.app.web.site import SiteError, build_site
 from sympy_tensordiff.errors import ArgumentError, ParseError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.parsing.api import LANGUAGES, language_of
 from sympy_tensordiff.parsing.axes import MAX_INPUT
@@ -32,7 +34,8 @@ _MAX_BYTES = 4 * MAX_INPUT + 4
 
 USAGE = f"""{PROGRAM} [options] [INPUT]
        {PROGRAM} demo [--quick] [--cuda] [--seed SEED]
-       {PROGRAM} serve [--port PORT]"""
+       {PROGRAM} serve [--port PORT]
+       {PROGRAM} site FOLDER"""
 
 DESCRIPTION = """\
 Differentiates a tensor expression: a matrix formula, index notation, LaTeX, or the text language of Lippmann's thesis:
@@ -44,7 +47,8 @@ Differentiates a tensor expression: a matrix formula, index notation, LaTeX, or 
 The last two declare tensors with their shapes or orders; those of a matrix formula are inferred where it has no
 declare. What to differentiate with respect to is named by --wrt, or by "derivative wrt" at the end, several times
 for higher orders. INPUT is such a text in quotes; without it, and for "-", standard input is read, and --file reads
-a file. "demo" shows what else the package does; "serve" opens a page in which all this can be tried in a browser."""
+a file. "demo" shows what else the package does; "serve" opens a page in which all this can be tried in a browser;
+"site" writes this page as static files, which need no server of their own."""
 
 EPILOG = f"""\
 forms:
@@ -80,7 +84,7 @@ examples:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command and return its exit code."""
+    """Run the command line given by ``arguments`` and return its exit code."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if len(options.input) > 1:
@@ -307,7 +311,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_error("the answer cannot be written: standard output is closed")
         return 1
     try:
-        commands = {"demo": _demo, "serve": _serve}
+        commands = {"demo": _demo, "serve": _serve, "site": _site}
         command = commands.get(given[0]) if given else None
         code = run(given) if command is None else command(given[1:])
         sys.stdout.flush()
@@ -372,6 +376,24 @@ def _serve(arguments: list[str]) -> int:
         asyncio.run(serve(options.port, options.workers, options.seconds))
     except OSError as error:
         print_error(f"port {options.port} cannot be used: {error.strerror or error}; choose another one with --port")
+        return 1
+    return 0
+
+
+def _site(arguments: list[str]) -> int:
+    """Run ``site`` with its command-line arguments and return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog=f"{PROGRAM} site", description="Write the page as static files, which compute in the browser by Pyodide."
+    )
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a new or an empty folder")
+    parser.add_argument(
+        "--pyodide", type=Path, metavar="FOLDER", help="npm's package pyodide (default: npm installs it for this site)"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        build_site(options.folder, options.pyodide)
+    except SiteError as error:
+        print_error(str(error))
         return 1
     return 0
 

@@ -53,7 +53,7 @@ class TextOutput:
         self.stream.flush()
 
     def title(self, text: str) -> None:
-        """Write an underlined line."""
+        """Write ``text`` as an underlined title line."""
         self.write_line(f"{text}\n{'-' * len(text)}")
 
     def formula(self, name: str, tensor: Any) -> None:
@@ -85,7 +85,7 @@ _FORM_NAMES = {"pretty": "pretty", "latex": "LaTeX", "index": "index notation"}
 
 
 def parsed_input(source: str, language: str | None = None) -> Any:
-    """Parse an input; raise if it reads outside a shape."""
+    """Parse the input text ``source``; raise an error if it reads a tensor out of bounds."""
     parsed = td.parse(source, language)
     check_expression(parsed.expression)
     return parsed
@@ -260,7 +260,7 @@ def python_program(parsed: Any, arguments: Sequence[Any]) -> str:
 
 
 def _derivative_lines(parsed: Any) -> list[str]:
-    """Return the lines of the program that differentiate."""
+    """Return the lines of the Python program that compute the derivative."""
     is_scalar = not getattr(parsed.expression, "shape", ())
     match [argument.name for argument in parsed.arguments]:
         case [name] if is_scalar:

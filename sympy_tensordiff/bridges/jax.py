@@ -179,7 +179,7 @@ _MAX_PROGRAMS = 256
 
 
 def _trace(jax: Any, f: Any, integers: Sequence[int], *values: Any) -> tuple[Any, ...]:
-    """Return the results by operations of JAX."""
+    """Return the results computed by JAX operations, which JAX can trace."""
     results: tuple[Any, ...] = f.trace(jax.vmap, merge_arguments(f.function, values, integers))
     return results
 
@@ -197,8 +197,8 @@ def _abstract_eval(jax: Any, f: Any, integers: Sequence[int], values: Sequence[A
 
 
 def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers: Sequence[int]) -> Any:
-    """JAX rule: compile the primitive to its program, or to a callback from the compiled program. The callback must not
-    call JAX, which waits for it.
+    """JAX rule: return the compiled form of the primitive: its program, or a callback that runs the kernel on
+    the host.
     """
     if f.function.backend == "jax":
         return jax.inline(partial(_trace, jax, f, integers), multiple_results=True)(context, *values)

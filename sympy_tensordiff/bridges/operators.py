@@ -83,8 +83,8 @@ class BridgedFunction:
         self.checker = ArgumentChecker(self.operator.kernel.program, may_be_empty=True)
 
     def _positions_of_wrt(self, wrt: Any) -> frozenset[int]:
-        """Return the positions of the arguments in ``wrt``, by default of all real ones; raise `ArgumentError` for any
-        other symbol.
+        """Return the positions of the arguments in ``wrt``, of all real arguments if it is None; raise for any other
+        symbol.
         """
         if wrt is None:
             return self.reals
@@ -117,7 +117,7 @@ class BridgedFunction:
 
 
 class _DerivableOperator:
-    """Base class: derives other operators (pushforward, pullback, batch) from one, each once.
+    """Base class of operators that can derive their pushforward, pullback and batched operators, each cached.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ class Operator(_DerivableOperator):
 
     @cached_property
     def kernel(self) -> Any:
-        """The compiled function, created at the first call."""
+        """The compiled function of the operator's expressions, created at the first call."""
         return lambdify(self.args, self.outputs, self.function.backend, **self.function.options)
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
@@ -199,8 +199,8 @@ class Operator(_DerivableOperator):
             return tuple(self.kernel(*values))
 
     def trace(self, vmap: Callable[..., Any], values: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the results for arrays of the library that the kernel is a program of, by operations of the library;
-        ``vmap`` is its function of this name.
+        """Return the results computed by operations of an array library (which it can trace); ``vmap`` is the library's
+        function.
         """
         with self._lock:
             kernel = self.kernel
@@ -219,7 +219,7 @@ class Operator(_DerivableOperator):
         return self.linear if set(positions) <= set(self.linear) else ()
 
     def _pushforward(self, positions: tuple[int, ...]) -> Operator:
-        """Create the operator of `pushforward`."""
+        """Create the operator that `pushforward` returns and caches: tangents of the outputs."""
         variables = tuple(self.args[p] for p in positions)
         tangents = direction_symbols(variables, self.args, "tangent")
         outputs = tuple(jvp(output, variables, tangents) for output in self.outputs)
@@ -228,7 +228,7 @@ class Operator(_DerivableOperator):
         return Operator(self.function, (*self.args, *tangents), kinds, outputs, self.output_kinds, last)
 
     def _pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Operator:
-        """Create the operator of `pullback`."""
+        """Create the operator that `pullback` returns and caches: cotangents of the arguments."""
         cotangents = direction_symbols([self.outputs[k] for k in given], self.args, "cotangent")
         variables = tuple(self.args[p] for p in positions)
         parts = [vjp(self.outputs[k], variables, c) for k, c in zip(given, cotangents, strict=True)]
@@ -240,12 +240,12 @@ class Operator(_DerivableOperator):
         return Operator(self.function, args, kinds, outputs, tuple(self.kinds[p] for p in positions), last)
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
-        """Create the operator of `batched`."""
+        """Create the operator that `batched` returns and caches: mapped over a leading axis."""
         return Batched(self, flags, (False,) * len(self.outputs))
 
 
 class Batched(_DerivableOperator):
-    """An operator mapped over a leading axis of some arguments.
+    """An operator applied to each entry of a leading axis of some arguments.
 
     Parameters
     ----------
@@ -277,12 +277,12 @@ class Batched(_DerivableOperator):
         return tuple(results)
 
     def trace(self, vmap: Callable[..., Any], values: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the results as `Operator.trace` does."""
+        """Return the results for a batch, computed by operations of an array library with its function ``vmap``."""
         integers = self.function.integers
         numbers = [value for position, value in enumerate(values) if position in integers]
 
         def each(*arrays: Any) -> tuple[Any, ...]:
-            """Return the results for one entry of the axis."""
+            """Return the results for one element of the mapped axis."""
             found: tuple[Any, ...] = self.inner.trace(vmap, merge_arguments(self.function, arrays, numbers))
             return found
 
@@ -297,11 +297,11 @@ class Batched(_DerivableOperator):
         return [s if total else (length, *s) for s, total in zip(inner, self.summed, strict=True)]
 
     def _length(self, given: Sequence[Any]) -> int:
-        """Return the length of the leading axis."""
+        """Return the length of the mapped leading axis."""
         return next(int(shape[0]) for shape, flag in zip(given, self.flags, strict=True) if flag)
 
     def _pushforward(self, positions: tuple[int, ...]) -> Batched:
-        """Create the operator of `pushforward`."""
+        """Create the batched operator for the tangents of the outputs."""
         return Batched(
             self.inner.pushforward(positions), (*self.flags, *(self.flags[p] for p in positions)), self.summed
         )
@@ -313,7 +313,7 @@ class Batched(_DerivableOperator):
         return Batched(self.inner.pullback(positions, given), flags, tuple(not self.flags[p] for p in positions))
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
-        """Create the operator of `batched`."""
+        """Create the operator that maps this one over one more leading axis."""
         return Batched(self, flags, (False,) * len(self.outputs))
 
 

@@ -128,7 +128,7 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
         return operator.autograd
 
     def apply(derived: Any, *values: Any) -> Any:
-        """Return the results of a derived operator."""
+        """Return the results of a derived operator for the given arguments."""
         return _autograd_of(torch, derived).apply(*values)
 
     class TracedOperator(torch.autograd.Function):  # type: ignore[misc]
@@ -138,12 +138,12 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
 
         @staticmethod
         def forward(*values: Any) -> Any:
-            """Compute the results."""
+            """Compute the results of an operator by PyTorch operations (autograd's forward pass)."""
             return operator.trace(torch.func.vmap, values)
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            """Save the arguments for the derivatives."""
+            """Save the arguments of the forward pass in ``ctx`` for the derivatives."""
             tensors, ctx.integers = _arrays_and_integers(torch, inputs)
             ctx.operator = operator
             ctx.save_for_backward(*tensors)
@@ -152,13 +152,15 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            """Return the cotangents of the arguments that need one, None for the others."""
+            """Return the cotangents of the arguments from those of the results (autograd's backward pass); None where
+            not needed.
+            """
             positions = [p for p, need in enumerate(ctx.needs_input_grad) if need]
             return tuple(apply_pullback(apply, operator, _saved_arguments(ctx), positions, cotangents))
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:
-            """Return the tangents of the results."""
+            """Return the tangents of the results from those of the arguments (autograd's forward mode)."""
             positions = tuple(p for p, t in enumerate(tangents) if t is not None)
             moving = [tangents[p] for p in positions]
             return apply(operator.pushforward(positions), *_saved_arguments(ctx), *moving)
@@ -175,8 +177,8 @@ def key_of(function: Callable[..., Any]) -> str:
 
 
 def _convert_arguments(torch: Any, function: BridgedFunction, values: Sequence[Any]) -> list[Any]:
-    """Return the arguments as tensors, all real ones of one type, and ints; raise for a wrong type, or for a gradient
-    of an argument that is not in ``wrt``.
+    """Return the arguments as tensors of one type and ints; raise for a wrong type, or if an argument outside ``wrt``
+    needs a gradient.
     """
     tensors: list[Any] = []
     types = []
@@ -221,12 +223,12 @@ def _load() -> SimpleNamespace:
 
         @staticmethod
         def forward(operator: Any, *values: Any) -> Any:
-            """Run the operator."""
+            """Compute the results of ``operator`` (autograd's forward pass)."""
             return tuple(op(*_arrays_and_integers(torch, values), _operator_key(operator)))
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            """Save the arguments for the derivatives."""
+            """Save the operator and its arguments in ``ctx`` for the derivatives."""
             ctx.operator, (tensors, ctx.integers) = inputs[0], _arrays_and_integers(torch, inputs[1:])
             ctx.save_for_backward(*tensors)
             ctx.save_for_forward(*tensors)
@@ -234,20 +236,22 @@ def _load() -> SimpleNamespace:
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            """Return the cotangents of the arguments that need one, None for the others."""
+            """Return the cotangents of the arguments from those of the results (autograd's backward pass); None where
+            not needed.
+            """
             positions = [p for p, need in enumerate(ctx.needs_input_grad[1:]) if need]
             return None, *apply_pullback(OperatorCall.apply, ctx.operator, _saved_arguments(ctx), positions, cotangents)
 
         @staticmethod
         def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
-            """Return the tangents of the results."""
+            """Return the tangents of the results from those of the arguments (autograd's forward mode)."""
             positions = tuple(p for p, t in enumerate(tangents) if t is not None)
             derivative = ctx.operator.pushforward(positions)
             return OperatorCall.apply(derivative, *_saved_arguments(ctx), *(tangents[p] for p in positions))
 
         @staticmethod
         def vmap(info: Any, axes: Any, operator: Any, *values: Any) -> Any:
-            """Map the operator over an axis."""
+            """Return the results of ``operator`` mapped over one axis of its arguments (`torch.func.vmap`)."""
             return _vmap_operator(OperatorCall.apply, operator, axes[1:], values)
 
     return SimpleNamespace(OperatorCall=OperatorCall, op=op)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 from typing import Any, Literal, Protocol, TypeAlias, overload
 
 from sympy_tensordiff.codegen.emit.dialects import PURE
@@ -25,14 +26,14 @@ class BlockFunction(Protocol):
         """The slices of every argument that one block reads."""
 
     def loads(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, list[tuple[slice, ...]]]:
-        """The parts of every argument that one block reads."""
+        """The slices of every argument that the task of one block loads, a list for each argument."""
 
     def cost(self, itemsize: int | None = None, **sizes: int) -> Any:
-        """Tasks and bytes of a call."""
+        """The number of tasks and the bytes of a call."""
 
     @property
     def plan(self) -> str:
-        """Kernels, their loops in blocks, and what is reduced."""
+        """A text on the kernels, their loops in blocks, and the reductions over blocks."""
 
 
 Distribution: TypeAlias = Callable[..., BlockFunction]
@@ -41,13 +42,16 @@ _distribution: list[Distribution] = []
 
 
 def register_distribution(function: Distribution) -> Distribution:
-    """Make ``function(args, expr, blocks, memory, backend, options)`` the callable of the backends on Dask."""
+    """Register ``function(args, expr, blocks, memory, backend, options)`` as the builder of callables for Dask; return
+    it.
+    """
     _distribution[:] = [function]
     return function
 
 
 def distributed(args: Any, expr: Any, blocks: Any, memory: Any, backend: str, options: Any) -> BlockFunction:
-    """A callable on Dask arrays by the registered function."""
+    """Return a callable on Dask arrays, made by the registered function."""
+    import_module("sympy_tensordiff.distributed.function")
     return _distribution[0](args, expr, blocks, memory, backend, options)
 
 
@@ -239,7 +243,7 @@ def lambdify(
 
 
 def _options(backend: str, **given: Any) -> dict[str, Any]:
-    """Return the options of a program for `backend`, those ``given`` included."""
+    """Return the dictionary of program options for `backend`, from those ``given``."""
     given |= {"library": backend not in ("cuda", "cuda_c"), "rows": backend in ("numba", "llvm", "c")}
     return given | dict.fromkeys(("trapezoids", "tables"), backend in ("numba", "llvm"))
 

@@ -91,12 +91,14 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> ProgramCost:
     symbols: dict[Any, Any] = {}
 
     def symbol(variable: Any) -> Any:
+        """Return the SymPy symbol or expression for a variable of a cost polynomial."""
         form = Affine.variable(variable)
         if variable not in symbols:
             symbols[variable] = values.get(form) or write(reader, graph.index(form))
         return symbols[variable]
 
     def written(polynomial: Polynomial) -> Any:
+        """Return a cost polynomial as a SymPy expression."""
         terms = (
             sympy.Mul(coefficient, *(sympy.Pow(symbol(v), exponent) for v, exponent in monomial))
             for monomial, coefficient in polynomial.terms.items()

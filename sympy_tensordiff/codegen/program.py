@@ -18,6 +18,7 @@ from sympy_tensordiff.codegen.lower.call_checks import Names, checks_of_reads
 from sympy_tensordiff.codegen.lower.carries import repeated_carries
 from sympy_tensordiff.codegen.lower.compared_values import with_compared_values
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
+from sympy_tensordiff.codegen.lower.growing_arrays import without_growing_arrays
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, recurrence
 from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums, separated_sums
@@ -45,7 +46,7 @@ from sympy_tensordiff.codegen.schedule.symmetric_pairs import with_packed_pairs
 from sympy_tensordiff.codegen.schedule.tables import with_tables
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.graph.contraction_order import Hints
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import Graph, Node, ranges, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.extrema import extrema_text
@@ -92,7 +93,9 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """The task of a program: to compute ``nodes``, or to ``search`` for the data that fail checks."""
+    """The input of program construction: the ``nodes`` to compute, or checks of index arrays to ``search`` for
+    failures.
+    """
 
     graph: Graph
     nodes: Sequence[Node]
@@ -120,7 +123,7 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
     exprs = [as_operand(e, "the expression") for e in flat]
     options, again = Options(**given), partial(build_program, args, expr, **given)
     graph = Graph()
-    reader = Reader(graph, scans="node")
+    reader = Reader(graph, scans="node", products=True)
     args = args if isinstance(args, Sequence) else [args]
     reader.use((*exprs, *args))
     nodes = read_with_ranges(reader, exprs)
@@ -161,7 +164,9 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
 
 
 def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
-    """The program for sizes that leave axes without entries; a function that pickles."""
+    """Return the program rebuilt for sizes at which axes have no entries; a module-level function, so that it
+    pickles.
+    """
     try:
         return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)
     except (ArgumentError, OutOfShapeError) as error:
@@ -170,15 +175,15 @@ def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any]
 
 
 def assemble(task: Task) -> Program:
-    """Return the verified program of a task."""
+    """Return the program that computes a task, after verification of its loop nests."""
     program = _with_fewest_tables(_simplify(task), task.options.rows and task.options.temporaries)
     verify(program)
     return program
 
 
 def _with_fewest_tables(simplified: _Simplified, shares_rows: bool) -> Program:
-    """Return the program that stores fewer whole tables: with those of which one row is enough, if kernels share rows,
-    or without.
+    """Return the program, with or without rows shared by fused kernels, that stores fewer temporaries with several
+    axes.
     """
     if not shares_rows:
         return _assemble(simplified)[0]
@@ -186,26 +191,26 @@ def _with_fewest_tables(simplified: _Simplified, shares_rows: bool) -> Program:
     rows = _row_temporaries(program) if of_rows else set()
     if any(len(array.shape) > 1 and array.name in of_rows - rows for array in program.temporaries):
         other, _ = _assemble(simplified)
-        if _whole_tables(other, _row_temporaries(other)) < _whole_tables(program, rows):
+        if _count_whole_tables(other, _row_temporaries(other)) < _count_whole_tables(program, rows):
             return other
     return program
 
 
 def _row_temporaries(program: Program) -> set[str]:
-    """The temporaries of which one row is enough where kernels run together."""
+    """Return the names of temporaries of which only one row is stored after kernel fusion."""
     program = prepared(program, "numba", splits=False)
     steps = fuse(program, Prover(program)).kernels
     return {array.name for step in steps if isinstance(step, programs.FusedKernels) for array in step.rows}
 
 
-def _whole_tables(program: Program, rows: set[str]) -> int:
-    """The number of temporaries with several axes that are none of ``rows``, of which one row is enough."""
+def _count_whole_tables(program: Program, rows: set[str]) -> int:
+    """Return the number of temporaries with several axes that are stored whole, not in ``rows``."""
     return sum(len(array.shape) > 1 and array.name not in rows for array in program.temporaries)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Simplified:
-    """The simplified entries of all arrays of a program, before any of them is lowered."""
+    """The arrays of a program with simplified entries, before they are lowered to loop nests."""
 
     task: Task
     program: Program
@@ -220,7 +225,7 @@ class _Simplified:
 
 
 def _simplify(task: Task) -> _Simplified:
-    """Return the arrays of a task with their simplified entries, and the checks of a call."""
+    """Return the arrays of a task with simplified entries, and its run-time checks."""
     graph, nodes, arguments, names, arrays = task.graph, task.nodes, task.arguments, task.names, task.arrays
     options, hints, tensors, search, structure = task.options, task.hints, task.tensors, task.search, task.structure
     temporaries = options.temporaries
@@ -232,7 +237,9 @@ def _simplify(task: Task) -> _Simplified:
     found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
     steps = partial(recurrence, build=partial(_step_program, options))
     definitions = define_arrays(graph, found, results, arrays, taken, hints, options.library, steps)
-    definitions = _without_cancellation(graph, definitions)
+    definitions = _without_cancellation(
+        graph, definitions, {arrays[t.data[0]]: t for t in task.tensors if t.data[0] in arrays}
+    )
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     arrays = {**arrays, **{definition.array.data[0]: definition.name for definition in definitions}}
     own = [definition.name for definition in definitions]
@@ -252,12 +259,12 @@ def _simplify(task: Task) -> _Simplified:
         program = replace(program, structure=f"({SINGLE * len(search)})", copies=True)
     else:
         definitions = with_compared_values(graph, lowering, definitions)
-    definitions = _numbers_last(definitions, results)
+    definitions = _scalar_results_last(definitions, results)
     lowering.trapezoids = options.trapezoids
     lowering.tables = options.tables and temporaries and not search
     return _Simplified(
         task=task,
-        program=replace(program, checks=tuple(checks), data_checks=data_checks),
+        program=replace(program, checks=tuple(checks), data_checks=data_checks, laws=tuple(graph.laws.items())),
         lowering=lowering,
         definitions=definitions,
         results=results,
@@ -269,9 +276,7 @@ def _simplify(task: Task) -> _Simplified:
 def _in_loop_form(
     graph: Graph, lowering: Lowering, definitions: Sequence[Definition], sizes: frozenset[int], expand: bool
 ) -> list[Node]:
-    """Return the entries of `definitions` in the form in which loops compute them; `lowering` learns which sums are
-    stored.
-    """
+    """Return the entries of `definitions` rewritten for loops; `lowering` records which sums are to be stored."""
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
     tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
@@ -284,8 +289,7 @@ def _in_loop_form(
 
 
 def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Program, set[str]]:
-    """Return the program of simplified entries, not verified, and the names of its temporaries that are stored for
-    several uses only.
+    """Return the unverified program of simplified entries, and the names of temporaries stored for several uses only.
 
     These are none unless ``shares_rows``, and keep what functions return of the axes of several sums, as
     ``exp(-(x[i] - k)**2)``, or of sums. Only one row of each is to be kept: they may be larger than all arguments,
@@ -298,7 +302,7 @@ def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Progr
         by_names = Hints({task.names[v]: size for v, size in task.hints.sizes.items() if v in task.names})
         program = with_packed_pairs(program, by_names, graph, lowering.entries)
     of_rows = {array.name for array in program.temporaries} & lowering.of_rows
-    program = replace(program, assumptions=_granted_checks(program, graph.assumptions, task.names))
+    program = replace(program, assumptions=_checks_of_assumptions(program, graph.assumptions, task.names))
     check_determined(program)
     scans = [step for step in program.kernels if isinstance(step, programs.Recurrence)]
     inner = [check for step in scans for check in checks_of_steps(step)]
@@ -307,19 +311,42 @@ def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Progr
 
 
 def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...]) -> Program:
-    """The program of one step of a scan."""
+    """Return the program that computes one step of a scan: the expressions ``exprs`` of ``args``."""
     return build_program(args, exprs, **{**vars(options), "sizes": None, "at": {}})
 
 
-def _without_cancellation(graph: Graph, definitions: Sequence[Definition]) -> list[Definition]:
-    """Return the definitions with entries in the forms of `without_cancellation`."""
+def _without_cancellation(
+    graph: Graph, definitions: Sequence[Definition], tensors: Mapping[str, Node]
+) -> list[Definition]:
+    """Return the array definitions with their entries rewritten to avoid lost digits and overflow; ``tensors`` are the
+    arguments by name.
+    """
     computed = [(one.array, one.entries) for one in definitions if one.entries is not None]
-    found = iter(without_cancellation(graph, [entries for _, entries in computed], [array for array, _ in computed]))
+    arrays = {**tensors, **{one.name: one.array for one in definitions}}
+    products = {one.array: value for one in definitions if (value := _dot_product(graph, one.step, arrays)) is not None}
+    known = [array for array, _ in computed]
+    entries = without_growing_arrays(graph, [entries for _, entries in computed], dict(computed))
+    found = iter(without_cancellation(graph, entries, known, products))
     return [one if one.entries is None else replace(one, entries=next(found)) for one in definitions]
 
 
-def _numbers_last(definitions: Sequence[Definition], results: Sequence[str]) -> list[Definition]:
-    """The definitions with results that are numbers at the end, where nothing reads them.
+def _dot_product(graph: Graph, step: Any, arrays: Mapping[str, Node]) -> Node | None:
+    """Return a contraction step to a number, of two arrays with equal labels, as the sum ``Sum_k a[k]*b[k]``; None for
+    other steps.
+    """
+    if not isinstance(step, programs.ContractionStep) or step.output or step.left.labels != step.right.labels:
+        return None
+    left, right = (arrays.get(operand.array) for operand in (step.left, step.right))
+    if left is None or right is None or len(set(step.left.labels)) < len(step.left.labels) or step.factor != 1:
+        return None
+    axes = [graph.fresh(f"k{n}") for n in range(len(left.shape))]
+    index = [Affine.variable(axis) for axis in axes]
+    body = graph.mul((graph.read(left, index), graph.read(right, index)))
+    return graph.sum(axes, ranges(axes, left.shape), body)
+
+
+def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[str]) -> list[Definition]:
+    """Return the definitions with scalar results moved to the end, where no other array reads them.
 
     A value sums what its derivatives take entry by entry, in an order of their own: with these lowered first, it
     reads their arrays, and nothing of it is computed again in the order of the value's indices.
@@ -336,7 +363,7 @@ def _numbers_last(definitions: Sequence[Definition], results: Sequence[str]) -> 
 
 
 def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
-    """Return the program with the loop nests of all definitions that the results need."""
+    """Return the program with loop nests for all definitions that the results need."""
     graph, expand, program = simplified.task.graph, simplified.task.options.expand, simplified.program
     tight = simplified.entries
     if expand or graph.integers or lowering.shares_rows:
@@ -365,7 +392,7 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
 
 
 def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> programs.Array:
-    """The array of one definition, behind whose step or kernel the others may read it."""
+    """Add the loop nest or library call of one definition; return its array, which later definitions can read."""
     if entries is not None:
         return lowering.output(entries, definition.name)
     step = definition.step
@@ -375,8 +402,10 @@ def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> 
     return programs.Array(definition.name, tuple([lowering.form(extent) for extent in definition.array.shape]))
 
 
-def _granted_checks(program: Program, granted: Iterable[Constraint], names: Mapping[Any, str]) -> tuple[Check, ...]:
-    """A check for each row over sizes that kernels rely on, and that no shape of an argument tells."""
+def _checks_of_assumptions(
+    program: Program, granted: Iterable[Constraint], names: Mapping[Any, str]
+) -> tuple[Check, ...]:
+    """Return one run-time check per assumed constraint on sizes that argument shapes do not imply."""
     prover = Prover(program)
     known = {a.name for a in program.arguments if a.kind == "integer"}
     known |= {solved.name for solved in solve_sizes(program.arguments)}
@@ -390,7 +419,7 @@ def _granted_checks(program: Program, granted: Iterable[Constraint], names: Mapp
 
 
 def _length_checks(program: Program) -> tuple[Check, ...]:
-    """A check for each axis that a library would be given, and that may have no entries."""
+    """Return one run-time check that an axis is not empty for each array passed to a library."""
     prover = Prover(program)
     given = [name for step in program.kernels if not isinstance(step, programs.Kernel) for name in uses(step).arrays]
     extents = dict.fromkeys(extent for name in dict.fromkeys(given) for extent in prover.shapes[name])

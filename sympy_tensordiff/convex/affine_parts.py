@@ -28,8 +28,8 @@ KINKS: frozenset[Any] = frozenset({sympy.Max, sympy.Min, sympy.Abs})
 
 
 class Decomposition(NamedTuple):
-    """A scalar as a ``function`` of symbols: those of ``affine`` stand for affine parts, those of ``inner`` for other
-    scalars.
+    """A scalar as a ``function`` of symbols, which replace its largest affine parts (``affine``) and other scalars
+    (``inner``).
     """
 
     function: Expr
@@ -38,12 +38,12 @@ class Decomposition(NamedTuple):
 
     @property
     def parts(self) -> dict[Expr, Expr]:
-        """The part, affine or inner, that each symbol of ``function`` stands for."""
+        """The replaced expression of each symbol of ``function``, affine or inner."""
         return {**self.affine, **self.inner}
 
 
 class _PartSymbols(NamedTuple):
-    """The parts found so far by their symbols, and the symbol of each part."""
+    """The expressions replaced so far, and the symbol for each of them."""
 
     affine: dict[Expr, Expr]
     inner: dict[Expr, Expr]
@@ -60,7 +60,7 @@ class _PartSymbols(NamedTuple):
 
 
 class Variables:
-    """The variables of one certificate, with the degree of scalars in them.
+    """The variables of one convexity certificate; tells the degree of scalars in them.
 
     Examples
     --------
@@ -115,8 +115,8 @@ class Variables:
     def decompose(
         self, scalar: Expr, opaque: Iterable[Expr] = (), *, finest: bool = False, through: frozenset[Any] = SMOOTH
     ) -> Decomposition:
-        """Decompose ``scalar`` into a function of affine parts, built from the functions ``through``; any other node
-        becomes an inner scalar.
+        """Write ``scalar`` as a function, built from the functions ``through``, of affine parts and other (inner)
+        scalars.
 
         The nodes ``opaque`` become inner scalars as well. An affine part is as large as possible, without its numbers;
         with ``finest``, each of its terms is a part.
@@ -126,7 +126,7 @@ class Variables:
         replaced: dict[Expr, Expr] = {}
 
         def is_inner(node: Expr) -> bool:
-            """Return whether ``node`` becomes an inner scalar."""
+            """Return whether ``node`` is replaced as a whole, as an inner scalar."""
             return node in opaque or node.func not in through
 
         for node in postorder(scalar, replaced, lambda n: () if self.degree(n) < 2 or is_inner(n) else n.args):
@@ -164,8 +164,8 @@ class Variables:
 
 
 def _powers_of_absolute_values(product: Expr, replaced: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
-    """Return replacements of ``a**2`` by ``t**2`` in ``a**2*Abs(a)``, ``t`` the symbol of ``Abs(a)``; {} if there are
-    none. SymPy writes ``Abs(a)**3`` in that way.
+    """Return the replacement ``{a**2: t**2}`` for ``a**2*Abs(a)``, t the symbol of ``Abs(a)``; SymPy writes
+    ``Abs(a)**3`` so. {} otherwise.
     """
     if not isinstance(product, sympy.Mul):
         return {}
@@ -206,7 +206,7 @@ def merge_sums_over_equal_ranges(variables: Variables, scalar: Expr) -> Expr:
 
 
 def inverse_of(entry: Expr) -> Any:
-    """Return the matrix whose inverse ``entry`` is an entry of, or None."""
+    """Return the matrix ``M`` if ``entry`` is an entry of ``inv(M)``, else None."""
     if isinstance(entry, TensorEntry) and isinstance(entry.tensor, TensorInverse):
         return entry.tensor.args[0]
     return None

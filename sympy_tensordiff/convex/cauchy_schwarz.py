@@ -16,7 +16,8 @@ MAX_EXACT_OPERATIONS = 25
 
 
 class CauchySchwarzBound(NamedTuple):
-    """``(sum(h'*z))**2 <= sum(h''*z**2) * ratio``; ``sign`` is the sign of ``curvature``.
+    """A bound ``(sum(h'*z))**2 <= sum(h''*z**2) * ratio`` for a function h of one variable; ``sign`` is the sign of
+    h''.
 
     ``curvature`` is ``h''``; for a quadratic form it is ``sum(h''*z**2)``, and ``summand`` is None.
     """
@@ -28,7 +29,7 @@ class CauchySchwarzBound(NamedTuple):
 
 
 def decompose_univariate(variables: Variables, body: Expr) -> Decomposition | None:
-    """Return ``body`` as a function of a single affine or inner part, or None."""
+    """Return ``body`` as a function of a single affine or inner scalar; None if that is impossible."""
     opaque = [a for a in body.args if variables.degree(a) == 2] if body.func in SMOOTH else []
     decompositions = (
         variables.decompose(body),

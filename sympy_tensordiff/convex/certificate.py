@@ -11,7 +11,6 @@ from fractions import Fraction
 from itertools import islice
 from typing import Any
 
-import numpy as np
 import sympy
 from sympy import Expr
 
@@ -21,6 +20,7 @@ from sympy_tensordiff.convex.generators import FREE, Range, range_of_assumptions
 from sympy_tensordiff.derivative.api import hvp, jvp
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.errors import CertificateError
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference import evaluate, symbols_of, tensors_of
 from sympy_tensordiff.structure.terms import to_index_notation
 from sympy_tensordiff.symbolic import reductions

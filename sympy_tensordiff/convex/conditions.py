@@ -44,12 +44,12 @@ class SignUnknown(Exception):
         return str(text).format(*values)
 
     def with_parts(self, parts: Mapping[Expr, Expr]) -> SignUnknown:
-        """Return the exception with the symbols in its values replaced by the ``parts`` that they stand for."""
+        """Return the exception with symbols in its values replaced by the scalars ``parts`` that they stand for."""
         return type(self)(*(part.xreplace(parts) if isinstance(part, sympy.Basic) else part for part in self.args))
 
 
 class RuleDoesNotApply(SignUnknown):
-    """The rule is not for scalars of this form."""
+    """Raised by a convexity rule that is not for scalars of this form."""
 
 
 class ProofTerm(NamedTuple):
@@ -78,11 +78,11 @@ class ProofTerm(NamedTuple):
 
 
 def require(condition: str, holds: bool, text: str, *values: Any) -> None:
-    """Raise `SignUnknown` with the text ``text`` and the text of the table entry ``condition`` unless ``holds``.
+    """Raise `SignUnknown`, with ``text`` and the table text of ``condition``, unless ``holds``.
 
     Raises
     ------
-    NoSign
+    SignUnknown
         If it does not hold.
     """
     if not holds:
@@ -92,14 +92,15 @@ def require(condition: str, holds: bool, text: str, *values: Any) -> None:
 def enter_domain(
     signs: Signs, outer: Decomposition, ranges: Mapping[Expr, Range], is_concave: Callable[[Expr], bool]
 ) -> None:
-    """Declare the ranges of the part symbols in ``signs``, and require that the function is defined in them.
+    """Declare the ``ranges`` of the part symbols in ``signs``; raise `SignUnknown` if the function may be undefined
+    there.
 
     Ranges are open: at the ends of a range, a continuous function is convex by continuity. So a root must be defined
     in the open ranges only, a pole and a logarithm at their ends as well.
 
     Raises
     ------
-    NoSign
+    SignUnknown
     """
     closed: dict[Expr, Expr] = {}
     for symbol, interval in ranges.items():
@@ -112,8 +113,8 @@ def enter_domain(
 
 
 def _narrow_to_domains(signs: Signs, outer: Decomposition, is_concave: Callable[[Expr], bool]) -> set[Expr]:
-    """Return the logarithms and roots of one concave part, whose domains are convex; narrow the declared range of the
-    part to each.
+    """Return the logarithms and roots in ``outer`` of ``a*p + b`` with a concave part p, and narrow the range of p to
+    where they are defined.
 
     >>> import sympy_tensordiff as td
     >>> n, = td.indices("n,")
@@ -148,7 +149,8 @@ def require_values(
     closed: Mapping[Expr, Expr] | None = None,
     domain_nodes: Collection[Expr] = (),
 ) -> None:
-    """Require that every logarithm, root and quotient of the symbols ``parts`` in ``function`` is defined.
+    """Raise `SignUnknown` unless every logarithm, root and quotient of the symbols ``parts`` in ``function`` is
+    defined.
 
     Parameters
     ----------
@@ -159,7 +161,7 @@ def require_values(
 
     Raises
     ------
-    NoSign
+    SignUnknown
     """
     closed = dict(closed or {})
     for node in sympy.postorder_traversal(function):

@@ -13,6 +13,7 @@ import sympy
 from sympy import Dummy, Expr, Rational, S
 
 from sympy_tensordiff.convex.matrices import is_positive_definite
+from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
@@ -36,15 +37,6 @@ POSITIVE = Range(S.Zero)
 AT_LEAST_ZERO = Range(S.Zero, None, False)
 AT_LEAST_ONE = Range(S.One, None, False)
 
-RANGES: dict[Any, Range] = {
-    **dict.fromkeys((sympy.sin, sympy.cos), Range(-S.One, S.One, False)),
-    **dict.fromkeys((sympy.erf,), Range(-S.One, S.One)),
-    **dict.fromkeys((sympy.atan,), Range(S(-2), S(2))),
-    **dict.fromkeys((sympy.sign,), Range(-S.One, S.One, False)),
-    **dict.fromkeys((sympy.KroneckerDelta,), Range(S.Zero, S.One, False)),
-}
-"""The values of functions at all real numbers."""
-
 AS_EXPONENTIALS: dict[Any, Any] = {
     softplus: lambda t: sympy.log(1 + sympy.exp(t)),
     sigmoid: lambda t: sympy.exp(t) / (1 + sympy.exp(t)),
@@ -55,9 +47,17 @@ AS_EXPONENTIALS: dict[Any, Any] = {
 """Functions that are rational in an exponential, or its logarithm."""
 
 
+def range_of_values(function: Any) -> Range:
+    """Return the interval that contains all values of ``function``, a function class of one real number."""
+    if function is sympy.KroneckerDelta:
+        return Range(S.Zero, S.One, False)
+    low, high, is_open = record_of(function).values
+    return Range(None if low is None else sympy.floor(low), None if high is None else sympy.ceiling(high), is_open)
+
+
 class Generators:
-    """Converts scalars to rational functions of generators (atomic scalars: reads, exponentials, logarithms, …), and
-    knows the range of each generator.
+    """Converts scalars to rational functions of generators (reads, exponentials, logarithms, ...), and knows the range
+    of each.
 
     Examples
     --------
@@ -170,12 +170,12 @@ class Generators:
             return FREE
         if isinstance(node, sympy.sin | sympy.cos):
             shift = S.Zero if isinstance(node, sympy.sin) else sympy.pi / 2
-            return self._range_in_half_period(node.args[0], shift) or RANGES[node.func]
-        return RANGES.get(node.func, FREE)
+            return self._range_in_half_period(node.args[0], shift) or range_of_values(node.func)
+        return range_of_values(node.func)
 
     def _range_in_half_period(self, argument: Expr, shift: Expr) -> Range | None:
-        """Return the range of the sine of ``argument + shift`` if the angle stays between two zeros of the sine, else
-        None.
+        """Return the range of ``sin(argument + shift)`` if the angle stays between two neighbouring zeros of the sine,
+        else None.
         """
         form = sympy.expand(self.form(argument))
         moving = [g for g in form.free_symbols if not self.sources[g].is_number]
@@ -316,7 +316,7 @@ class Generators:
 
 
 def _arithmetic_args(node: Expr) -> tuple[Expr, ...]:
-    """Return the arguments that arithmetic is done with; () for reductions and reads."""
+    """Return the arguments of a sum, product, power or function; () for reductions and reads."""
     return node.args if isinstance(node, sympy.Add | sympy.Mul | sympy.Pow | sympy.exp | sympy.log | sympy.Abs) else ()
 
 

@@ -20,7 +20,7 @@ PIECEWISE_FUNCTIONS = SMOOTH | INEQUALITIES | {sympy.Abs, sympy.Piecewise, ExprC
 
 
 class _Interval(NamedTuple):
-    """An interval between two ends (None for none); ``point`` is any of its points, in terms of the symbol
+    """An interval between two ends (None: unbounded), and a general point of it in terms of the symbol
     ``parameter``.
     """
 
@@ -53,7 +53,7 @@ def terms_of_pieces(
 
     Raises
     ------
-    NoSign
+    SignUnknown
 
     Examples
     --------
@@ -153,9 +153,7 @@ def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[
 
 
 def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr) -> tuple[Decomposition, Expr]:
-    """Rewrite the function in terms of a multiple of its scalar if it depends on that multiple only: ``y*x`` instead of
-    ``x``.
-    """
+    """Rewrite a function of ``x`` as one of ``c*x`` if it depends on that multiple only; unchanged otherwise."""
     slopes = [sympy.diff(border, symbol) for border in _border_expressions(outer.function)]
     factor = next((slope for slope in slopes if symbol not in slope.free_symbols and signs.of(slope) is None), S.One)
     function = outer.function.xreplace({symbol: symbol / factor})
@@ -191,8 +189,8 @@ def _make_interval(signs: Signs, low: Expr | None, high: Expr | None) -> _Interv
 
 
 def _breakpoints(signs: Signs, function: Expr, symbol: Expr) -> set[Expr]:
-    """Return the values of ``symbol`` at which an inequality or an absolute value changes; raise `SignUnknown` if one
-    is not affine.
+    """Return the values of ``symbol`` at which a condition or an absolute value changes; raise `SignUnknown` if one is
+    not affine.
     """
     found = set()
     for border in _border_expressions(function):
@@ -218,7 +216,9 @@ def _piece_at(signs: Signs, function: Any, symbol: Expr, point: Expr) -> Expr:
     """
 
     def resolved(scalar: Expr) -> Expr:
-        """Return ``scalar`` without absolute values, by the signs of their arguments at the point."""
+        """Return ``scalar`` with each ``Abs(a)`` replaced by ``a`` or ``-a``, by the sign of ``a`` at the point of the
+        piece.
+        """
         resolved_values = {}
         for node in scalar.atoms(sympy.Abs):
             sign = signs.of(node.args[0].xreplace({symbol: point}))

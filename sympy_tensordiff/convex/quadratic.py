@@ -51,9 +51,7 @@ def _matrix_entry_derivative(matrix: Any, directions: Mapping[Any, Any], row: Ex
 
 
 def active_argument_value(node: Expr, value: Callable[[Expr], Expr | None]) -> Expr:
-    """Return ``value`` of the argument that attains the maximum or minimum ``node``, as a `Piecewise` that is valid
-    away from ties.
-    """
+    """Return ``value(a)`` for the argument ``a`` that attains the maximum or minimum ``node``, as a `Piecewise`."""
     if isinstance(node, IndexedMax | IndexedMin):
         body = node.args[0]
         return IndexedSum(sympy.Piecewise((value(body), sympy.Eq(body, node)), (0, True)), *node.args[1:])
@@ -71,8 +69,8 @@ MAX_SUMMED_INDICES = 8
 
 
 class GramForm(NamedTuple):
-    """A second derivative ``form`` that is ``2*sum(weight*square)``, or a quadratic form in the positive definite
-    ``middle_matrices``.
+    """A second derivative that is visibly nonnegative: ``2*sum(weight*square)``, or ``r' M r`` with M positive
+    definite.
     """
 
     weight: Expr
@@ -90,8 +88,8 @@ class SummedProduct(NamedTuple):
 
 
 def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr) -> GramForm | None:
-    """Return the second derivative of a sum of products as a Gram form, or None if no exchange of indices leaves the
-    summand unchanged.
+    """Return the second derivative of a sum of products as a `GramForm`; None if the product is not symmetric under an
+    index exchange.
 
     Examples
     --------
@@ -138,8 +136,8 @@ def _candidate_forms(
 
 
 def _cubic_form(product: SummedProduct, ends: Sequence[Expr], directions: Mapping[Any, Any]) -> GramForm | None:
-    """Return the form of a product of three entries of positive matrices, each the middle matrix of the other two in
-    turn; None if one has no such form.
+    """Return the `GramForm` of a product of three entries of positive matrices, such as ``A[i,j]*A[j,k]*A[k,i]``; else
+    None.
 
     ``trace(S @ S @ S)`` has the second derivative ``6*trace(V @ S @ V)``.
     """
@@ -206,8 +204,8 @@ def _is_same_variable(ends: Sequence[Expr]) -> bool:
 def _unify_indices(
     left: Sequence[tuple[Expr, ...]], right: Sequence[tuple[Expr, ...]], bound: Sequence[Expr], start: Any = None
 ) -> dict[Expr, Expr] | None:
-    """Return the exchange of bound indices, extending ``start``, that maps ``left`` to ``right`` and back; None if
-    there is none.
+    """Return the exchange of bound indices (an involution extending ``start``) that swaps ``left`` and ``right``; None
+    if there is none.
     """
     exchange: dict[Expr, Expr] = dict(start or {})
     for a, b in zip(sum(left, ()), sum(right, ()), strict=True):
@@ -250,8 +248,8 @@ def _is_invariant(factors: Sequence[Expr], exchange: Mapping[Expr, Expr]) -> boo
 
 
 class _HalvedProduct(NamedTuple):
-    """A product split by an exchange of indices: the limits that stay fixed and those of one half, the factors of that
-    half, the weight, and the entries that link both halves.
+    """A product ``weight*half*half'*links``, where an index exchange maps ``half`` to ``half'`` and ``links`` are
+    matrix entries.
     """
 
     fixed_limits: tuple[Any, ...]
@@ -291,7 +289,7 @@ def _split_in_halves(limits: Any, exchange: Any, ends: Any, rest: Any, cores: An
 
 
 def _links_both_ends(factor: Expr, exchange: Mapping[Expr, Expr]) -> bool:
-    """Return whether ``factor`` is a matrix entry at an index and the exchanged index."""
+    """Return whether ``factor`` is a matrix entry ``M[i, i']`` at an index and its exchanged index."""
     a, b = factor.indices if len(factor.indices) == 2 else (None, None)
     return a in exchange and exchange[a] == b and a != b
 
@@ -322,8 +320,8 @@ def _form_of_halves(
 def _matrix_fractional_form(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], core: Expr, half: Expr
 ) -> GramForm:
-    """Return the second derivative of ``b' inv(M) b`` as the form ``r' inv(M) r`` of the residual ``r = v - V inv(M)
-    b``.
+    """Return the second derivative of ``b' inv(M) b`` as ``r' inv(M) r`` with ``r = v - V inv(M) b``, v and V being
+    directions.
 
     Indices of links stay outside the residual, which is one vector for each of their values.
     """
@@ -352,7 +350,7 @@ def _matrix_fractional_form(
 
 
 def _link_matrices(found: _HalvedProduct) -> tuple[Any, ...]:
-    """Return the matrices of the linking entries."""
+    """Return the matrices whose entries link the two halves of the product."""
     return tuple(link.tensor for link in found.links)
 
 

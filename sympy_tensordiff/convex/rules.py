@@ -64,7 +64,7 @@ class ConvexityRules:
 
         Raises
         ------
-        NoSign
+        SignUnknown
         """
         if (scalar, curvature) not in self._memo:
             try:
@@ -207,7 +207,9 @@ class ConvexityRules:
         return True
 
     def _terms_times_slope(self, slope: Expr, outer: Decomposition, symbol: Expr) -> list[ProofTerm]:
-        """Return the proof terms of the inner scalar ``symbol`` times the ``slope`` of the outer function in it."""
+        """Return the proof terms of the inner scalar ``symbol``, multiplied by the outer function's derivative
+        ``slope`` in it.
+        """
         node, sign = outer.inner[symbol], self.signs.of(slope)
         if sign == "0":
             return []
@@ -334,7 +336,7 @@ class ConvexityRules:
         return len({inverse_of(a) for a in read}) == 1 and is_symmetric_affine(self.variables, inverse_of(read[0]))
 
     def _terms_of_nonnegative_form(self, node: Expr) -> list[ProofTerm]:
-        """Return the proof terms of a sum that is a Gram form, and so nonnegative itself; [] for any other node."""
+        """Return the proof that a sum is nonnegative, since it is a `GramForm` itself; [] for any other node."""
         if not isinstance(node, IndexedSum) or self.variables.degree(node) < 2:
             return []
         try:

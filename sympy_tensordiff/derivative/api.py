@@ -79,23 +79,25 @@ def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
 
 
 def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
-    """Return the pullbacks of `cotangent` through `value`, the lifted form of `given`, as `wrt` is one or several."""
+    """Return the pullbacks of `cotangent` through `value` with respect to `wrt`, a tuple if `wrt` is one; `given` is
+    the user's input.
+    """
     own = as_operand(cotangent, "the cotangent")
     check_shape(own, value, "the cotangent")
     variables = _several(wrt)
     scans, names = scans_and_names([value, *(v for v in variables if isinstance(v, NamedTensor))])
     if scans:
-        parts = _through_scans(value, own, variables)
+        parts = _pullbacks_with_scans(value, own, variables)
     elif names:
         parts = ThroughNames(value, own, *variables).pullbacks([_lifted_variable(value, v) for v in variables], own)
     else:
         work = Differentiation(value, own, by=variables)
         parts = work.finish_all(work.pullbacks([work.leaf(v) for v in variables], work.inputs[0]))
-    return _answer(parts, wrt, given, cotangent)
+    return _in_form_of_variables(parts, wrt, given, cotangent)
 
 
-def _moved(values: Sequence[Any], variables: Sequence[Any], directions: Sequence[Any]) -> list[Any]:
-    """Return the tangents of `values`, which have scans in them, when `variables` move in `directions`."""
+def _tangents_with_scans(values: Sequence[Any], variables: Sequence[Any], directions: Sequence[Any]) -> list[Any]:
+    """Return the tangents (jvp) of `values`, which contain scans, for the `directions` of `variables`."""
     values = [in_full(value) for value in values]
     first, *others = values
     work = Differentiation(first, *others, *directions, by=variables, scans=True)
@@ -112,8 +114,8 @@ def _moved(values: Sequence[Any], variables: Sequence[Any], directions: Sequence
     return [zero if tangent is None else tangent for tangent, zero in zip(tangents, zeros, strict=True)]
 
 
-def _through_scans(value: Any, cotangent: Any, variables: Sequence[Any]) -> list[Any]:
-    """Return the pullbacks of `cotangent` through `value`, which has scans in it."""
+def _pullbacks_with_scans(value: Any, cotangent: Any, variables: Sequence[Any]) -> list[Any]:
+    """Return the pullbacks (vjp) of `cotangent` through `value`, which contains scans, one per variable."""
     value, cotangent = in_full(value), in_full(cotangent)
     work = Differentiation(value, cotangent, by=variables, scans=True)
     leaves = [work.leaf(v) for v in variables]
@@ -178,11 +180,11 @@ def jvp(T: Scalar, wrt: Expression | Variables, tangent: Scalar | Sequence[Scala
     >>> law([1, 2, 3, 4], [5, 6], [7, 8], [9, 10, 11])
     (np.float64(13172.0), np.float64(13172.0))
     """
-    variables, given = _paired(wrt, tangent, "tangent")
+    variables, given = _variables_and_vectors(wrt, tangent, "tangent")
     directions = tuple(as_operand(direction, "the tangent") for direction in given)
     value = as_operand(T, "the expression")
     if scans_in([value]):
-        return _moved([value], variables, directions)[0]
+        return _tangents_with_scans([value], variables, directions)[0]
     names = bool(named_in([value, *(v for v in variables if isinstance(v, NamedTensor))]))
     work = Differentiation(value, *directions, names=names)
     leaves = [work.leaf(v) for v in variables]
@@ -269,11 +271,11 @@ def jacobian(T: Any, wrt: Any) -> Any:
     variables = _several(wrt)
     work = Differentiation(T, by=variables)
     nodes = simplified_jacobians(work, [work.leaf(v) for v in variables])
-    return _answer(write_all(work.reader, nodes), wrt, given)
+    return _in_form_of_variables(write_all(work.reader, nodes), wrt, given)
 
 
 def _derivative(T: Any, variable: Any, simplify: bool) -> Any:
-    """Return the Jacobian of a parsed expression; as the sweep leaves it unless `simplify` is set."""
+    """Return the Jacobian of the converted expression `T`; unsimplified unless `simplify` is set."""
     work = Differentiation(as_operand(T, "the expression"), by=(variable,))
     jacobians = partial(simplified_jacobians, work) if simplify else work.jacobians
     return write_all(work.reader, jacobians([work.leaf(variable)]))[0]
@@ -361,11 +363,11 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     >>> td.hvp(td.IndexedSum(x[i]**3, (i, 0, 3)), x, v)
     TensorComprehension(6*v[p]*x[p], (p, 4))
     """
-    variables, vectors = _paired(wrt, v, "vector")
+    variables, vectors = _variables_and_vectors(wrt, v, "vector")
     if scans_in([value := as_scalar(s, "the expression")]):
-        slopes = _through_scans(value, sympy.S.One, variables)
+        slopes = _pullbacks_with_scans(value, sympy.S.One, variables)
         directions = [as_operand(vector, "the vector") for vector in vectors]
-        return _answer(_moved(slopes, variables, directions), wrt, s, *vectors)
+        return _in_form_of_variables(_tangents_with_scans(slopes, variables, directions), wrt, s, *vectors)
     work = _scalar_work(s, "hvp", *(as_operand(vector, "the vector") for vector in vectors))
     for variable, vector in zip(variables, vectors, strict=True):
         check_shape(as_operand(vector, "the vector"), work.variable(variable), "the vector")
@@ -382,16 +384,18 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
         products = [total(work.graph, column) for column in zip(*parts, strict=True)]
     else:
         products = [work.of(node).pushforward(leaves, work.inputs) for node in gradients]
-    return _answer(work.finish_all(products), wrt, s, *vectors)
+    return _in_form_of_variables(work.finish_all(products), wrt, s, *vectors)
 
 
 def _lifted_variable(value: Any, wrt: Any) -> Any:
-    """Return the variable `wrt` lifted into the classes of this package; a `NamedTensor` unchanged."""
+    """Return the variable `wrt` converted from SymPy's notation; a `NamedTensor` is unchanged."""
     return wrt if isinstance(wrt, NamedTensor) else Differentiation(value).variable(wrt)
 
 
-def _answer(parts: Sequence[Any], wrt: Any, *given: Any) -> Any:
-    """Return the derivatives `parts`, one or several as `wrt` is; with respect to a SymPy matrix as such a matrix."""
+def _in_form_of_variables(parts: Sequence[Any], wrt: Any, *given: Any) -> Any:
+    """Return the derivatives `parts` in the form of `wrt`: a tuple for several, a SymPy matrix if all that was `given`
+    is SymPy's.
+    """
     pairs = zip(parts, _several(wrt), strict=True)
     found = (in_matrices(part, v, *given) if isinstance(v, sympy.MatrixSymbol) else part for part, v in pairs)
     results = Derivatives(found)
@@ -399,7 +403,7 @@ def _answer(parts: Sequence[Any], wrt: Any, *given: Any) -> Any:
 
 
 def _is_tuple(argument: Any) -> bool:
-    """Whether `argument` is a sequence of several variables or tangents."""
+    """Whether `argument` is a sequence (tuple or list) of variables or tangents."""
     return isinstance(argument, tuple | list | sympy.Tuple)
 
 
@@ -408,8 +412,9 @@ def _several(wrt: Any) -> tuple[Any, ...]:
     return tuple(wrt) if _is_tuple(wrt) else (wrt,)
 
 
-def _paired(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the variables and the vector for each of them, as tuples of one length.
+def _variables_and_vectors(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return two tuples of equal length, the variables and their vectors; raise an error that calls the vectors `what`
+    otherwise.
 
     Raises `ArgumentTypeError` if only one is a tuple, `ArgumentError` if the lengths differ.
     """
@@ -426,7 +431,7 @@ def _paired(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any, ...], tuple[A
 
 
 def _scalar_work(s: Any, name: str, *also: Any, by: Sequence[Any] = ()) -> Differentiation:
-    """Return the `Differentiation` of the scalar `s`; raise `ShapeError` for a tensor."""
+    """Return the `Differentiation` of the scalar `s`; raise `ShapeError`, with the function's `name`, for a tensor."""
     value = as_scalar(s, "the expression")
     if shape := getattr(value, "shape", ()):
         raise ShapeError(f"td.{name} takes a scalar, not a tensor of shape {tuple(shape)}")

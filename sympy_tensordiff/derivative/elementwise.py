@@ -44,7 +44,7 @@ AXES = "pqrstuvw"
 
 
 class Differentiation:
-    """The state that all derivatives of one expression share: its graph, its reader, and what is known of its input.
+    """The state shared by all derivatives of one expression: its graph, its reader, and known constraints on its input.
 
     Parameters
     ----------
@@ -72,14 +72,14 @@ class Differentiation:
         self._sizes: tuple[tuple[Node, ...], frozenset[int]] = (), frozenset()
 
     def of(self, node: Node) -> Differentiation:
-        """Return a copy of this state with `node`, a node of the same graph, as the expression."""
+        """Return a copy of this state for another expression, `node` of the same graph."""
         other = copy(self)
         other.root = node
         return other
 
     @property
     def is_whole(self) -> bool:
-        """Whether the expression is one of whole tensors, and not index notation alone."""
+        """Whether the expression contains operations on whole tensors, not index notation alone."""
         return is_whole(self.root)
 
     # -------------------------------------------------------------- leaves
@@ -92,7 +92,7 @@ class Differentiation:
         return lift_native(wrt, self.reader.tensors.values())
 
     def _tensors(self, variables: Sequence[Any]) -> list[Node]:
-        """Return the nodes of the tensors among `variables`, and of the tensors of which they are entries."""
+        """Return the tensor nodes of the tensors among `variables`, and of those whose entries are among them."""
         lifted = [self.variable(v) for v in variables]
         found = [v.tensor if isinstance(v, TensorEntry) else v for v in lifted]
         scans = [self.reader.scan_leaf(v) for v in found if isinstance(v, Scan)]
@@ -125,11 +125,11 @@ class Differentiation:
         raise no_variable(wrt)
 
     def extents(self, leaf: Node) -> tuple[Affine, ...]:
-        """Return the extents of a tensor `leaf`; () for a scalar."""
+        """Return the extents of the variable `leaf`; () for a scalar."""
         return leaf.data[1] if leaf.op == "tensor" else ()
 
     def axes(self, count: int, avoid: Sequence[str] = ()) -> list[str]:
-        """Return `count` names for the indices of a result, unlike those in the expression and in `avoid`."""
+        """Return `count` index names for a result, distinct from those in the expression and in `avoid`."""
         names = [name for name in AXES if name not in self.names and name not in avoid]
         more = (name for n in count_up() if (name := f"p_{n}") not in self.names and name not in avoid)
         return [*islice(chain(names, more), count)]
@@ -141,7 +141,7 @@ class Differentiation:
         return write(self.reader, self.simplified(node, facts))
 
     def finish_all(self, nodes: Sequence[Node]) -> list[Any]:
-        """Return the derivatives `nodes`, simplified, as SymPy expressions that share what they have in common."""
+        """Return the derivatives `nodes`, simplified, as SymPy expressions that share common subexpressions."""
         return write_all(self.reader, self.simplified_all(nodes))
 
     def simplified(self, node: Node, facts: Sequence[Constraint] = ()) -> Node:
@@ -162,14 +162,16 @@ class Differentiation:
         return self._sizes[1]
 
     def pullbacks(self, leaves: Sequence[Node], cotangent: Node) -> list[Node]:
-        """Return the cotangents of all `leaves` out of one reverse sweep, as tensors over their axes."""
+        """Return the cotangents of all `leaves` by one reverse sweep, as tensors of their shapes."""
         if self.is_whole:
             sweep = self.tensor_sweep(leaves).start(self.root, cotangent)
             return [self.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves]
         return self.pullbacks_of_entries(leaves, lambda axes: self.graph.read(cotangent, [*map(Affine.variable, axes)]))
 
     def pullbacks_of_entries(self, leaves: Sequence[Node], cotangent: Callable[[Sequence[int]], Node]) -> list[Node]:
-        """Return the same in index notation; `cotangent` takes the axes of an entry and returns its cotangent."""
+        """Return the cotangents of `leaves` in index notation; `cotangent(axes)` gives the cotangent of the entry at
+        `axes`.
+        """
         axes, rows, body = self.entry()
         sweep = self.entrywise_sweep(leaves, axes, rows, body, cotangent(axes))
         return [self.tabulate(leaf, sweep) for leaf in leaves]
@@ -177,16 +179,18 @@ class Differentiation:
     def entrywise_sweep(
         self, leaves: Sequence[Node], axes: Sequence[int], rows: Rows, body: Node, cotangent: Node
     ) -> Sweep:
-        """Return a finished sweep to `leaves` from the entries `body`: all over `axes` that `rows` bound, or one."""
+        """Return the finished reverse sweep from the entry `body`, over the indices `axes` bounded by `rows`, to
+        `leaves`.
+        """
         certain = unconditional(self.root if rows else body)
         return Sweep(self.graph, leaves, self.sizes()).start(axes, rows, body, cotangent, certain)
 
     def tensor_sweep(self, leaves: Sequence[Node]) -> TensorSweep:
-        """Return a reverse sweep over whole tensors to `leaves`, which is still to be started."""
+        """Return a new reverse sweep over whole tensors to `leaves`; the caller starts it."""
         return TensorSweep(self.graph, leaves, self.sizes(), self.axes)
 
     def pushforward(self, leaves: Sequence[Node], directions: Sequence[Node]) -> Node:
-        """Return the tangent of the expression when `leaves`, which may repeat, move in `directions`."""
+        """Return the tangent of the expression for the `directions` of `leaves`; a leaf may occur several times."""
         tangents: dict[Node, list[Node]] = {}
         for leaf, tangent in zip(leaves, directions, strict=True):
             tangents.setdefault(leaf, []).append(self.symmetric_part(leaf, tangent) if self.is_whole else tangent)
@@ -217,7 +221,7 @@ class Differentiation:
         return graph.scale(Fraction(1, 2), graph.add((entry, sweep.at(leaf, index[::-1]))))
 
     def symmetric_part(self, leaf: Node, node: Node) -> Node:
-        """Return the symmetric part of `node`, a derivative or a direction of a symmetric `leaf`; else `node`.
+        """Return ``(node + node.T)/2`` for a `leaf` declared symmetric, else `node`.
 
         That is the projection onto the space in which a symmetric matrix moves, in the last two axes of `node`.
         """
@@ -235,7 +239,7 @@ class Differentiation:
         return graph.comprehension(variables, node.shape, graph.scale(half, graph.add((body, exchanged))))
 
     def entry(self) -> tuple[Sequence[int], Rows, Node]:
-        """Return the axes of the expression, their ranges and the entry at them; no axes for a scalar."""
+        """Return ``(axes, ranges, entry)`` of the expression as a tensor; no axes for a scalar."""
         graph, root = self.graph, self.root
         if root.op == "comprehension":
             return graph.open(root)
@@ -254,7 +258,7 @@ class Differentiation:
         return self.jacobians_with_pullbacks(leaves)[0]
 
     def jacobians_with_pullbacks(self, leaves: Sequence[Node]) -> tuple[list[Node], dict[Node, Node]]:
-        """Return the Jacobians with respect to `leaves`, and a mapping of all nodes on the way to theirs."""
+        """Return the Jacobians with respect to `leaves`, and a map from each intermediate node to its Jacobian."""
         if not self.is_whole:
             results = [self.entrywise_jacobian(leaf) for leaf in leaves]
             return results, dict(zip(leaves, results, strict=True))
@@ -263,7 +267,7 @@ class Differentiation:
         return [self.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves], sweep.cotangents
 
     def forward_jacobian(self, leaf: Node) -> Node:
-        """Return the Jacobian with respect to `leaf` by a forward sweep, with the axes of `jacobian`."""
+        """Return the Jacobian with respect to `leaf` by forward mode, with the same axes as `jacobian`."""
         graph, extents = self.graph, self.extents(leaf)
         shape = (*self.root.shape, *extents)
         unit = graph.delta(extents) if extents else graph.one
@@ -286,7 +290,7 @@ class Differentiation:
         return [graph.fresh(name) for name in names]
 
     def entrywise_jacobian(self, leaf: Node) -> Node:
-        """Return the Jacobian of index notation with respect to `leaf`, over the axes of the value and of the leaf."""
+        """Return the Jacobian of an expression in index notation: axes of the value first, then those of `leaf`."""
         graph = self.graph
         value_axes, _, body = self.entry()
         shape = self.root.shape
@@ -297,7 +301,8 @@ class Differentiation:
         return graph.comprehension((*value_axes, *axes), shape, node) if shape else node
 
     def derivative(self, variable: Any) -> tuple[Node, tuple[Constraint, ...]]:
-        """Return the derivative with respect to `variable`, and the constraints on the indices of an entry.
+        """Return the derivative with respect to `variable`, a tensor, entry or scalar, and the constraints that an
+        entry's indices are in bounds.
 
         With respect to an entry it has the shape of the expression, else it is the Jacobian.
         """
@@ -318,7 +323,7 @@ class Differentiation:
         return self.graph.comprehension(axes, shape, node) if shape else node, facts
 
     def by_entry(self, leaf: Node, index: Sequence[Affine]) -> Node:
-        """Return the derivative of an expression in whole tensors with respect to the entry `index` of `leaf`.
+        """Return the derivative of a whole-tensor expression with respect to ``leaf[index]``.
 
         Of a scalar that is the entry of its gradient.
         """

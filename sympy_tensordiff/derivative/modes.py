@@ -27,15 +27,15 @@ MARGIN = 0.8
 
 
 def simplified_jacobians(work: Differentiation, leaves: Sequence[Node]) -> list[Node]:
-    """Return the simplified Jacobians of the expression of `work` with respect to `leaves`, each in the mode of less
-    work.
+    """Return the simplified Jacobians with respect to `leaves`, each by forward or reverse mode, whichever
+    costs less.
     """
     reverse = work.simplified_all(work.jacobians(leaves))
     return [_less_work(work, leaf, node) for leaf, node in zip(leaves, reverse, strict=True)]
 
 
 def simplified_slopes(work: Differentiation, leaves: Sequence[Node]) -> list[Node]:
-    """Return the simplified Jacobians of a gradient, the expression of `work`, with respect to `leaves`.
+    """Return the simplified Jacobians of a gradient (the rows of a Hessian) with respect to `leaves`.
 
     Whole tensors are swept forward. In index notation both modes are compared with respect to a leaf of another shape
     than the gradient; for one of the same shape, both take as many sweeps.
@@ -50,7 +50,9 @@ def simplified_slopes(work: Differentiation, leaves: Sequence[Node]) -> list[Nod
 
 
 def _less_work(work: Differentiation, leaf: Node, reverse: Node) -> Node:
-    """Return the Jacobian with respect to `leaf` in forward mode if that is less work than the one in `reverse`."""
+    """Return the forward-mode Jacobian with respect to `leaf` if it costs less than `reverse`, the reverse-mode one;
+    else `reverse`.
+    """
     if not work.root.shape:
         return reverse
     forward = work.simplified(work.forward_jacobian(leaf))

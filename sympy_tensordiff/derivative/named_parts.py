@@ -21,11 +21,22 @@ from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.logistic import for_readers
 from sympy_tensordiff.simplify.recognition import WITHOUT_TRANSPOSES, recognise
 from sympy_tensordiff.simplify.symmetry import symmetric_nodes, with_equal_products, with_outer_factors
+from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.signatures import Scalar
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, named_in, postorder
+
+
+class CommonParts(tuple[list[tuple[TensorSymbol, Any]], list[Any]]):
+    """The result of `cse`, ``([(symbol, subexpression), …], [expression, …])``, which notebooks show as formulas."""
+
+    __slots__ = ()
+
+    def _repr_latex_(self) -> str:
+        """IPython's hook for LaTeX output: the reduced expressions, and the parts after "where"."""
+        return rf"$\displaystyle {hooks.equations(*self)}$"
 
 
 @no_collection()
@@ -110,11 +121,12 @@ def cse(
         if is_symmetric.get(part.node) and not part.axes:
             reader.graph.symmetric[leaves[part.key]] = True
     defined, reduced = _in_parts(reader, parts, symbols, leaves, roots, own)
-    return [(symbol, defined[symbol]) for symbol in _in_order(defined)], reduced[: len(operands)]
+    return CommonParts(([(symbol, defined[symbol]) for symbol in _in_order(defined)], reduced[: len(operands)]))
 
 
 def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[Node, Any]) -> tuple[list[Node], Parts]:
-    """Return the roots and their parts; where none is ``wanted``, in the form that has most in common.
+    """Return the roots and their common subexpressions, in the form of the roots that shares most if none is
+    ``wanted``.
 
     What differs in the sign, in a common number or in the grouping of a product is one part then, at shifted indices
     as well.
@@ -136,7 +148,9 @@ def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[
 def _symbols(
     reader: Reader, parts: Sequence[NamedPart], chosen: Mapping[Key, str], taken: set[str]
 ) -> dict[Key, TensorSymbol]:
-    """Return a tensor symbol for each of `parts`, named as in `chosen`, or ``t0``, ``t1``, … as far as not `taken`."""
+    """Return a tensor symbol for each common subexpression, named as in `chosen`, else ``t0``, ``t1``, ..., avoiding
+    `taken`.
+    """
     free = (name for n in count() if (name := f"t{n}") not in taken and name not in chosen.values())
     forms = Forms(reader)
     return {
@@ -153,7 +167,7 @@ def _in_parts(
     roots: Sequence[Node],
     own: Sequence[TensorSymbol],
 ) -> tuple[dict[TensorSymbol, Any], list[Any]]:
-    """Return the definitions of all symbols, and the expressions in terms of them.
+    """Return the definitions of the common subexpressions, by symbol, and the expressions written with these symbols.
 
     The last of `roots` are the definitions of the symbols `own`.
     """
@@ -169,7 +183,7 @@ def _in_parts(
 
 
 def _wanted(parts: Parts, node: Node, expr: Any, name: str, taken: set[str]) -> Key:
-    """Return the key of the part `node`; raise `ArgumentError` if it cannot have a name, or if `name` is taken."""
+    """Return the key of the subexpression `node` that the user wants named; raise `ArgumentError` if it cannot be."""
     found = parts.find(node)
     if found is None:
         raise ArgumentError(
@@ -248,7 +262,7 @@ def name(expr: Scalar, name: str) -> NamedTensor:
 
 
 def _checked(names: Any) -> dict[Any, str]:
-    """Return `names` with lifted expressions as keys; {} for None.
+    """Return the user's dictionary `names` with its expressions converted to this package's classes; {} for None.
 
     Raises `ArgumentTypeError` unless it is a mapping to strings, `ArgumentError` if a name repeats.
     """

@@ -78,17 +78,15 @@ def diff(e: Any, *variables: Any) -> Any:
 
 
 def as_scalar(s: Any, what: str) -> Any:
-    """Return `s`, which errors call `what`, in the classes of this package; a SymPy matrix of one entry as that
-    entry.
-    """
+    """Return `s` converted to this package's classes; a 1x1 SymPy matrix as its entry; errors call it `what`."""
     lifted = as_operand(s, what)
     is_entry = isinstance(s, (MatrixExpr, MatrixBase)) and s.shape == (1, 1)
     return only_entry(lifted) if is_entry else lifted
 
 
 def in_matrices(result: Any, wrt: Any, *given: Any) -> Any:
-    """Return the derivative `result` as a SymPy matrix, if all that is given is in SymPy's notation and `wrt` is a
-    matrix.
+    """Return the derivative `result` as a SymPy matrix if `wrt` is one and all of `given` is in SymPy's notation; else
+    unchanged.
 
     It stays a tensor where it has no such form, and where not all of its matrices are among those given.
 
@@ -155,12 +153,12 @@ def simplify_deltas(e: Any) -> Any:
 
 
 def _has_ranges(e: Any) -> bool:
-    """Whether `e` contains more than numbers, entries of symbols, and functions of these."""
+    """Whether `e` contains sums, comprehensions or whole tensors, more than entries and functions of these."""
     return any(isinstance(node, (Binder, TensorExpr)) and not isinstance(node, TensorSymbol) for node in nodes_in([e]))
 
 
 def _simplified(e: Any) -> Any:
-    """Return `e` without deltas under sums, for `sympy.simplify`; `e` itself if it cannot be read."""
+    """Return `e` with Kronecker deltas under sums eliminated; `e` itself if it cannot be converted."""
     try:
         return simplify_deltas(e)
     except TensorDiffError:

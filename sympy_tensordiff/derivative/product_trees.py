@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from sympy_tensordiff.graph.contraction_order import Hints, contraction_path
+from sympy_tensordiff.graph.contraction_order import Hints
+from sympy_tensordiff.graph.contraction_paths import contraction_path
 from sympy_tensordiff.graph.einsum_normal_form import Label, Operand
 from sympy_tensordiff.graph.nodes import Graph, Node
 
 
 class ProductTree(NamedTuple):
-    """A contraction as a binary tree: a leaf is an operand of the whole product, any other node a product of two.
+    """A contraction as a binary tree: leaves are its operands, inner nodes pairwise products.
 
     Attributes
     ----------
@@ -43,7 +44,7 @@ class ProductTree(NamedTuple):
 
     @property
     def operand(self) -> Operand:
-        """The value with its labels."""
+        """The node's value with its labels, as an operand of further products."""
         return self.node, self.labels
 
 

@@ -52,7 +52,7 @@ def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
-    """Return ``rule(cotangent)``, with the rule applied inside of the choices that the cotangent makes.
+    """Return ``rule(cotangent)``, the rule being applied inside of the selects in the cotangent, so that 0 stays 0.
 
     Parameters
     ----------
@@ -70,14 +70,14 @@ def applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, cert
 
 
 def _is_guarded(node: Node) -> bool:
-    """Whether `node` is an addition of guards, or a sum, a product or an addition of such."""
+    """Whether `node` is an addition of guards, or a sum, product or addition of such additions."""
     if node.op in ("mul", "sum"):
         return any(map(_is_guarded, node.args))
     return node.op == "add" and all(term.op == "guard" or _is_guarded(term) for term in node.args)
 
 
 def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Node:
-    """Return ``rule(cotangent)`` with the rule moved into the choices, guards and additions of the cotangent.
+    """Return ``rule(cotangent)`` with `rule` applied to the branches, guarded bodies and terms of the cotangent.
 
     A cotangent that cannot be taken apart is compared with 0, or with 0 the number of its chosen terms.
     """
@@ -109,7 +109,9 @@ def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Nod
 
 
 def _indices(node: Node) -> frozenset[int]:
-    """Return the variables that select entries in a node, or are free in the reductions and tables in it."""
+    """Return the variables in the indices of reads in a node, and the free ones of its reductions and
+    comprehensions.
+    """
     parts = breadth_first(node, lambda part: () if part.op == "read" else outside_of_binders(part))
     return frozenset[int]().union(*(part.free for part in parts if part.op == "read" or part.op in BINDERS))
 
@@ -174,15 +176,19 @@ def _integer_form(node: Node) -> Affine | None:
     return total
 
 
+_ROUNDED = frozenset({sympy.floor, sympy.ceiling, sympy.sign, sympy.LeviCivita})
+"""Functions with integer values."""
+
+
 def _is_integer(node: Node) -> bool:
-    """Whether the structure of the scalar `node` shows that it has integer values only."""
+    """Whether the scalar `node` provably has integer values only."""
 
     def is_rounded(part: Node) -> bool:
-        """Whether `part` has integer values whatever its arguments are."""
-        return part.op == "index" or (part.op == "call" and part.data in (sympy.floor, sympy.ceiling, sympy.sign))
+        """Whether `part` is an operation with integer values, such as floor, whatever its arguments are."""
+        return part.op == "index" or (part.op == "call" and part.data in _ROUNDED)
 
     def is_closed(part: Node) -> bool:
-        """Whether `part` has an integer value where its arguments have."""
+        """Whether `part` is an operation that maps integers to integers."""
         if part.op == "pow":
             return part.args[1].op == "const" and part.args[1].data > 0
         if part.op == "call":
@@ -296,6 +302,7 @@ FUNCTIONS: dict[Any, Rule] = {
     sympy.floor: _zero,
     sympy.ceiling: _zero,
     sympy.Heaviside: _zero,
+    sympy.LeviCivita: _zero,
     sympy.frac: _add,
     Cbrt: _cube_root,
 }
@@ -305,7 +312,7 @@ FUNCTIONS: dict[Any, Rule] = {
 
 
 def zero_at_kinks(graph: Graph, node: Node, slope: Node) -> Node:
-    """Return `slope`, 0 where a root in it, or `node` that it divides by, is 0 and flat."""
+    """Return `slope`, replaced by 0 where a square root in it is at its kink, as the slope of ``norm(x)`` at 0."""
     for factor in graph.factors(slope):
         if factor.op == "pow" and (_is_pole(factor.args[1]) or factor.args[0] is node):
             slope = zero_at_kink(graph, factor.args[0], slope)
@@ -313,7 +320,8 @@ def zero_at_kinks(graph: Graph, node: Node, slope: Node) -> Node:
 
 
 def zero_at_kink(graph: Graph, base: Node, slope: Node) -> Node:
-    """Return `slope`, 0 where `base` is 0, if `base` is flat and nonnegative; else unchanged.
+    """Return `slope`, replaced by 0 where `base` is 0, if `base` is nonnegative with derivative 0 there; else
+    unchanged.
 
     A base that changes its sign at 0 may have a root with a slope: that of ``u**3`` is ``u``.
     """
@@ -331,5 +339,5 @@ def _is_never_zero(factor: Node) -> bool:
 
 
 def _is_pole(exponent: Node) -> bool:
-    """Whether a power with `exponent` may be infinite at base 0 and be the slope of one that is finite."""
+    """Whether ``u**exponent`` may be infinite at ``u = 0`` and be the derivative of a power that is finite there."""
     return exponent.op != "const" or (exponent.data < 0 and not isinstance(exponent.data, int))

@@ -73,7 +73,7 @@ class Pushforward:
         return trampoline(self._visit(node))
 
     def _visit(self, node: Node) -> Recursion[Node]:
-        """Return the tangent of `node`, computed once: by the method for its op, or from those of all arguments."""
+        """Return the tangent of `node`, from the cache or by the rule for its op."""
         if node not in self._done:
             if node.op in CONDITIONS:
                 self._done[node] = self.graph.zero
@@ -94,23 +94,23 @@ class Pushforward:
         return self.graph.add(parts)
 
     def _select(self, node: Node) -> Recursion[Node]:
-        """Return the choice between both tangents; a condition has none."""
+        """Return the select between the tangents of both branches."""
         condition, value, otherwise = node.args
         value = yield self._visit(value)
         otherwise = yield self._visit(otherwise)
         return self.graph.select(condition, value, otherwise)
 
     def _guard(self, node: Node) -> Recursion[Node]:
-        """Return the guard around the tangent of its body."""
+        """Return the tangent of a guard: the tangent of its body under the same constraints."""
         return self.graph.guard(node.data, (yield self._visit(node.args[0])))
 
     def _sum(self, node: Node) -> Recursion[Node]:
-        """Return the sum of the tangent of the summand."""
+        """Return the tangent of a sum over a range: the sum of the summand's tangent."""
         variables, rows, body = self.graph.open(node)
         return self.graph.sum(variables, rows, (yield self._visit(body)))
 
     def _max(self, node: Node) -> Recursion[Node]:
-        """Return the tangent of an extremum over a range: the mean of those of the values that attain it."""
+        """Return the tangent of an extremum over a range: the mean tangent of the values that attain it."""
         variables, rows, body = self.graph.open(node)
         tangent = yield self._visit(body)
         return self.graph.sum(variables, rows, share(self.graph, node, body, tangent))
@@ -143,7 +143,7 @@ class Pushforward:
         return tangent
 
     def _read(self, node: Node) -> Recursion[Node]:
-        """Return the read of the tangent of its tensor; of a symmetric one the mean with the mirrored read."""
+        """Return the read of the tangent of its tensor; for a symmetric tensor the mean with the transposed read."""
         tensor = node.args[0]
         if tensor.op == "tensor" or tensor in self._given:
             tables = self._given.get(tensor, ())
@@ -162,12 +162,12 @@ class Pushforward:
         return entry if entry is self.graph.zero else self.graph.comprehension(variables, node.data, entry)
 
     def _at(self, table: Node, index: Sequence[Affine]) -> Node:
-        """Return the entry of the tangent `table` at `index`, along the axes of the directions."""
+        """Return the entry of the tangent `table` at `index`, also indexed by the axes of the directions."""
         return self._entry(table, (*index, *self._outer))
 
     def _entry(self, table: Node, index: Sequence[Affine]) -> Node:
-        """Return the entry of the tangent `table` at `index`: sparse terms written out, the others read from one
-        table.
+        """Return the entry of the tangent `table` at `index`: its dense terms are read from a table, sparse terms
+        written out.
         """
         if table not in self._written:
             self._written[table] = None
@@ -227,7 +227,7 @@ class TensorPushforward:
         return self._done[node]
 
     def _rule(self, node: Node, tangents: Sequence[Node]) -> Node:
-        """Return the tangent of `node` from the `tangents` of its arguments; the scalar zero if all of these are."""
+        """Return the tangent of `node` from the `tangents` of its arguments; scalar zero if these are all zero."""
         graph = self.graph
         if all(tangent is graph.zero for tangent in tangents):
             return graph.zero
@@ -252,7 +252,7 @@ class TensorPushforward:
         return graph.add(parts)
 
     def _product(self, operands: Sequence[Operand], output: Sequence[Label], shape: Shape) -> Node:
-        """Return the product of `operands`, of which the first is the tangent: where that is 0, so is the product."""
+        """Return the product of `operands`, the first being a tangent, as exactly 0 where the tangent is 0."""
         labels = (*output, *self._labels)
         extents = dict(zip(labels, (*shape, *self._outer), strict=True))
         return contraction(self.graph, operands[0], operands[1:], labels, extents)
@@ -299,7 +299,7 @@ class TensorPushforward:
         return graph.ein(1, operands, [*(axis for axis in labels if axis not in node.data), *outer])
 
     def _entries(self, node: Node) -> Recursion[Node]:
-        """Return the tangent of index notation, with the closed parts in it as nodes of this sweep."""
+        """Return the tangent of index notation; whole tensors in it get their tangents from this sweep."""
         graph = self.graph
         variables: tuple[int, ...] = ()
         body = node

@@ -25,7 +25,8 @@ EXTREMA = frozenset({"max", "min"})
 
 
 def share(graph: Graph, node: Node, body: Node, cotangent: Node) -> Node:
-    """Return the share of the `cotangent` of an extremum over a range, `node`, that the value `body` gets.
+    """Return the part of the `cotangent` of the extremum `node` that goes to its value `body`: split equally among
+    ties.
 
     Values that are equal to the extremum have equal shares, others 0.
     """
@@ -49,7 +50,7 @@ def _where_equal(graph: Graph, value: Node, node: Node, result: Node) -> Node:
 
 
 def product_pullback(graph: Graph, node: Node, cotangent: Node) -> tuple[tuple[int, ...], Rows, Node, Node]:
-    """Return the indices of a product over a range, their ranges, the factor at them, and its cotangent."""
+    """Return ``(indices, ranges, factor, cotangent of the factor)`` for a product over a range."""
     terms = cotangent.args if cotangent.op == "add" else (cotangent,)
     if all(_is_divided(graph, node, term) for term in terms):
         variables, rows, body = graph.open(node)
@@ -67,9 +68,7 @@ def _is_divided(graph: Graph, node: Node, term: Node) -> bool:
 
 
 def opened_product(graph: Graph, node: Node) -> tuple[tuple[int, ...], Rows, Node, Node]:
-    """Return the indices of a product over a range, their ranges, the factor at them, and the product of all other
-    factors.
-    """
+    """Return ``(indices, ranges, factor, product of all other factors)`` for a product over a range."""
     variables, rows, body = graph.open(node)
     parts = []
     for level in range(len(variables)):
@@ -79,7 +78,8 @@ def opened_product(graph: Graph, node: Node) -> tuple[tuple[int, ...], Rows, Nod
 
 
 def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, level: int, sign: int) -> Node:
-    """Return the product of the factors that share the first `level` indices and differ in the next one.
+    """Return the product of all factors with equal first `level` indices and a smaller (or larger, by `sign`) next
+    index.
 
     They come before (`sign` -1) or after (1) the factor at `variables`.
     """

@@ -40,8 +40,8 @@ FACES = 16
 
 
 class ReverseSweep(Generic[Contribution]):
-    """The common part of both reverse sweeps: nodes by falling depth, each once, after all contributions to its
-    cotangent.
+    """The common base of both reverse sweeps: visits each node once, after all contributions to its cotangent are
+    known.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class ReverseSweep(Generic[Contribution]):
         self._unconditional: set[Node] = set()
 
     def _visit(self, node: Node) -> None:
-        """Take the cotangent of `node` and contribute to those of its arguments."""
+        """Take the completed cotangent of `node` and contribute to those of its arguments."""
         raise NotImplementedError
 
     def _run(self: Run) -> Run:
@@ -87,7 +87,7 @@ class ReverseSweep(Generic[Contribution]):
         self._contributions[node].append(contribution)
 
     def _is_active(self, node: Node) -> bool:
-        """Whether `node` depends on a leaf, not through conditions alone."""
+        """Whether `node` depends on a differentiated leaf other than through conditions."""
         active = self._active
         for part in reachable(node, known=active) if node not in active else ():
             active[part] = part.op not in CONDITIONS and any(active[arg] for arg in part.args)
@@ -115,8 +115,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         cotangent: Node,
         unconditional: set[Node],
     ) -> Sweep:
-        """Run the sweep from the entry `body` of a tensor, over the axes `variables` that `rows` bound; return the
-        sweep.
+        """Run the sweep from the entry `body`, with indices `variables` bounded by `rows`, and its `cotangent`; return
+        the sweep.
 
         `unconditional` are the nodes that the function evaluates under no condition.
         """
@@ -126,19 +126,19 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return self._run()
 
     def at(self, leaf: Node, index: Sequence[Affine]) -> Node:
-        """Return the cotangent of the entry `index` of `leaf`; of a scalar leaf that of the scalar itself."""
+        """Return the cotangent of ``leaf[index]``; for a scalar leaf the cotangent of the leaf."""
         parts = self._reads.get(leaf, ())
         return self.graph.add([self._gather(leaf, *part, index, frozenset()) for part in parts])
 
     # -------------------------------------------------------------- the sweep
 
     def _hand(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Contribute `cotangent` under `rows` to that of `node`, unless it is 0 or no leaf is below."""
+        """Add `cotangent`, guarded by `rows`, to the cotangent of `node`, unless it is 0 or `node` is inactive."""
         if cotangent is not self.graph.zero and self._is_active(node):
             self._contribute(node, (rows, cotangent))
 
     def _visit(self, node: Node) -> None:
-        """Hand the cotangent of `node`, merged from its contributions, on to its arguments."""
+        """Merge the contributions to the cotangent of `node`, and pass it on to the arguments."""
         if node.op == "comprehension":
             self._enter(node)
             return
@@ -147,7 +147,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
                 self._pass_on(node, rows, cotangent)
 
     def _pass_on(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Contribute to the cotangents of the arguments of `node`, from its own under `rows`; a leaf keeps it."""
+        """Contribute to the cotangents of the arguments of `node`, given its own under the constraints `rows`; a leaf
+        stores it.
+        """
         if node in self._leaves:
             self._reads.setdefault(node, []).append((rows, cotangent, ()))
         elif node.op == "read":
@@ -162,16 +164,18 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
                     self._hand(arg, rows, self._pulled(node, cotangent, position))
 
     def _pulled(self, node: Node, cotangent: Node, position: int) -> Node:
-        """Return the cotangent of an argument; an undefined slope counts only where the cotangent is not 0."""
+        """Return the cotangent of the argument at `position`; 0 where `cotangent` is 0, even if the slope is
+        undefined.
+        """
 
         def rule(part: Node) -> Node:
-            """Return the cotangent of the argument from the part `part` of that of the node."""
+            """Return the argument's cotangent for `part`, one branch or term of the node's cotangent."""
             return pull(self.graph, node, part, position)
 
         return applied(self.graph, cotangent, rule, certain=node in self._unconditional or node.total)
 
     def _reduction(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Hand the cotangent of a sum, product or extremum over a range on to its body."""
+        """Pass the cotangent of a sum, product or extremum over a range on to its body."""
         if node.op == "prod":
             variables, more, body, cotangent = product_pullback(self.graph, node, cotangent)
         else:
@@ -182,7 +186,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         self._hand(body, rows + more, cotangent)
 
     def _read(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Record the cotangent of a read for its tensor; the entry of a computed tensor is written out and handed on.
+        """Record the cotangent of a read for its tensor; the entry of a computed tensor is expanded and visited
+        instead.
 
         Raises `UnsupportedError` for a matrix function that depends on an index around it.
         """
@@ -202,14 +207,14 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         self._reads[tensor].append((rows, cotangent, node.data))
 
     def _enter(self, tensor: Node) -> None:
-        """Hand the cotangents of all reads of a comprehension on to its body."""
+        """Pass the cotangents of all reads of a comprehension on to its body."""
         variables, rows, body = self.graph.open(tensor)
         self._bind(variables, 0)
         forms = [Affine.variable(v) for v in variables]
         self._hand(body, rows + self._around(tensor), self._entry_cotangent(tensor, forms))
 
     def _around(self, tensor: Node) -> Rows:
-        """Return the constraints on sizes and outer indices that all reads of `tensor` have in common."""
+        """Return the constraints on sizes and outer indices that hold at all reads of `tensor`."""
         known = []
         for rows, cotangent, read in self._reads[tensor]:
             used = cotangent.free | atoms_in((*read, *rows))
@@ -218,7 +223,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return tuple(row for row in known[0] if all(row in others for others in known[1:])) if known else ()
 
     def _entry_cotangent(self, tensor: Node, index: Sequence[Affine]) -> Node:
-        """Return the cotangent of the comprehension `tensor` at `index`, stored in tables where that is safe."""
+        """Return the cotangent of the comprehension `tensor` at `index`; dense terms are read from a table if they have
+        finite values.
+        """
         graph = self.graph
         keep = tensor.free & self._bound.keys()
         names = graph.hints[tensor.id]
@@ -239,7 +246,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         index: Sequence[Affine],
         keep: frozenset[int],
     ) -> Node:
-        """Return the contribution of one read, by Algorithm 4.
+        """Return one read's contribution to the cotangent at `index`: index equations are solved, other indices summed
+        (Algorithm 4).
 
         It is the sum of `cotangent` over all points with ``read == index``; variables in `keep` are not summed over.
         """
@@ -253,7 +261,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return summation(self.graph, dropped, [*equations, *rows], cotangent)
 
     def _merged(self, node: Node, parts: Sequence[tuple[Rows, Node]]) -> Iterable[tuple[Rows, Node]]:
-        """Yield the contributions to `node`, those that can be summed over all other indices as one."""
+        """Yield the contributions to `node`; those that can be summed over all other indices are added up first."""
         staged = []
         for part in parts:
             found = self._stage(node, *part)
@@ -268,7 +276,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             yield common, self.graph.add(terms)
 
     def _stage(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
-        """Return a contribution summed over the indices that `node` does not use, and the constraints that are left.
+        """Return a contribution summed over the indices that `node` does not use, and the remaining constraints; None
+        if it is empty.
 
         None where no constraints say when there is something to sum, and the node may be undefined elsewhere: it stays
         inside of the sum.
@@ -314,7 +323,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
     # -------------------------------------------------------------- variables
 
     def _bind(self, variables: Sequence[int], kind: int) -> None:
-        """Register `variables` as bound: those of tensors are `kind` 0, those of sums 1.
+        """Register `variables` as bound, with `kind` 0 for tensor axes and 1 for sum indices.
 
         Variables of tensors are eliminated before those of sums, later ones before earlier ones.
         """

@@ -32,7 +32,7 @@ DIRECT = 3
 def pull_tensor(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, *, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield each active operand of `node` with the contribution of the node to its cotangent.
+    """Yield ``(operand, contribution to its cotangent)`` for each active operand of `node`.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def pull_tensor(
 
 
 def axes_of(prefix: int) -> tuple[Label, ...]:
-    """Return labels for the `prefix` axes of what is differentiated, unlike those of all nodes."""
+    """Return `prefix` labels for the leading axes of cotangents, unlike all labels of nodes."""
     return tuple(("P", n) for n in range(prefix))
 
 
@@ -88,7 +88,7 @@ def _leave_one_out(
     is_active: Active,
     certain: bool,
 ) -> Iterator[Contribution]:
-    """Yield each active operand with the product of `known` and all other operands, in work linear in their number."""
+    """Yield each active operand with the product of `known` and all other operands, in linear total work."""
     if not any(is_active(node) for node, _ in operands):
         return
     if len(operands) <= DIRECT:
@@ -173,7 +173,9 @@ def _elementwise(
             continue
 
         def rule(part: Node, position: int = position) -> Node:
-            """Return the cotangent of the argument at `position` from the part `part` of that of the node."""
+            """Return the cotangent of the argument at `position` for `part`, one branch or term of the node's
+            cotangent.
+            """
             return pull(graph, node, part, position)
 
         pulled = graph.broadcast(applied(graph, cotangent, rule, certain=certain or node.total), node.shape)
@@ -189,7 +191,7 @@ def contraction(
     *,
     certain: bool = False,
 ) -> Node:
-    """Return the product of a cotangent of whole tensors and `factors`, 0 where the cotangent is an exact 0.
+    """Return the product of a cotangent and `factors`, as exactly 0 where the cotangent is an exact 0.
 
     Parameters
     ----------
@@ -228,7 +230,7 @@ def contraction(
 
 
 def _in_choice(graph: Graph, cotangent: Operand, factors: Sequence[Operand]) -> list[Operand] | None:
-    """Return the operands with `factors` moved into a choice that has all of their axes; None without one."""
+    """Return the operands with `factors` moved into a select that has all of their axes; None without such a select."""
     node, labels = cotangent
     parts = [cotangent]
     if node.op == "ein" and len(set(node.data.output)) == len(labels):
@@ -249,7 +251,9 @@ def _in_choice(graph: Graph, cotangent: Operand, factors: Sequence[Operand]) -> 
 
 
 def _with_factors(graph: Graph, chosen: Operand, others: Sequence[Operand], moved: Sequence[Operand]) -> Node:
-    """Return a choice whose nonzero side is multiplied by the choices `others` and by the factors `moved`."""
+    """Return a select (with 0 on one side) whose nonzero branch is multiplied by the selects `others` and the factors
+    `moved`.
+    """
     choice, own = chosen
     sizes = dict(zip(own, choice.shape, strict=True))
     sides = []

@@ -34,7 +34,7 @@ Names = Callable[[int], list[str]]
 
 
 class TensorSweep(ReverseSweep[Node]):
-    """One reverse sweep over whole tensors to all of ``leaves``; ``names`` returns names for a number of axes.
+    """One reverse sweep over whole tensors to all of ``leaves``; ``names(count)`` returns axis names.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class TensorSweep(ReverseSweep[Node]):
 
     @no_collection()
     def start(self, root: Node, cotangent: Node, prefix: Shape = ()) -> TensorSweep:
-        """Run the sweep from `root`; `cotangent` has the shape ``prefix + root.shape``. Return the sweep."""
+        """Run the sweep from `root`, given its `cotangent` of shape ``prefix + root.shape``; return the sweep."""
         self._prefix = prefix
         self._unconditional = unconditional(root)
         if root in self.graph.letters and not prefix and cotangent.op == "tensor":
@@ -69,12 +69,12 @@ class TensorSweep(ReverseSweep[Node]):
     # -------------------------------------------------------------- the sweep
 
     def _hand(self, node: Node, cotangent: Node) -> None:
-        """Contribute `cotangent` to that of `node`, unless it is 0 or the node does not depend on a leaf."""
+        """Add `cotangent` to that of `node`, unless it is 0 or `node` is inactive."""
         if self._is_active(node) and not self.graph.is_zero(cotangent):
             self._contribute(node, cotangent)
 
     def _visit(self, node: Node) -> None:
-        """Complete the cotangent of `node` and contribute to those of its operands."""
+        """Complete the cotangent of `node`, and contribute to those of its operands."""
         cotangent = total(self.graph, self._contributions.pop(node))
         if self.graph.is_zero(cotangent):
             return
@@ -93,7 +93,7 @@ class TensorSweep(ReverseSweep[Node]):
     # -------------------------------------------------------------- index notation
 
     def _entries(self, node: Node, cotangent: Node) -> None:
-        """Sweep index notation from the entries of `node` to the closed parts in it, which are nodes of this sweep."""
+        """Pull back through `node`, given in index notation, by a sweep from its entries to the whole tensors in it."""
         graph = self.graph
         variables: tuple[int, ...] = ()
         outer = [graph.fresh(name) for name in self._names(len(self._prefix))]
@@ -114,7 +114,7 @@ class TensorSweep(ReverseSweep[Node]):
 
 
 def diagonal_terms(graph: Graph, tensor: Node) -> list[Node]:
-    """Return the diagonals among the terms of `tensor`, and the rest as one term: products absorb their deltas.
+    """Return the terms of `tensor` that are diagonal, and all others as one term, so that products eliminate deltas.
 
     A tensor without diagonals, or with too many of them, is its only term.
     """
@@ -130,7 +130,7 @@ def diagonal_terms(graph: Graph, tensor: Node) -> list[Node]:
 
 
 def total(graph: Graph, parts: Sequence[Node]) -> Node:
-    """Return the sum of contributions to one cotangent; those given entry by entry are one comprehension."""
+    """Return the sum of contributions to one cotangent; comprehensions among them are merged into one."""
     if len(parts) == 1:
         return parts[0]
     tables = [part for part in parts if part.op == "comprehension"]
@@ -145,10 +145,10 @@ def total(graph: Graph, parts: Sequence[Node]) -> Node:
 
 
 def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
-    """Return the largest nodes in `body` without free indices that are bound around them; not `around` itself."""
+    """Return the largest nodes in `body` that do not depend on the indices `bound`; not `around` itself."""
 
     def is_closed(node: Node) -> bool:
-        """Whether no index is free in `node` that is bound around it."""
+        """Whether `node` depends on none of the indices in `bound`."""
         return node is not around and all(v >= 0 for v in node.free) and node.free.isdisjoint(bound)
 
     inside = breadth_first(body, lambda node: () if is_closed(node) else node.args)
@@ -156,7 +156,7 @@ def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
 
 
 def at(graph: Graph, tensor: Node, index: Sequence[Affine], sizes: frozenset[int]) -> Node:
-    """Return an entry of a cotangent or a tangent: of a view that of its operand, of a table without its zeros."""
+    """Return an entry of a cotangent or tangent, with views and sparse comprehensions read through."""
     if not tensor.shape:
         return tensor
     if is_view(tensor):

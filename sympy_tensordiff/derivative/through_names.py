@@ -28,7 +28,7 @@ MAX_CONDITIONS_AROUND = 2
 
 
 class ThroughNames:
-    """The sweeps over an expression and over the definitions of the names in it.
+    """The sweeps over an expression and over the definitions of its `NamedTensor` parts.
 
     Parameters
     ----------
@@ -44,7 +44,9 @@ class ThroughNames:
         self._taken = names_in([value, *others])
 
     def pullbacks(self, variables: Sequence[Any], cotangent: Any) -> list[Any]:
-        """Return the cotangents of `variables`, which may be names; a name is swept once all that uses it is done."""
+        """Return the cotangents of `variables`; a named part is swept once the cotangent from all its uses is
+        complete.
+        """
         found: dict[Any, list[Any]] = {}
         results: dict[Any, Any] = {}
         self._hand(self.value, variables, cotangent, found)
@@ -58,19 +60,19 @@ class ThroughNames:
         return [results.get(v) or (_total(found[v]) if v in found else absent[v]) for v in variables]
 
     def _hand(self, definition: Any, variables: Sequence[Any], cotangent: Any, found: dict[Any, list[Any]]) -> None:
-        """Sweep `definition` once; add the cotangents of the names in it and of the variables to `found`."""
+        """Sweep `definition` once; add the cotangents of its named parts and variables to `found`."""
         leaves = [*named_in([definition]), *(v for v in variables if not isinstance(v, NamedTensor))]
         work = Differentiation(definition, cotangent, by=leaves, names=True)
         wanted = [work.leaf(leaf) for leaf in leaves]
         nodes = work.pullbacks(wanted, work.inputs[0])
         if isinstance(cotangent, NamedTensor) and may_be_infinite(nodes):
-            nodes = _annihilating(work, wanted, definition, cotangent)
+            nodes = _pullbacks_where_nonzero(work, wanted, definition, cotangent)
         for leaf, part in zip(leaves, _written(work, nodes), strict=True):
             if part is not None:
                 found.setdefault(leaf, []).append(part)
 
     def pushforward(self, variables: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        """Return the tangent of the expression; a name among `variables` moves by its own tangent besides."""
+        """Return the tangent of the expression; a named part among `variables` also moves by its own tangent."""
         moves: dict[Any, list[Any]] = {}
         for v, tangent in zip(variables, tangents, strict=True):
             moves.setdefault(v, []).append(tangent)
@@ -83,13 +85,13 @@ class ThroughNames:
     def _tangent(
         self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
     ) -> list[Any]:
-        """Return the tangent of `value` when leaves move by the sums of `moves`, as `written` converts it."""
+        """Return the tangent of `value` for the directions in `moves` (summed per leaf), converted by `written`."""
         pairs = [(leaf, tangent) for leaf, tangents in moves.items() for tangent in tangents]
         work = Differentiation(value, *(tangent for _, tangent in pairs), by=list(moves), names=True)
         return written(work, [work.pushforward([work.leaf(leaf) for leaf, _ in pairs], work.inputs)])
 
     def _named(self, name: str, expr: Any) -> Any:
-        """Return `expr` under an unused name like `name`; a number or a symbol itself."""
+        """Return `expr` as a `NamedTensor` with an unused name like `name`; a number or a symbol unchanged."""
         if expr.is_number or getattr(expr, "is_symbol", False):
             return expr
         free = next(n for k in count() if (n := name if k == 0 else f"{name}_{k}") not in self._taken)
@@ -114,8 +116,10 @@ def _is_infinite_on_a_diagonal(definition: Any) -> bool:
     return any(p.op == "pow" and p.args[0] is graph.zero for found in pairs for p in reachable(found))
 
 
-def _annihilating(work: Differentiation, leaves: Sequence[Node], definition: Any, cotangent: NamedTensor) -> list[Node]:
-    """Return the pullbacks of a named cotangent, where an undefined slope counts only where that is not 0.
+def _pullbacks_where_nonzero(
+    work: Differentiation, leaves: Sequence[Node], definition: Any, cotangent: NamedTensor
+) -> list[Node]:
+    """Return the pullbacks of a named cotangent, such that an undefined slope times a cotangent of 0 is 0.
 
     The definition of the cotangent says under which conditions it is not 0; where it says so in a form that cannot be
     used, it replaces the name.
@@ -124,12 +128,12 @@ def _annihilating(work: Differentiation, leaves: Sequence[Node], definition: Any
     value = work.reader.read(cotangent.definition)
 
     def entry(variables: Sequence[int]) -> Node:
-        """Return an entry of the named cotangent: its name, with the guards of its definition if few, or the
-        definition.
+        """Return an entry of the named cotangent: a read of its name, under the guards of its definition if these are
+        few.
         """
         index = [Affine.variable(v) for v in variables]
         found, name = written_out(graph, value, index), graph.read(named, index) if index else named
-        chosen = _chosen(graph, found, name)
+        chosen = _name_under_conditions(graph, found, name)
         if chosen is None:
             return found
         conditions = sum(part.op == "guard" for part in reachable(chosen))
@@ -141,28 +145,32 @@ def _annihilating(work: Differentiation, leaves: Sequence[Node], definition: Any
         variables, _, _ = graph.open(value)
         chosen: Node | None = graph.comprehension(variables, value.data, entry(variables))
     else:
-        chosen = _chosen(graph, value, named)
+        chosen = _name_under_conditions(graph, value, named)
     terms = [chosen] if chosen is not None else value.args if value.op == "add" else [value]
     results = [work.pullbacks(leaves, term) for term in terms]
     return [total(graph, column) for column in zip(*results, strict=True)]
 
 
-def _chosen(graph: Graph, value: Node, entry: Node) -> Node | None:
-    """Return `entry`, the name of `value`, under the conditions of `value`, else 0; None if these have another form."""
+def _name_under_conditions(graph: Graph, value: Node, entry: Node) -> Node | None:
+    """Return `entry`, the name of `value`, guarded by the conditions under which `value` is nonzero; None if these have
+    another form.
+    """
     if not is_chosen(graph, value):
         return entry
     parts = [arg for arg in value.args if is_chosen(graph, arg)]
     match value.op:
         case "guard":
-            inner = _chosen(graph, value.args[0], entry)
+            inner = _name_under_conditions(graph, value.args[0], entry)
             return None if inner is None else graph.guard(value.data, inner)
         case "mul" if len(parts) == 1:
-            return _chosen(graph, parts[0], entry)
+            return _name_under_conditions(graph, parts[0], entry)
         case "add" if all(term.op == "guard" for term in value.args) and _are_disjoint(value.args):
-            terms = [_chosen(graph, term, entry) for term in value.args]
+            terms = [_name_under_conditions(graph, term, entry) for term in value.args]
             return None if None in terms else graph.add([term for term in terms if term is not None])
         case "select" if value.args[0].is_guard_free and any(map(graph.is_zero, value.args[1:])):
-            sides = [side if graph.is_zero(side) else _chosen(graph, side, entry) for side in value.args[1:]]
+            sides = [
+                side if graph.is_zero(side) else _name_under_conditions(graph, side, entry) for side in value.args[1:]
+            ]
             return None if None in sides else graph.select(value.args[0], *(side for side in sides if side is not None))
     return None
 
@@ -178,7 +186,7 @@ def _is_zero(graph: Graph, node: Node) -> bool:
 
 
 def _total(parts: list[Any]) -> Any:
-    """Return the sum of contributions, simplified as one expression; a single one as it is."""
+    """Return the simplified sum of contributions; a single contribution is returned unchanged."""
     if len(parts) == 1:
         return parts[0]
     total = parts[0]

@@ -37,7 +37,8 @@ Found = dict[Any, list[Any]]
 def pullbacks(
     pairs: Sequence[tuple[Any, Any]], variables: Sequence[Any], known: Mapping[Any, Any] = MappingProxyType({})
 ) -> list[Any | None]:
-    """Return the cotangents of `variables`, None for those that are 0, given expressions with their cotangents.
+    """Return the cotangents of `variables` (None for zero), given pairs of expressions, which may contain scans, and
+    their cotangents.
 
     Values of the expressions in `known` are written as the variables there.
     """
@@ -58,7 +59,7 @@ def pullbacks(
 
 
 def pushforwards(values: Sequence[Any], moves: Mapping[Any, Any]) -> list[Any | None]:
-    """Return the tangents of `values` when leaves move by `moves`, None for those that are 0."""
+    """Return the tangents of `values` (None for zero), given the tangents `moves` of leaves."""
     moving = dict(moves)
     waiting = _active_scans(values, [*moves])[::-1]
     while waiting:
@@ -76,18 +77,18 @@ def pushforwards(values: Sequence[Any], moves: Mapping[Any, Any]) -> list[Any | 
 
 
 def _parts(scan: Any) -> list[Any]:
-    """Return the scans that a scan reads itself: in its initial values and sequences, and those in its steps that
-    depend on no bound variable.
+    """Return the scans that a scan reads: in its initial values, its sequences, and independently of time in
+    its steps.
     """
     return [*scans_in(scan.outer), *_captured(scan)]
 
 
 def _captured(scan: Any) -> list[Any]:
-    """Return the scans in the steps of a scan that depend on none of its bound variables."""
+    """Return the scans inside of a scan's steps that depend on none of its bound variables."""
     bound = set(scan.bound)
 
     def below(node: Any) -> Sequence[Any]:
-        """Return the parts of a node that are looked through."""
+        """Return the parts of a node to search: none below a scan."""
         if getattr(node, "is_scan", False):
             return () if bound.isdisjoint(node.free_symbols) else (*node.steps, *node.outer)
         return node.args  # type: ignore[no-any-return]
@@ -97,7 +98,7 @@ def _captured(scan: Any) -> list[Any]:
 
 
 def _active_scans(values: Sequence[Any], variables: Iterable[Any]) -> list[Any]:
-    """Return all scans that `values` need and that depend on `variables`, each before those that it needs."""
+    """Return all scans below `values` that depend on `variables`, users before the scans that they read."""
     wanted = set(variables)
     order: dict[Any, None] = {}
     stack = [(scan, False) for scan in reversed(scans_in(values))]
@@ -112,7 +113,7 @@ def _active_scans(values: Sequence[Any], variables: Iterable[Any]) -> list[Any]:
 
 
 def _leaves(value: Any, variables: Sequence[Any]) -> list[Any]:
-    """Return the leaves of `value` that depend on `variables`: the variables in it, and scans."""
+    """Return the leaves of `value` to sweep to: `variables` in it, and scans that depend on these."""
     wanted = set(variables)
     scans = [scan for scan in scans_in([value]) if _depends(scan, wanted)]
     free = _free_outside_scans(value)
@@ -135,8 +136,8 @@ def _hand(
     found: Found,
     known: Mapping[Any, Any] = MappingProxyType({}),
 ) -> None:
-    """Sweep `value` once; add the cotangents of its scans and variables to `found`, with variables for the values of
-    `known` expressions.
+    """Sweep `value` once; add the cotangents of its scans and variables to `found`; `known` expressions count as
+    variables.
     """
     leaves = _leaves(value, variables)
     if not leaves:
@@ -151,7 +152,7 @@ def _hand(
 
 
 def _direct_tangents(values: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any | None]:
-    """Return the tangents of `values` when the leaves in them move, None for those that are 0."""
+    """Return the tangents of `values` for the tangents `moving` of their leaves, scans included; None for zero."""
     found = dict.fromkeys(leaf for value in values for leaf in _leaves(value, [*moving]))
     leaves = [leaf for leaf in found if leaf in moving]
     if not leaves:
@@ -164,7 +165,7 @@ def _direct_tangents(values: Sequence[Any], moving: Mapping[Any, Any]) -> list[A
 
 
 def _contracted(first: Any, second: Any) -> Any:
-    """Return the sum of the products of all entries of two tensors of one shape."""
+    """Return the inner product of two tensors of one shape."""
     rank = len(shape_of(second))
     if not rank:
         return first * second
@@ -173,7 +174,7 @@ def _contracted(first: Any, second: Any) -> Any:
 
 
 def _zero(shape: Sequence[Any]) -> Any:
-    """Return the zero of a shape."""
+    """Return 0, or a tensor of zeros of this shape."""
     return FilledTensor(0, shape) if shape else sympy.S.Zero
 
 
@@ -181,9 +182,7 @@ def _zero(shape: Sequence[Any]) -> Any:
 
 
 def _scan_tangents(scans: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any | None]:
-    """Return the tangents of scans of one recurrence, scans of its states and of their tangents; None for those that
-    are 0.
-    """
+    """Return the tangents of scans of one recurrence, as scans over states and their tangents; None for zero."""
     scan = scans[0]
     states, sequences = scan.states, scan.sequences
     moves: dict[Any, Any] = {}  # of bound variables and of what the steps read from outside
@@ -219,12 +218,12 @@ def _scan_tangents(scans: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any 
 
 
 def _tangent_variable(variable: Any) -> Any:
-    """Return a bound variable for the tangent or cotangent of a bound variable."""
+    """Return a new bound variable for the tangent or cotangent of `variable`."""
     return ScanVariable(fresh_name(f"d{variable.name}"), variable.shape)
 
 
 def _active_states(states: Sequence[State], active: set[Any], moving: set[Any]) -> set[Any]:
-    """Return the states that move, if those `active` at the start do, and all of `moving` in the steps."""
+    """Return the state variables that depend on `active` initial values or on `moving` variables in the steps."""
     found = set(active)
     while True:
         more = {
@@ -238,7 +237,7 @@ def _active_states(states: Sequence[State], active: set[Any], moving: set[Any]) 
 
 
 def _depends(expr: Any, wanted: set[Any]) -> bool:
-    """Return whether an expression depends on the `wanted` symbols and scans."""
+    """Return whether an expression contains one of the `wanted` symbols and scans."""
     return not wanted.isdisjoint(_symbols_and_scans(expr))
 
 
@@ -256,7 +255,7 @@ def _outside_leaves(scan: Any) -> list[Any]:
 def _pruned(
     wanted: Sequence[tuple[str, Any]], states: Sequence[State], sequences: Sequence[tuple[Any, Any]], scan: Any
 ) -> list[Any]:
-    """Return the scans of the ``wanted`` kinds and values, with the states and sequences that they need.
+    """Return the scans of the ``wanted`` kinds and values, with only the states and sequences that they need.
 
     Time, length and direction are those of `scan`.
     """
@@ -271,7 +270,7 @@ def _pruned(
 
 
 class _Adjoint:
-    """The pullback of results of one recurrence: a scan backwards in time.
+    """The pullback of results of one recurrence, as a scan that runs backwards in time.
 
     Parameters
     ----------
@@ -309,7 +308,7 @@ class _Adjoint:
             self._add_result(result, cotangent)
 
     def _add_result(self, result: Any, cotangent: Any) -> None:
-        """Add a result of the recurrence with its cotangent."""
+        """Record that a result of the scan (a last state, a sum or all values) has this cotangent."""
         if result.kind == "last":
             state = next(s for s in self.states if s.update == result.value)
             if state.is_constant:
@@ -330,9 +329,7 @@ class _Adjoint:
         self.pairs.append((result.value, row))
 
     def _constant(self, expr: Any, name: str) -> Any:
-        """Return a cotangent from outside of the steps as a constant state, since it is not differentiated; a number as
-        it is.
-        """
+        """Return a cotangent from outside of the steps as a constant state of the scan; a number unchanged."""
         if expr.is_number:
             return expr
         variable = ScanVariable(fresh_name(name), shape_of(expr))
@@ -340,7 +337,7 @@ class _Adjoint:
         return variable
 
     def hand(self, found: Found) -> None:
-        """Add the cotangents of what the recurrence reads to `found`."""
+        """Add the cotangents of everything that the recurrence reads to `found`."""
         for target, cotangent in self.direct:
             _hand(target, cotangent, self.variables, found)
         if not self.pairs:
@@ -380,14 +377,14 @@ class _Adjoint:
             _hand(target, result, self.variables, found)
 
     def _product(self) -> tuple[Any, Any]:
-        """Return an expression and its cotangent whose pullbacks are those of a step."""
+        """Return an expression and its cotangent whose pullbacks are those of one step."""
         if len(self.pairs) == 1:
             return self.pairs[0]
         return sum((_contracted(c, value) for value, c in self.pairs), sympy.S.Zero), sympy.S.One
 
 
 class _Backwards:
-    """The time, length and direction of a scan backwards in time."""
+    """The time variable, length and direction of a scan that runs backwards in time."""
 
     def __init__(self, time: Any, length: Any, reverse: bool) -> None:
         self.time, self.length, self.reverse = time, length, reverse

@@ -56,8 +56,8 @@ def parse_memory(memory: Any) -> int | None:
 
 
 def blocks_from_chunks(values: Mapping[Any, Any]) -> dict[str, int | None]:
-    """Return the largest chunk along each symbolic size, the smallest of these over all arguments; raise
-    `ArgumentError` if no argument has several chunks.
+    """Return the block size of each symbolic size from the chunks of dask arguments; raise `ArgumentError` if none is
+    chunked.
     """
     found: dict[str, int | None] = {}
     for arg, value in values.items():

@@ -239,8 +239,8 @@ def _constraints_of_relation(condition: Any) -> Rows:
 
 
 class ReadRanges(NamedTuple):
-    """The range of each index of a read (None if data select it), and the constraints under which the read happens at
-    all.
+    """The range of each index of a read (None if an index array selects entries), and the constraints under which it is
+    read.
 
     The ends are forms in sizes, block origins and block extents. The read happens if no range of ``axes`` and
     ``others`` is empty and the ``rows`` hold. ``nests`` are the loops inside a range whose ends need not be attained at
@@ -253,7 +253,7 @@ class ReadRanges(NamedTuple):
     nests: tuple[tuple[Bounds, ...], ...]
 
     def evaluate(self, values: Mapping[str, int], *, exact: bool = True) -> tuple[Any, ...] | None:
-        """Return the index ranges at the given values of the variables, or None if nothing is read. They may be too
+        """Return the range of each index of the read for numeric sizes and block; None if nothing is read; maybe too
         large unless ``exact``.
         """
         if not all(row.holds(values) for row in self.rows):
@@ -286,8 +286,8 @@ def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: i
 
 
 def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> ReadRanges:
-    """Return the ranges of entries that ``read`` takes from its tensor while one block is computed, in sizes and block
-    origins, under ``facts``; ``outer`` are the indices of the result. The other loop variables are projected out.
+    """Return the ranges of entries that ``read`` takes from its tensor while one block is computed, in terms of sizes
+    and block origins.
     """
     loops = {variable_name(s) for s in (*outer, *read.inner)}
     rows = list(read.rows)

@@ -11,6 +11,7 @@ import sympy
 
 from sympy_tensordiff.codegen.api import register_distribution
 from sympy_tensordiff.codegen.program import program_at
+from sympy_tensordiff.codegen.run.plan_text import Plan
 from sympy_tensordiff.codegen.run.results import flatten, nesting
 from sympy_tensordiff.codegen.run.signature import in_order, size_checker
 from sympy_tensordiff.distributed.arguments import (
@@ -59,7 +60,7 @@ class KernelBlock(NamedTuple):
 
 
 class _BlockProgram(NamedTuple):
-    """The kernels for given block sizes, the parts of each result and stage, and the least sizes that are supported."""
+    """The kernels compiled for given block sizes, and how their partial results are combined."""
 
     blocks: dict[str, int | None]
     kernels: tuple[BlockKernel, ...]
@@ -349,7 +350,7 @@ class DaskFunction:
                 lines.append(f"  reads {one.arg.name}: {', '.join(shown) or 'a number'}")
         if self._last:
             lines.append(f"the last call: {self.cost()}")
-        return "\n".join(lines)
+        return Plan("\n".join(lines))
 
 
 @register_distribution

@@ -41,15 +41,14 @@ MAX_WHOLE_ENTRIES = 4096
 
 
 class AxisSlice(NamedTuple):
-    """The slice of an axis that a block reads: its first index and its extent inside the kernel."""
+    """The slice of an axis that a block reads: its first index, and its extent as the kernel knows it."""
 
     start: Expr
     extent: Expr
 
 
 class KernelInput(NamedTuple):
-    """An input of a kernel: a scalar, or the entries of a tensor that blocks read close together, with the slices of
-    its axes.
+    """An input of a kernel: a scalar, or a slice of a tensor that covers several reads.
 
     ``x[i] - x[j]`` with both indices in blocks has two slices of ``x`` as inputs: one that covers both may be all of
     ``x``.
@@ -145,7 +144,7 @@ class BlockKernel:
         return [self._make_input(tensor, list(found), found, split)] if is_whole and len(inputs) > 1 else inputs
 
     def _origin_coefficients(self, ranges: Sequence[Bounds | None]) -> frozenset[Any]:
-        """Return the dependence of the range ends on the block origins, to group entries by it."""
+        """Return how the ends of ranges depend on the block origins, a key to group reads that move together."""
         origins, extents = ({variable_name(getattr(o, side)) for o in self.loops} for side in ("origin", "extent"))
         ends = [end for one in ranges if one for end in (*one.lows, *one.highs) if end[0].atoms() & origins]
         return frozenset((tuple((v, c) for v, c in form.terms if v not in extents), by) for form, by in ends)
@@ -166,8 +165,8 @@ class BlockKernel:
     def _slice_of_axis(
         self, tensor: TensorSymbol, axis: int, ranges: Any, split: Mapping[str, Any], is_always_read: bool
     ) -> AxisSlice | None:
-        """Return the slice of one axis that covers ``ranges``; None for the whole axis. Raise `UnsupportedError` if
-        data select the entries of a split axis.
+        """Return the slice of one axis that covers ``ranges``; None for the whole axis; raise if index arrays select
+        from a split axis.
         """
         extent = sympy.sympify(tensor.shape[axis])
         if None in ranges:
@@ -197,7 +196,7 @@ class BlockKernel:
     # ------------------------------------------------------------------------ the expression of one block
 
     def _block_expression(self, part: PartialResult) -> Any:
-        """Return the partial result with indices that count from the block origin, reading the slices of the inputs."""
+        """Return the partial result for one block: indices count from the block origin, reads use the sliced inputs."""
         body = rebuild(part.value, self._shift_node)
         body = body.xreplace({index: index + loop.origin for index, _, loop in part.axes if loop})
         body = rebuild(body, _expand_indices)
@@ -205,8 +204,8 @@ class BlockKernel:
         return TensorComprehension(body, *limits) if limits else body
 
     def _shift_node(self, old: Any, new: Any) -> Any:
-        """Return ``new`` (the rebuilt node ``old``) with entries of inputs for entries of arguments, and sums that
-        count from the block origin.
+        """Return the rebuilt node ``new`` with reads of sliced inputs, and with sums that count from the block
+        origin.
         """
         if old in self._input_of:
             one = self._input_of[old]

@@ -106,7 +106,7 @@ class BlockLoops:
         return self._split_indices[binders]
 
     def _follows_outer_block(self, binder: IndexRange, binders: tuple[IndexRange, ...]) -> bool:
-        """Return whether the range of ``binder`` is short within a block of an outer index: ``p/2 - 1 <= i <= p/2``."""
+        """Return whether ``binder`` has a short range that moves with a split outer index, as ``p - 1 <= i <= p``."""
         rows = [row for row in limit_constraints(*binder) if row.kind == "ge"]
         outer = {variable_name(index) for index in self.split_indices(binders)}
         variable = variable_name(binder.index)

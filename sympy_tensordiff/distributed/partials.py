@@ -33,7 +33,7 @@ OPERATIONS: Mapping[Any, str] = {
 
 
 class PartialResult(NamedTuple):
-    """One addend of a result: ``value`` in one block, reduced over the blocks of ``loops`` by ``operation``."""
+    """One addend of a result, computed block by block, and reduced over the blocks of ``loops`` by ``operation``."""
 
     result: int
     axes: tuple[tuple[Expr, Expr, BlockLoop | None], ...]
@@ -44,7 +44,7 @@ class PartialResult(NamedTuple):
 
     @property
     def indices(self) -> list[Expr]:
-        """The indices of the axes."""
+        """The indices of the partial result's axes."""
         return [index for index, _, _ in self.axes]
 
     def position(self, loops: Sequence[BlockLoop], block: Sequence[int]) -> tuple[int, ...]:
@@ -59,7 +59,7 @@ def _numbered_index(name: str, number: int) -> Expr:
 
 
 def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
-    """Decorate a walk method to compute its result once for equal arguments."""
+    """Decorator: cache the results of a recursive method by its arguments."""
 
     def visit(self: ResultSplitter, *args: Any) -> Walk:
         """Return the cached result, or run the walk and cache it."""
@@ -72,7 +72,8 @@ def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
 
 
 class ResultSplitter:
-    """Splits results into ``parts`` (partial results) and ``stages`` (reductions that become arrays of their own).
+    """Splits results into ``parts`` (computed per block) and ``stages`` (inner reductions stored as arrays of their
+    own).
 
     ``min_sizes`` are the smallest sizes for which periodic indices are read correctly.
     """
@@ -122,7 +123,7 @@ class ResultSplitter:
         heights: dict[Any, int] = {}
 
         def change(old: Any, new: Any) -> Any:
-            """Return the node ``new`` with numbered bound indices."""
+            """Return the node ``new`` with its bound indices replaced by numbered ones."""
             height = max((heights[arg] for arg in parts(old)), default=0)
             if isinstance(old, IndexedReduction):
                 fresh = {}
@@ -218,8 +219,8 @@ class ResultSplitter:
 
     @memoise_walk
     def _linear_parts(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Write ``expr`` as a sum of values, each of which is still to be summed over all blocks of some block loops;
-        return a mapping from these sets of loops to the values.
+        """Write ``expr`` as a sum of values to be summed over blocks; return a map from sets of block loops to
+        values.
         """
         if not (yield self._has_split_reduction(expr, binders)):
             return {frozenset(): expr}
@@ -245,9 +246,7 @@ class ResultSplitter:
         return {frozenset(): (yield self._replace_by_stages(expr, binders, active))}
 
     def _linear_parts_of_sum(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return the linear parts of a sum; the sum becomes a stage if it depends only on some of the split outer
-        indices.
-        """
+        """Return `_linear_parts` of a sum; a sum that depends on few split outer indices becomes a stage instead."""
         own = self.loops.loops_for(binders_of(expr), binders, active)
         split = tuple(loop for loop in own if loop)
         if split and not self.loops.split_indices(binders) <= expr.free_symbols:
@@ -259,7 +258,9 @@ class ResultSplitter:
     def _linear_parts_of_product(
         self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> Walk:
-        """Return the linear parts of a product with at most one linear factor; other split factors become stages."""
+        """Return `_linear_parts` of a product in which one factor is summed over blocks; other such factors become
+        stages.
+        """
         split_factors = []
         for factor in expr.args:
             if (yield self._has_split_reduction(factor, binders)):

@@ -80,7 +80,7 @@ def _make_dask_array(
 
 
 def _chunk_sizes(part: PartialResult, sizes: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
-    """Return the chunk sizes of each axis of a partial result."""
+    """Return the chunk sizes of a partial result along each axis, in dask's format."""
     return tuple(
         tuple(extent for _, extent in loop.grid(sizes)) or (0,) if loop else (evaluate_extent(n, sizes),)
         for _, n, loop in part.axes

@@ -175,8 +175,8 @@ def draw_graph(expr: Any, wrt: Any = None, *, simplify: bool = False) -> GraphDr
 def derivative_graph(
     expr: Any, variables: Sequence[Any], *, simplify: bool = False
 ) -> tuple[Differentiation, list[Node], dict[Node, Node]]:
-    """Return the graph of an expression with its derivatives from one reverse sweep: the differentiation, the
-    derivatives with respect to ``variables``, and the pullback of each node that the sweep has met.
+    """Return ``(differentiation, derivatives, pullback of each visited node)`` of an expression, from one reverse
+    sweep.
 
     In index notation only variables have pullbacks: the cotangent of an entry depends on the enclosing indices
     (Lippmann 2022, chapter 4).

@@ -14,7 +14,9 @@ from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.lift import as_operand
+from sympy_tensordiff.symbolic.norm_notation import with_norms
 from sympy_tensordiff.symbolic.printing import in_latex, unlabelled, upright
+from sympy_tensordiff.symbolic.rewriting import with_entries_written_out
 from sympy_tensordiff.symbolic.scans import Scan
 from sympy_tensordiff.symbolic.signatures import Scalar
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
@@ -31,6 +33,20 @@ _SIGN = re.compile(r"\\[A-Za-z]+|[^\s{}^_&\\]")
 _UNSEEN = frozenset(
     {r"\left", r"\right", r"\mathrm", r"\operatorname", r"\text", r"\quad", r"\frac", r"\begin", r"\end"}
 )
+
+
+class Formula(str):
+    """A string with a formula in LaTeX, which notebooks typeset."""
+
+    __slots__ = ()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """IPython's hook for text output: the text without quotes."""
+        printer.text(str(self))
+
+    def _repr_latex_(self) -> str:
+        """IPython's hook for LaTeX output."""
+        return rf"$\displaystyle {self}$"
 
 
 @explained
@@ -52,7 +68,8 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
     Returns
     -------
     str
-        Several lines are ``aligned``, for an equation environment or between ``\[`` and ``\]``.
+        Several lines are ``aligned``, for an equation environment or between ``\[`` and ``\]``. Notebooks show the
+        formula.
 
     Raises
     ------
@@ -101,7 +118,9 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
 
 
 def _has_scan(exprs: Sequence[Any]) -> bool:
-    """Return whether a recurrence occurs in `exprs`: its formula is in parts of its own, and has no further ones."""
+    """Return whether a recurrence occurs in `exprs`; its formula defines its own parts, so that no further ones are
+    named.
+    """
     return any(isinstance(node, Scan) for node in nodes_in(exprs, lambda node: node.args))
 
 
@@ -110,25 +129,27 @@ def count_signs(formula: str) -> int:
     return sum(sign not in _UNSEEN for sign in _SIGN.findall(formula))
 
 
-def _equations(names: Sequence[Any], found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> str:
-    """Return an equation for each expression, and one for each part after "where"; a single one stands alone."""
+def _equations(names: Sequence[Any], found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> Formula:
+    """Return the LaTeX of the equations ``name = expression``, then "where" and an equation for each (symbol,
+    expression) in ``found``.
+    """
     rows = [_equation(None if n is None else upright(n), e) for n, e in zip(names, reduced, strict=True)]
     where = [_equation(sympy.latex(symbol), e) for symbol, e in found]
     if len(rows) + len(where) == 1:
         left, right = rows[0]
-        return f"{left} = {right}" if left else right
+        return Formula(f"{left} = {right}" if left else right)
     lines = [f"{left} &= {right}" if left else f"& {right}" for left, right in rows]
     lines += [(r"\text{where}\quad " if n == 0 else "") + f"{left} &= {right}" for n, (left, right) in enumerate(where)]
-    return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+    return Formula("\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}")
 
 
 def _in_notebook(results: Sequence[Any]) -> str:
-    """Return results one below the other; named parts come with their definitions, and with what else repeats."""
+    """Return the LaTeX of results for notebooks, one below the other, with the definitions of named parts."""
     return latex(results, parts=True if named_in(results) else None)
 
 
 def _in_lines(expr: Any) -> list[tuple[Any, Any]] | None:
-    """Return the parts of an expression with their names, then the expression, with None, in terms of them."""
+    """Return the named parts of an expression, then ``(None, expression)`` in terms of them; None if it has none."""
     try:
         found, (reduced,) = cse(expr)
     except UnsupportedError:
@@ -136,17 +157,28 @@ def _in_lines(expr: Any) -> list[tuple[Any, Any]] | None:
     return [*found, (None, reduced)] if found else None
 
 
+def _with_parts(found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> str:
+    """Return the LaTeX of expressions, one per line, then "where" and an equation for each (symbol, expression) in
+    ``found``.
+    """
+    return _equations([None] * len(reduced), found, reduced)
+
+
 hooks.formula.register(_in_notebook)
+hooks.equations.register(_with_parts)
 hooks.lines.register(_in_lines)
 
 
 def _equation(left: str | None, expr: Any) -> tuple[str | None, str]:
-    """Both sides; a comprehension entry by entry where there is a left-hand side for its indices."""
+    """Return ``(left side, right side)`` in LaTeX; a comprehension is written entry by entry if ``left`` can take its
+    indices.
+    """
+    expr = with_entries_written_out(expr)
     if left is None or not isinstance(expr, TensorComprehension):
-        return left, in_latex(expr)
+        return left, in_latex(with_norms(expr))
     expr = unlabelled(expr)
     indices = [sympy.latex(index) for index in expr.indices]
     base = left if _SIMPLE.fullmatch(left) else rf"\left({left}\right)"
     ranges = r",\; ".join(f"{i} < {sympy.latex(extent)}" for i, extent in zip(indices, expr.shape, strict=True))
     subscript = (" " if all(len(i) == 1 for i in indices) else ", ").join(indices)
-    return f"{base}_{{{subscript}}}", rf"{in_latex(expr.body)}, \quad {ranges}"
+    return f"{base}_{{{subscript}}}", rf"{in_latex(with_norms(expr.body))}, \quad {ranges}"

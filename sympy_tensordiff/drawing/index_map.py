@@ -37,7 +37,7 @@ THICKNESS = (Constraint("ge", Affine({1: 4}, 1)), Constraint("ge", Affine({1: -4
 
 
 class IndexMap(NamedTuple):
-    """The affine forms ``A alpha + t`` of the indices ``alpha``, and the inequalities of their ranges."""
+    """The affine map ``alpha -> A alpha + t`` from indices to the position of an entry, with the index ranges."""
 
     names: tuple[str, ...]
     forms: tuple[Affine, ...]
@@ -45,7 +45,7 @@ class IndexMap(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """The number of indices."""
+        """The number of indices ``alpha`` of the map."""
         return len(self.names)
 
     @property
@@ -54,7 +54,7 @@ class IndexMap(NamedTuple):
         return not any(form.compounds() for form in self.forms)
 
     def matrix(self) -> list[list[int]]:
-        """Return the coefficients ``A``."""
+        """Return the coefficient matrix ``A`` of the map ``A alpha + t``."""
         return [[form.coefficient(v) for v in range(self.rank)] for form in self.forms]
 
     def image(self, point: Point) -> Point:
@@ -64,7 +64,7 @@ class IndexMap(NamedTuple):
 
 
 class IndexSolutions(NamedTuple):
-    """All solutions ``alpha`` of the map at ``at``: ``particular + kernel z``; none if a condition is ``failing``.
+    """All integer solutions of ``A alpha + t == at``: ``particular + kernel z``; none if a condition is ``failing``.
 
     For a map that is not affine the solutions are listed, and ``particular`` is empty.
     """
@@ -79,11 +79,11 @@ class IndexSolutions(NamedTuple):
 
     @property
     def points(self) -> list[Point]:
-        """The solutions in the ranges, ordered by ``z``."""
+        """All solutions within the index ranges, ordered by the kernel coordinates ``z``."""
         return list(self.by_kernel.values())
 
     def solution_at(self, z: Sequence[int]) -> Point:
-        """Return the solution of the kernel coordinates ``z``."""
+        """Return the solution ``particular + kernel z`` for the kernel coordinates ``z``."""
         return _translate(self.particular, self.kernel, z)
 
 
@@ -194,21 +194,21 @@ class LatticeFrame(NamedTuple):
 
     @property
     def layers(self) -> range:
-        """The values of the third index."""
+        """The values of the third index, each drawn as a layer of its own; one value for two indices."""
         return range(self.low[2], self.high[2] + 1) if len(self.low) == 3 else range(1)
 
     @property
     def pitch(self) -> int:
-        """The horizontal distance of two layers."""
+        """The horizontal distance between the drawings of neighbouring layers."""
         return self.high[0] - self.low[0] + 1 + LAYER_GAP
 
     def position(self, point: Sequence[float | Fraction]) -> Position:
-        """Return the position of a point in the plane."""
+        """Return the position in the drawing of a lattice point of one, two or three indices."""
         layer = point[2] - self.low[2] if len(point) == 3 else 0
         return float(point[0] + layer * self.pitch), float(point[1] if len(point) > 1 else 0)
 
     def contains(self, point: Sequence[float | Fraction]) -> bool:
-        """Return whether ``point`` is in the frame."""
+        """Return whether ``point`` is within the drawn range of each index."""
         return all(a <= x <= b for a, x, b in zip(self.low, point, self.high, strict=True))
 
     def constraints(self, scale: int = 1, margin: int = 0) -> tuple[Constraint, ...]:

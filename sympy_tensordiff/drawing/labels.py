@@ -160,7 +160,7 @@ def quotient_text(above: Affine, below: Affine, names: Names) -> str:
 
 
 def limit_text(function: str, texts: Sequence[str]) -> str:
-    """Return ``max(0, i - 1)`` for several bounds; a single bound as it is."""
+    """Return ``max(0, i - 1)`` for several bounds; the text of a single bound unchanged."""
     return texts[0] if len(texts) == 1 else f"{function}({', '.join(texts)})"
 
 

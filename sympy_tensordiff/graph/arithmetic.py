@@ -22,13 +22,19 @@ JOINED_LIMIT = 32
 """The most depth and length of terms whose `select` nodes are merged, and of products that are multiplied out."""
 
 
+MAX_REPEATED_FACTORS, MAX_REPEATED_DEPTH = 2, 5
+"""The most factors of a choice between two values, and their depth, that are repeated in both to merge choices."""
+
+
 class Arithmetic(NodeTable):
-    """The constructors of all nodes that bind no variables, for scalars."""
+    """The constructors of scalar nodes that bind no variables: sums, products, powers, calls, conditions, guards."""
 
     # -------------------------------------------------------------- arithmetic
 
     def add(self, terms: Iterable[Node]) -> Node:
-        """Return the sum: numbers are added, equal terms collected, equal guards and choices merged."""
+        """Return the sum of `terms`: numbers are added, equal terms collected, terms under equal guards or conditions
+        merged.
+        """
         coefficients: dict[Node, Number] = {}
         constant: Number = 0
         guarded: dict[tuple[Constraint, ...], list[Node]] = {}
@@ -93,7 +99,8 @@ class Arithmetic(NodeTable):
         return node if factor == 1 else self.mul((self.const(factor), node))
 
     def mul(self, factors: Iterable[Node]) -> Node:
-        """Return the product: numbers are multiplied, powers of one base joined, guards lifted out.
+        """Return the product of `factors`: numbers are multiplied, powers of one base merged, guards moved to the
+        outside.
 
         A long product stays one factor, and so does a power with a long sum as exponent: otherwise the cotangents along
         a chain, each the previous one times a slope, would be of quadratic size altogether.
@@ -106,7 +113,7 @@ class Arithmetic(NodeTable):
             factor = stack.pop()
             if factor.op == "const":
                 constant *= factor.data
-            elif factor.op == "mul" and _stays_one_factor(factor):
+            elif factor.op == "mul" and _is_kept_as_one_factor(factor):
                 number, factor = self.split_coefficient(factor)
                 constant *= number
                 powers.setdefault(factor, []).append(self.one)
@@ -134,8 +141,8 @@ class Arithmetic(NodeTable):
         return self.guard(rows, args[0] if len(args) == 1 else self._node("mul", None, args, args))
 
     def _push_into_choice(self, choice: Node, factors: Sequence[Node]) -> Node:
-        """Return the product of ``factors`` with those that may be undefined moved into the branches of ``choice``,
-        which is 0 on one side.
+        """Return ``choice`` (a `select` that is 0 on one side) times ``factors``, with factors that may be undefined
+        moved into its nonzero branch.
 
         All other choices are moved, too: they may be defined in its branch only.
         """
@@ -169,7 +176,7 @@ class Arithmetic(NodeTable):
                 is_positive = base.args[0].op == "const" and base.args[0].data > 0 and not isinstance(inner, float)
                 if isinstance(inner, int) or is_positive:
                     return self.pow(base.args[0], self.const(inner * power))
-            if base.op == "mul" and not _stays_one_factor(base):
+            if base.op == "mul" and not _is_kept_as_one_factor(base):
                 return self.mul([self.pow(factor, exponent) for factor in base.args])
             if base.op == "guard" and power > 0:
                 return self.guard(base.data, self.pow(base.args[0], exponent))
@@ -178,8 +185,8 @@ class Arithmetic(NodeTable):
         return self._plain("pow", None, (base, exponent))
 
     def call(self, function: Any, args: Sequence[Node]) -> Node:
-        """Return the call of a function; equal arguments of a maximum or minimum are one, ``exp(-oo)`` is 0."""
-        if function is sympy.exp and (scored := self._of_scores(args[0])) is not None:
+        """Return the node of ``function(*args)``; a maximum or minimum drops equal arguments, ``exp(-oo)`` is 0."""
+        if function is sympy.exp and (scored := self._exponential_of_scores(args[0])) is not None:
             return scored
         if function in EXTREMA:
             args = tuple(dict.fromkeys(args))  # equal arguments are one, which is no tie
@@ -187,15 +194,15 @@ class Arithmetic(NodeTable):
                 return args[0]
         return self._plain("call", function, tuple(args))
 
-    def _of_scores(self, exponent: Node) -> Node | None:
-        """Return ``exp(exponent)`` with 0 where a term, or one side of a choice, is minus infinity; None without
-        one.
+    def _exponential_of_scores(self, exponent: Node) -> Node | None:
+        """Return ``exp(exponent)`` as 0 where a term of the exponent is minus infinity (a masked score); None if none
+        is.
         """
         terms = exponent.args if exponent.op == "add" else (exponent,)
         for n, term in enumerate(() if exponent.shape else terms):
-            if _is_left_out(term):
+            if _is_minus_infinity(term):
                 return self.zero
-            if term.op == "select" and any(map(_is_left_out, term.args[1:])):
+            if term.op == "select" and any(map(_is_minus_infinity, term.args[1:])):
                 rest = (*terms[:n], *terms[n + 1 :])
                 sides = [self.call(sympy.exp, (self.add((side, *rest)),)) for side in term.args[1:]]
                 return self.select(term.args[0], *sides)
@@ -208,11 +215,11 @@ class Arithmetic(NodeTable):
         return self._plain("compare", relation, (left, right))
 
     def truth(self, value: bool) -> Node:
-        """Return a condition that always holds, or never."""
+        """Return the condition node that is always true or always false."""
         return self.compare("eq", self.zero, self.zero if value else self.one)
 
     def known(self, condition: Node) -> bool | None:
-        """Return whether a comparison of two numbers holds; None for all other conditions."""
+        """Return the truth value of a comparison of two numbers; None for all other conditions."""
         if condition.op != "compare" or any(arg.op != "const" for arg in condition.args):
             return None
         return _COMPARISONS[condition.data](*(arg.data for arg in condition.args))
@@ -250,7 +257,7 @@ class Arithmetic(NodeTable):
         return self._plain("select", None, (condition, value, otherwise))
 
     def cases(self, value: Node) -> list[Node]:
-        """Return the terms of a sum, with products expanded that have a sum of guards among their factors."""
+        """Return the terms of a sum, after products are multiplied out that have a sum of guards as a factor."""
         cases: list[Node] = []
         for term in value.args if value.op == "add" else (value,):
             sums = [n for n, factor in enumerate(term.args) if factor.op == "add" and has_guard(factor)]
@@ -264,8 +271,8 @@ class Arithmetic(NodeTable):
         return [case for case in cases if case is not self.zero]
 
     def _decide(self, value: Node, condition: Node, position: int) -> Node:
-        """Return ``value`` with choices by ``condition`` replaced by their branch ``position``, where the choice is the
-        value itself, one of its terms or one of its factors.
+        """Return ``value`` with each `select` on ``condition`` replaced by its branch ``position``, if it is the value,
+        one of its terms or factors.
         """
 
         def decide(node: Node) -> Node:
@@ -282,7 +289,9 @@ class Arithmetic(NodeTable):
         return self.add(args) if value.op == "add" else self.mul(args)
 
     def guard(self, rows: Iterable[Constraint], body: Node) -> Node:
-        """Return ``body`` where all rows hold, 0 (and nothing read) elsewhere; guards of guards are joined."""
+        """Return ``body`` where all constraints ``rows`` hold, and 0 (without evaluating ``body``) elsewhere; nested
+        guards are merged.
+        """
         rows = tuple(rows)
         while body.op == "guard":
             rows += body.data
@@ -299,7 +308,9 @@ class Arithmetic(NodeTable):
 
 
 def _merge_opposite_guards(cases: dict[tuple[Constraint, ...], list[Node]]) -> dict[tuple[Constraint, ...], list[Node]]:
-    """Merge guards of the same bodies that differ in a row and its negation only; ``cases`` maps rows to bodies."""
+    """Merge two guards of the same bodies whose constraints differ only in one and its negation; ``cases`` maps
+    constraints to bodies.
+    """
     waiting = list(cases)
     for rows in waiting:
         for rest, other in opposites(rows) if rows in cases else ():
@@ -320,8 +331,8 @@ def opposites(rows: tuple[Constraint, ...]) -> Iterator[tuple[tuple[Constraint, 
             yield rest, tuple(sorted((*rest, negation)))
 
 
-def _is_left_out(score: Node) -> bool:
-    """Whether `score` is ``-oo``."""
+def _is_minus_infinity(score: Node) -> bool:
+    """Whether `score`, a term of an exponent, is ``-oo``, so that its exponential is 0."""
     return score.op == "const" and score.data == -inf
 
 
@@ -333,18 +344,23 @@ def _choice_condition(term: Node) -> Node | None:
         return None
     if term.op == "select":
         return term.args[0]
-    for factor in term.args if term.op == "mul" else ():
+    choices = [factor for factor in term.args if factor.op == "select"] if term.op == "mul" else []
+    for factor in choices:
         # Between two values, the other factors would be there twice: products of many choices would explode.
-        if factor.op == "select" and any(value.op == "const" and value.data == 0 for value in factor.args[1:]):
+        if any(value.op == "const" and value.data == 0 for value in factor.args[1:]):
             return factor.args[0]
-    return None
+    others = [factor for factor in term.args if factor.op != "select"] if len(choices) == 1 else ()
+    is_light = all(factor.depth <= MAX_REPEATED_DEPTH for factor in others)
+    return choices[0].args[0] if choices and is_light and len(others) <= MAX_REPEATED_FACTORS else None
 
 
 _MAY_CHOOSE = frozenset({"add", "mul", "select", "guard", "sum"})
 
 
-def _stays_one_factor(product: Node) -> bool:
-    """Return whether a product is kept as one factor of another one: if it is long and contains no choices to merge."""
+def _is_kept_as_one_factor(product: Node) -> bool:
+    """Return whether a product used as a factor is not flattened into the outer product: it is long and has no selects
+    to merge.
+    """
     if len(product.args) <= JOINED_LIMIT + (product.args[0].op == "const"):
         return False
     for factor in product.args:

@@ -53,8 +53,8 @@ class ConditionReader(Applications):
         return node
 
     def _read_indicator(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a sign or step function: guards if its argument consists of indices, a function call
-        otherwise.
+        """Return the node of a sign or step function: guards if its argument consists of indices, else a function
+        call.
         """
         cases = values_of(expr) if on_indices(expr, self.integers) else None
         node: Node = yield (self._read_function(expr, scope) if cases is None else self._read_branches(cases, scope))
@@ -79,8 +79,8 @@ class ConditionReader(Applications):
         return node
 
     def _decide_indices(self, pairs: Pairs, rows: Mapping[Any, Any], scope: Scope) -> Any:
-        """Return the case distinction by all conditions on indices, or by as many as make few cases; the others stay
-        conditions.
+        """Return a decision tree over all relations on indices in `pairs`, or over as many as give few cases; other
+        conditions remain.
         """
         try:
             linearised = decided(pairs, rows)
@@ -89,8 +89,8 @@ class ConditionReader(Applications):
             return self._decide_some_indices(pairs, rows, scope)
 
     def _decide_some_indices(self, pairs: Pairs, rows: Mapping[Any, Any], scope: Scope) -> Any:
-        """Return the case distinction by the groups of relations that make few cases, those that whole branches need
-        first.
+        """Return a decision tree over those groups of relations that give few cases, first the ones that decide whole
+        branches.
 
         Relations with tensor entries come last: others keep the entries inside their tensors.
         """
@@ -114,7 +114,7 @@ class ConditionReader(Applications):
         return result
 
     def _index_literals(self, found: Iterable[Any], scope: Scope) -> list[Literal]:
-        """Return the relations that are constraints on indices, each once and in order, with the constraints of their
+        """Return the relations in ``found`` that are constraints on indices, once each, with the constraints of their
         negations.
         """
         result: dict[Any, Literal | None] = {}
@@ -126,9 +126,7 @@ class ConditionReader(Applications):
         return [literal for literal in result.values() if literal is not None]
 
     def _read_cases(self, case: Any, scope: Scope) -> Recursion[Node]:
-        """Return the sum of guards of a case distinction; in each case the remaining conditions become `select`
-        nodes.
-        """
+        """Return the node of a decision tree: a sum of guards, in which remaining conditions become `select` nodes."""
         graph = self.graph
         if isinstance(case, Decision):
             parts = []
@@ -148,7 +146,7 @@ class ConditionReader(Applications):
     def _as_rows(
         self, relation: Any, scope: Scope
     ) -> tuple[tuple[Constraint, ...], tuple[tuple[Constraint, ...], ...]] | None:
-        """Return the constraints of a relation between indices, and disjoint ones of its negation; None if it is not
+        """Return ``(constraints, alternatives of the negation)`` for a relation between indices; None if it is not
         linear.
         """
         difference = self._linear_form(relation.lhs - relation.rhs, scope)
@@ -160,14 +158,15 @@ class ConditionReader(Applications):
         return (row,), ((row.negation(),),)
 
     def _linear_form(self, expr: Any, scope: Scope) -> Affine | None:
-        """Return the same as `_scaled_form`, but None if it contains a maximum or minimum: such a relation is several
-        constraints.
+        """Return an integer form with the sign of ``expr`` (a positive multiple); None if it is not affine or contains
+        a maximum.
         """
         form = self._scaled_form(expr, scope)
         return None if form is None or _has_extremum(form) else form
 
     def _scaled_form(self, expr: Any, scope: Scope) -> Affine | None:
-        """Return a positive multiple of a difference of indices as a form; None if it is not one.
+        """Return an integer form that is a positive multiple of ``expr``, as ``2*i - j`` for ``i - j/2``; None if it is
+        not affine.
 
         A symbol that is compared with an index is an integer, too; symbols that are compared with each other are
         values.
@@ -257,13 +256,13 @@ def _solve_for_extremum(graph: Graph, left: Node, right: Node) -> tuple[Node, No
 
 
 def _operands_of(extremum: Node) -> tuple[Node, ...]:
-    """Return the operands of an extremum: its arguments, or the body of one over indices."""
+    """Return the operands of a maximum or minimum: its arguments, or the body of one over a range."""
     return extremum.args if extremum.op == "call" else extremum.args[:1]
 
 
 def _skeleton(node: Node) -> set[Any]:
-    """Return the kinds of nodes, constants, tensors and functions in ``node``, without indices: equal for operands of
-    one maximum.
+    """Return the set of ops, constants, tensors and functions in ``node``, without indices: a necessary test for
+    equality up to indices.
     """
     parts = [part for part in reachable(node) if part.op not in ("index", "compare", "and", "or", "not")]
     return {(part.op, part.data if part.op in ("const", "tensor", "call") else None) for part in parts}
@@ -275,7 +274,7 @@ def _is_extremum(node: Node) -> bool:
 
 
 def _relations(pairs: Pairs) -> list[Any]:
-    """Return the relations in the conditions of ``pairs`` (value, condition), relations with tensor entries last.
+    """Return the relations in the conditions of ``pairs`` (value, condition); those with tensor entries come last.
 
     Other relations of a condition may say where the entries are inside their tensors.
     """

@@ -33,8 +33,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 def is_view(node: Node) -> bool:
-    """Return whether a node only moves, repeats and scales the entries of its operand, or is a delta or constant
-    tensor.
+    """Return whether a node only transposes, broadcasts, takes diagonals of, or scales one operand, or is a delta or
+    constant tensor.
     """
     return node.view
 
@@ -109,7 +109,9 @@ class Contractions(Arithmetic):
         return self._core_or_view(coefficient, factors, output, sizes)
 
     def _core_or_view(self, coefficient: Number, factors: Sequence[Operand], output: Labels, extents: Extents) -> Node:
-        """Return the core of operands that are not views, a view of it if its axes differ, or a scalar."""
+        """Return the einsum of operands that are not views: a node without transposition, and a view of it if the
+        output order differs.
+        """
         inputs = tuple([tuple(labels) for _, labels in factors])
         shapes = tuple([node.shape for node, _ in factors])
         used = {label for labels in inputs for label in labels}
@@ -147,7 +149,7 @@ class Contractions(Arithmetic):
     # -------------------------------------------------------------- views by name
 
     def filled(self, value: Number, shape: Sequence[Affine]) -> Node:
-        """Return the tensor filled with one number."""
+        """Return the tensor of this `shape` filled with one number."""
         labels = tuple(range(len(shape)))
         return self._contraction_node(Contraction(value, (), labels, tuple(shape)), ()) if shape else self.const(value)
 
@@ -157,7 +159,9 @@ class Contractions(Arithmetic):
         return self._contraction_node(Contraction(1, (), labels * 2, tuple(shape)), ()) if shape else self.one
 
     def broadcast(self, scalar: Node, shape: Shape) -> Node:
-        """Return the tensor with a scalar at every entry; a tensor of that shape is returned as it is."""
+        """Return the tensor of this `shape` with a scalar at every entry; a tensor of that shape is returned
+        unchanged.
+        """
         if scalar.shape == shape:
             return scalar
         labels = tuple(range(len(shape)))
@@ -230,7 +234,7 @@ class Contractions(Arithmetic):
         return self._node("scan", data, tuple(args), data, data.forms, data.shape)
 
     def tensor_node(self, node: Node, args: Sequence[Node]) -> Node:
-        """Return ``node``, an operation on whole tensors, with other arguments of the same shapes."""
+        """Return the whole-tensor operation ``node`` with other arguments of the same shapes."""
         if node.op == "ein":
             return self.with_operands(node, args)
         if node.op == "inv":
@@ -241,7 +245,7 @@ class Contractions(Arithmetic):
 
 
 def _preserves_matrices(labels: Sequence[int], output: Sequence[int]) -> bool:
-    """Return whether a view from ``labels`` to ``output`` only exchanges the last two axes, or nothing."""
+    """Return whether a view from ``labels`` to ``output`` is the identity or exchanges the last two axes."""
     ends = labels[-2:] in (output[-2:], output[:-3:-1])
     return len(set(output)) == len(output) == len(labels) and labels[:-2] == output[:-2] and ends
 

@@ -32,7 +32,7 @@ Interval: TypeAlias = tuple[Polynomial, Polynomial]
 
 
 class Cost(NamedTuple):
-    """The cost of evaluating a graph.
+    """The cost of evaluating a graph, as polynomials in the sizes.
 
     Attributes
     ----------
@@ -79,7 +79,8 @@ class CostModel:
         return _CostCounter(self, roots, known).total()
 
     def is_no_worse(self, new: Cost, old: Cost, given: Growth, slack: float = 1) -> bool:
-        """Return whether a form of cost ``new`` may replace one of cost ``old``.
+        """Return whether a form of cost ``new`` may replace one of cost ``old``: no measure grows faster or is larger
+        by more than ``slack``.
 
         Parameters
         ----------
@@ -99,7 +100,7 @@ class CostModel:
         return after <= before and not grows_faster(new.stored, given | old.stored)
 
     def volume(self, extents: Shape) -> Polynomial:
-        """Return the product of extents, cached."""
+        """Return the product of the extents as a polynomial in the sizes, cached."""
         if extents not in self._volumes:
             total = ONE
             for extent in extents:
@@ -108,7 +109,7 @@ class CostModel:
         return self._volumes[extents]
 
     def growth(self, arrays: Iterable[Node]) -> Growth:
-        """Return the growth of the numbers of entries of ``arrays``."""
+        """Return the asymptotic growth of the numbers of entries of ``arrays``, as maximal monomials in the sizes."""
         return maximal(monomial for array in arrays for monomial in self.volume(array.shape).growth)
 
     def value(self, polynomial: Polynomial) -> float:
@@ -132,7 +133,7 @@ class _CostCounter:
         self.arrays: list[Polynomial] = []
 
     def total(self) -> Cost:
-        """Return the cost of all roots."""
+        """Return the cost of evaluating all roots together."""
         stack: list[tuple[Node, dict[Variable, Interval]]] = [(root, {}) for root in self.roots]
         seen = set()
         while stack:
@@ -158,8 +159,8 @@ class _CostCounter:
     def _count_operations(
         self, node: Node, enclosing: dict[Variable, Interval], inner: dict[Variable, Interval]
     ) -> None:
-        """Add the operations of a node over all its entries and all values of the ``enclosing`` indices; ``inner`` has
-        its own ones, too.
+        """Add the operations of a node, over all its entries and all values of the ``enclosing`` indices; ``inner``
+        includes its own indices.
         """
         volume = self.model.volume(node.shape) * _points(enclosing)
         match node.op:
@@ -188,7 +189,9 @@ class _CostCounter:
             self.arrays.append(volume)
 
     def _is_tangent_only(self, cofactors: Node) -> bool:
-        """Return whether cofactors of a higher order are only differentiated in directions, and never built."""
+        """Return whether cofactors of order 2 are only contracted with a matrix (a directional derivative), so that
+        they are never stored.
+        """
         users = self.users.get(cofactors, ())
         return cofactors.data > 1 and bool(users) and all(map(_is_cofactor_tangent, users))
 
@@ -208,7 +211,9 @@ class _CostCounter:
     # -------------------------------------------------------------- index notation
 
     def _ranges_of_bound(self, node: Node, enclosing: dict[Variable, Interval]) -> dict[Variable, Interval]:
-        """Return the ranges of the indices that a node binds; empty for a node that binds none."""
+        """Return the ranges of the indices that a node binds, within the ``enclosing`` ranges; empty if it binds
+        none.
+        """
         if node.op == "comprehension":
             extents = zip(self.graph.bound(node), node.data, strict=True)
             return {v: (Polynomial(), Polynomial.of(extent) - 1) for v, extent in extents}
@@ -229,7 +234,9 @@ class _CostCounter:
         known: dict[Variable, Interval],
         remaining: Sequence[Variable],
     ) -> Interval | None:
-        """Return the range of an index by rows over ``known`` others; None if those do not bound it."""
+        """Return the range of an index by ``rows`` over indices with ``known`` ranges; None if these do not bound
+        it.
+        """
         unknown = frozenset(remaining) - {variable}
         usable = [row for row in rows if row.form.coefficient(variable) and row.form.atoms().isdisjoint(unknown)]
         if any(row.kind == "eq" for row in usable):
@@ -254,7 +261,7 @@ def _is_cofactor_tangent(node: Node) -> bool:
 
 
 def _points(ranges: dict[Variable, Interval]) -> Polynomial:
-    """Return the number of points of a box."""
+    """Return the number of integer points of a box, the product of the lengths of `ranges`."""
     total = ONE
     for low, high in ranges.values():
         total *= high - low + 1
@@ -262,7 +269,7 @@ def _points(ranges: dict[Variable, Interval]) -> Polynomial:
 
 
 def _extreme_value(form: Affine, known: dict[Variable, Interval], *, upper: bool) -> Polynomial:
-    """Return the greatest (``upper``) or least value of a form over a box."""
+    """Return the greatest (``upper``) or least value of a form over the box ``known``."""
     total = Polynomial.of(form.constant)
     for variable, coefficient in form.terms:
         if variable in known:

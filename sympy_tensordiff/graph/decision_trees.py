@@ -29,7 +29,7 @@ Logic: TypeAlias = Any
 
 
 class Literal(NamedTuple):
-    """A relation as constraints, and its negation as disjoint systems of constraints."""
+    """A relation on indices as constraints, and its negation as disjoint systems of constraints."""
 
     relation: Any
     yes: tuple[Constraint, ...]
@@ -37,7 +37,7 @@ class Literal(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A case distinction: disjoint systems of constraints, each with the branches or the `Decision` inside; 0
+    """A decision tree: disjoint systems of constraints, each with the branches or the `Decision` below it; 0
     elsewhere.
     """
 
@@ -60,14 +60,14 @@ def logic(condition: Any) -> Logic:
 
 
 def written(tree: Logic) -> Any:
-    """Convert a tree made by `logic` back to a SymPy condition."""
+    """Convert nested tuples made by `logic` back to a SymPy condition."""
     if isinstance(tree, tuple):
         return tree[0](*map(written, tree[1:]), evaluate=False)
     return sympy.true if tree is True else sympy.false if tree is False else tree
 
 
 def relations(tree: Logic) -> Iterator[Any]:
-    """Yield the relations of a tree, from left to right."""
+    """Yield the relations (the leaves) of a condition made by `logic`, from left to right."""
     for part in tree[1:] if isinstance(tree, tuple) else (tree,):
         if isinstance(part, tuple):
             yield from relations(part)
@@ -76,12 +76,14 @@ def relations(tree: Logic) -> Iterator[Any]:
 
 
 def conjuncts(tree: Logic) -> tuple[Logic, ...]:
-    """Return the operands of a conjunction; of another tree, the tree itself as the only one."""
+    """Return the operands of a conjunction made by `logic`; another condition is returned as the only element."""
     return tree[1:] if isinstance(tree, tuple) and tree[0] is sympy.And else (tree,)
 
 
 def replaced(tree: Logic, known: Mapping[Any, Logic]) -> Logic:
-    """Return the tree with the relations in ``known`` replaced and decided operands simplified away."""
+    """Return the condition with the relations in ``known`` replaced, and simplified where operands are then true or
+    false.
+    """
     if not isinstance(tree, tuple):
         return known.get(tree, tree)
     args = [replaced(arg, known) for arg in tree[1:]]
@@ -104,7 +106,7 @@ def replaced(tree: Logic, known: Mapping[Any, Logic]) -> Logic:
 
 
 def negated(tree: Logic) -> Logic:
-    """Return the negation of a tree."""
+    """Return the negation of a condition made by `logic`."""
     if isinstance(tree, bool):
         return not tree
     return tree[1] if isinstance(tree, tuple) and tree[0] is sympy.Not else (sympy.Not, tree)
@@ -125,7 +127,7 @@ def decided(branches: Pairs, known: Mapping[Any, Logic]) -> Pairs:
 
 
 def decisions(branches: Pairs, literals: Sequence[Literal]) -> Any:
-    """Return the case distinction of ``branches`` by ``literals`` in order; the branches if nothing is to be decided.
+    """Return the decision tree that tests ``literals`` in order; ``branches`` themselves if no literal needs a test.
 
     Raises
     ------
@@ -136,7 +138,7 @@ def decisions(branches: Pairs, literals: Sequence[Literal]) -> Any:
 
 
 class _CaseSplitter:
-    """Builds a distinction of cases by the truth values of relations, within a limit on cases and decisions."""
+    """Builds a decision tree over relations, within limits on the numbers of cases and decisions."""
 
     def __init__(self, literals: Sequence[Literal], max_cases: int) -> None:
         self.literals = literals
@@ -145,8 +147,8 @@ class _CaseSplitter:
         self.cases, self.steps = max_cases, DECISIONS_LIMIT
 
     def of(self, branches: Pairs, known: Mapping[Any, int]) -> Any:
-        """Return the case distinction of ``branches``, given lower bounds ``known`` of sums of terms; raise
-        TooManyCasesError.
+        """Return the decision tree of ``branches``, given lower bounds ``known`` of linear forms; raise
+        TooManyCasesError beyond the limits.
         """
         if branches and branches[-1][1] is True and all(value == 0 for value, _ in branches):
             return branches[-1:]
@@ -171,7 +173,8 @@ class _CaseSplitter:
 
 
 def _add_lower_bounds(known: Mapping[Any, int], rows: Iterable[Constraint]) -> dict[Any, int] | None:
-    """Return the lower bounds of sums of terms after ``rows`` are added; None if rows contradict each other.
+    """Return the lower bounds of linear forms after the constraints ``rows`` are added; None if they contradict each
+    other.
 
     Only forms that differ by a constant are compared: cases without points that are not noticed cost a part of the
     budget, the simplex method for each decision would cost more.
@@ -194,6 +197,6 @@ def _add_lower_bounds(known: Mapping[Any, int], rows: Iterable[Constraint]) -> d
 
 
 def _equivalent_relations(literal: Literal) -> list[tuple[Any, bool]]:
-    """Return the notations of a relation (True) and of its negation (False)."""
+    """Return all SymPy notations of a relation, paired with True, and of its negation, paired with False."""
     relation, negated = literal.relation, literal.relation.negated
     return [(relation, True), (relation.reversed, True), (negated, False), (negated.reversed, False)]

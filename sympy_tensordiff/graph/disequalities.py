@@ -18,8 +18,7 @@ from sympy_tensordiff.integer.rows import Rows, atoms_in, partition, renaming_ma
 
 
 class PuncturedSum(NamedTuple):
-    """A number times ``product`` where all ``tests`` hold, summed over the points of ``rows`` at which no form of
-    ``forms`` is 0.
+    """A term ``number*product`` under ``tests``, summed over the points of ``rows`` at which no form in ``forms`` is 0.
 
     Factors and tests in ``outside`` are written in front of the sum. Without variables it is a guard.
     """
@@ -37,7 +36,7 @@ class PuncturedSum(NamedTuple):
 
 
 def coalesce_sides(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return ``nodes`` with terms of additions coalesced that differ only in the side of a value an index is on."""
+    """Return ``nodes`` with ``Sum_{j < p} f + Sum_{j > p} f`` written as one sum over ``j != p``, in all additions."""
     work = _SideJoiner(graph)
     return [trampoline(work.visit(node, ())) for node in nodes]
 
@@ -72,7 +71,7 @@ class _SideJoiner:
         return self.done[node, known]
 
     def visit_inside(self, node: Node, known: Rows) -> Recursion[Node]:
-        """Return a node with coalesced additions in its body or arguments, and then in itself."""
+        """Return a node with the additions below it coalesced, and then the node itself if it is an addition."""
         graph = self.graph
         if node.op in BINDERS:
             variables, rows, body = graph.inside(node, atoms_in(known))
@@ -88,7 +87,9 @@ class _SideJoiner:
         return self.coalesce_terms(new, known) if new.op == "add" and not new.shape else new
 
     def note_nesting(self, variables: Sequence[int]) -> None:
-        """Give each of ``variables``, outermost first, the next nesting level in ``self.level``, if it has none yet."""
+        """Record the nesting level of each of ``variables``, outermost first, in ``self.level``; known ones keep
+        theirs.
+        """
         for v in variables:
             self.level.setdefault(v, len(self.level))
 
@@ -112,7 +113,7 @@ class _SideJoiner:
         return self.graph.add([*rest, *(self.to_node(case) for cases in groups.values() for case in cases)])
 
     def as_punctured_sum(self, term: Node, shared: dict[int, tuple[int, ...]]) -> PuncturedSum | None:
-        """Return a guard, or a number times factors and one sum, as a `PuncturedSum`; None for other terms.
+        """Return a guard, or a product with one sum, as a `PuncturedSum`; None for other terms.
 
         ``shared`` has the variables that all terms of an addition use, by their number.
         """
@@ -170,7 +171,9 @@ class _SideJoiner:
         return None
 
     def coalesce(self, one: PuncturedSum, other: PuncturedSum, known: Rows) -> PuncturedSum | None:
-        """Return the union of two terms that lie on both sides of one value, as one term; None if they do not."""
+        """Return two terms over ``form > 0`` and ``form < 0`` as one over ``form != 0``; None if they are not of this
+        kind.
+        """
         for side in one.rows:
             for opposite in other.rows:
                 if side.kind != "ge" or opposite.kind != "ge" or side.form + opposite.form != Affine.of(-2):
@@ -225,12 +228,12 @@ class _SideJoiner:
 
 
 def _not_zero(form: Affine, known: Rows) -> bool:
-    """Return whether ``known`` imply that ``form`` is positive, or that it is negative."""
+    """Return whether ``known`` constraints imply that ``form`` is positive, or that it is negative."""
     return is_implied(Constraint("ge", form - 1), known) or is_implied(Constraint("ge", -form - 1), known)
 
 
 def _read_ranges(body: Node, bound: Sequence[int]) -> Iterator[Constraint]:
-    """Yield the constraints that free indices at which ``body`` reads tensors are inside of them."""
+    """Yield the constraints that reads in ``body`` are in bounds, for indices outside of ``bound``."""
     for part in reachable(body):
         if part.op == "read":
             for form, extent in zip(part.data, part.args[0].shape, strict=True):
@@ -240,7 +243,9 @@ def _read_ranges(body: Node, bound: Sequence[int]) -> Iterator[Constraint]:
 
 
 def _without_made_redundant(rows: Sequence[Constraint], side: Constraint) -> list[Constraint]:
-    """Return ``rows`` without ``side``, and without the rows that only ``side`` makes redundant."""
+    """Return ``rows`` without the constraint ``side``, and without those that follow from the others only with
+    ``side``.
+    """
     found = [row for row in rows if row != side]
     for row in list(found):
         rest = [other for other in found if other != row]

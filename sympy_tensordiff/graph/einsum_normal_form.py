@@ -31,17 +31,17 @@ class Contraction(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        """The shape of the result."""
+        """The shape of the contraction's result."""
         return tuple([self.extents[label] for label in self.output])
 
     @property
     def moves(self) -> bool:
-        """Whether it is a view: it only moves, repeats and scales the entries of one operand, or of none."""
+        """Whether it is a view: it only transposes, broadcasts or scales one operand, or is a constant tensor."""
         return len(self.inputs) < 2 and (not self.inputs or set(self.inputs[0]).issubset(self.output))
 
     @property
     def is_identity(self) -> bool:
-        """Whether the result is the operand itself."""
+        """Whether the contraction returns its only operand unchanged."""
         return self.coefficient == 1 and self.scales
 
     @property
@@ -51,7 +51,7 @@ class Contraction(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """An einsum split into a core that multiplies or sums, and a view of it; each is None if it does nothing."""
+    """An einsum as a product or sum (the core) followed by a view of it; each is None if it does nothing."""
 
     core: Contraction | None
     view: Contraction | None
@@ -93,36 +93,36 @@ def _number_labels(
 
 
 class Constructors(Protocol):
-    """The methods of a graph that `Gathering` uses."""
+    """The methods of a graph that `Gathering` calls, as a protocol for type checks."""
 
     one: Node
 
     def split_coefficient(self, node: Node) -> tuple[Number, Node]:
-        """Return ``(c, rest)`` with node = c * rest."""
+        """Return ``(c, rest)`` with node = c * rest, c being a number."""
 
     def index(self, form: Affine) -> Node:
         """Return the node of an index form used as a number."""
 
     def add(self, terms: Iterable[Node]) -> Node:
-        """Return the sum."""
+        """Return the node of the sum of ``terms``."""
 
     def mul(self, factors: Iterable[Node]) -> Node:
-        """Return the product."""
+        """Return the node of the product of ``factors``."""
 
     def pow(self, base: Node, exponent: Node) -> Node:
-        """Return the power."""
+        """Return the node of ``base**exponent``."""
 
     def inverse(self, matrix: Node) -> Node:
-        """Return the inverse matrix."""
+        """Return the node of the inverse of ``matrix``."""
 
     def cofactor(self, order: int, matrix: Node) -> Node:
-        """Return the ``order``-th derivative of the determinant."""
+        """Return the node of the ``order``-th derivative of the determinant of ``matrix`` with respect to its
+        entries.
+        """
 
 
 def is_normal_operand_list(operands: Sequence[Operand]) -> bool:
-    """Return whether no operand is a view, a scalar or a cofactor, and no two are powers of one base: nothing is to be
-    merged.
-    """
+    """Return whether operands need no normalisation: no views, scalars or cofactors, and no two powers of one base."""
     bases = set()
     for node, _ in operands:
         if node.view or not node.shape or node.op == "cof":
@@ -132,7 +132,7 @@ def is_normal_operand_list(operands: Sequence[Operand]) -> bool:
 
 
 class Gathering:
-    """The factors of one einsum, brought to normal form: `add` each factor, then take the `result`.
+    """Brings the factors of one einsum to normal form: call `add` for each factor, then `result`.
 
     Afterwards ``coefficient`` is the product of all numbers, and ``extents`` are those of all labels.
     """
@@ -165,7 +165,7 @@ class Gathering:
         self._append(node, labels)
 
     def _append(self, node: Node, labels: Labels) -> None:
-        """Append an operand that is not a view, and note whether it has to be merged with another one."""
+        """Append an operand that is not a view, and record whether it must be merged with an earlier one."""
         base = node.args[0] if node.op == "pow" else node
         self._merges = self._merges or node.op in ("pow", "cof") or base.id in self._known
         self._known.add(base.id)
@@ -198,9 +198,7 @@ class Gathering:
         return label
 
     def result(self, output: Labels) -> tuple[list[Operand], list[Label]]:
-        """Return the operands of the gathered product and the labels of its result, with labels that were identified
-        replaced by one; no operands if the coefficient is 0.
-        """
+        """Return the operands of the normalised product, and its output labels; no operands if the coefficient is 0."""
         if self._merges and self.coefficient != 0:
             self._merge_powers(output)
         out = [self._representative(label) for label in output]
@@ -222,9 +220,7 @@ class Gathering:
         return operands, out
 
     def _multiply_by_extent(self, operands: list[Operand], size: Node) -> None:
-        """Multiply ``operands`` by the extent ``size``, in place: merge it with a scalar operand that contains a power
-        of it, such as ``1/n``, else append it.
-        """
+        """Multiply ``operands`` by the extent ``size``, in place, merging it with a scalar operand such as ``1/n``."""
         for n, (node, labels) in enumerate(operands):
             factors = (node.args if node.op == "mul" else (node,)) if not labels else ()
             if any(factor.op == "pow" and factor.args[0] is size for factor in factors):
@@ -235,11 +231,13 @@ class Gathering:
         operands.append((size, ()))
 
     def _unused(self, used: set[Label]) -> list[Label]:
-        """Return the summed labels that no operand has; ``used`` are the labels of the operands and of the result."""
+        """Return the summed labels that occur in no operand (each contributes its extent); ``used`` are all labels that
+        do occur.
+        """
         return [label for label in dict.fromkeys(map(self._representative, self.extents)) if label not in used]
 
     def _relabelled(self) -> list[Operand]:
-        """Return the operands under their final labels."""
+        """Return the operands with each label replaced by its representative after unification."""
         if self._joined:
             self.operands = [
                 (node, [self._representative(label) for label in labels]) for node, labels in self.operands
@@ -299,7 +297,8 @@ def _is_negative(exponents: Sequence[Node]) -> bool:
 def label_ranks(
     operands: Sequence[Operand], place: Mapping[Label, int], symmetric: Container[Node] = ()
 ) -> dict[Label, int]:
-    """Return an order of the labels that does not depend on how a product is written: by what is read under them.
+    """Return a canonical rank for each label, independent of how the product is written, from the operands in which it
+    occurs.
 
     Parameters
     ----------

@@ -27,7 +27,9 @@ ONE = Affine.of(1)
 
 
 def tensor_of(graph: Graph, axes: Sequence[int], shape: Shape, value: Node) -> Node:
-    """Return the tensor with the entry ``value`` at ``axes``: whole tensors plus, if need be, a comprehension."""
+    """Return the tensor with the entry ``value`` at the indices ``axes``: an einsum of whole tensors if possible, else
+    a comprehension.
+    """
     if not shape:
         return value
     tensors, rest, inside = [], [], frozenset(ranges(axes, shape))
@@ -45,7 +47,7 @@ def tensor_of(graph: Graph, axes: Sequence[int], shape: Shape, value: Node) -> N
 
 
 def scalar_of(graph: Graph, node: Node) -> Node:
-    """Return a closed sum as a contraction of whole tensors if it is one, else ``node``."""
+    """Return a sum without free bound variables as a contraction of whole tensors if it is one, else ``node``."""
     return Recognition(graph, {}).tensor(node, ()) or node
 
 
@@ -91,7 +93,9 @@ class Recognition:
         return self._contract([(arg, [units.get(v, v) for v in labels]) for arg, labels in operands], output)
 
     def _contract(self, operands: LabelledOperands, output: Sequence[int]) -> Node:
-        """Return the einsum of operands with the axes ``output``; summed squares become products."""
+        """Return the einsum of labelled operands with the axes ``output``; a sum of squares becomes a product of equal
+        operands.
+        """
         graph, factors = self.graph, LabelledOperands()
         for node, labels in operands:
             square = node.op == "pow" and node.args[1] is graph.const(2) and not set(labels) <= set(output)
@@ -103,7 +107,7 @@ class Recognition:
         return graph.mul([*scalars, product]) if scalars else product
 
     def _note_label_names(self, product: Node, operands: LabelledOperands) -> None:
-        """Record the names of variables as names of the labels of a product, if its operands are the given ones."""
+        """Record the names of variables as preferred label names of ``product``, if its operands are unchanged."""
         core = product.args[0] if is_view(product) and product.args else product
         if not is_core(core):
             return
@@ -150,12 +154,12 @@ class Recognition:
         return [(tensor, labels)]
 
     def _visit_mul(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return the operands of all factors together."""
+        """Return a product of scalars as the labelled operands of all of its factors."""
         factors = yield self._convert_all(node.args, self.graph.mul, self._group_by_axes)
         return None if factors is None else [operand for factor in factors for operand in factor]
 
     def _group_by_axes(self, nodes: Sequence[Node]) -> list[list[Node]]:
-        """Return the nodes in groups that are connected by common variables of axes."""
+        """Partition nodes into groups that are connected by common axis variables."""
         groups: list[tuple[frozenset[int], list[Node]]] = []
         for node in nodes:
             free = node.free & self.extents.keys()
@@ -175,8 +179,8 @@ class Recognition:
         join: Callable[[Sequence[Node]], Node] | None = None,
         groups: Callable[[Sequence[Node]], list[list[Node]]] = lambda nodes: [[*nodes]],
     ) -> Recursion[list[LabelledOperands] | None]:
-        """Return nodes as products, those that are none as comprehensions if that is allowed; None if one cannot be
-        converted.
+        """Return each of `nodes` as a product of whole tensors, a comprehension where it is not one; None if a node
+        cannot be converted.
 
         The unconverted nodes are joined by ``join``, if given, one comprehension for each of their ``groups``.
         """
@@ -198,7 +202,9 @@ class Recognition:
         return converted if len(converted) == len(products) else None
 
     def _comprehension_of(self, node: Node) -> LabelledOperands | None:
-        """Return a node as a comprehension over the axis variables in it; None if one of these may not be an axis."""
+        """Return a node as a comprehension over the axis variables in it, as an operand; None if one has no known
+        extent.
+        """
         axes = [v for v in self.extents if isinstance(v, int) and v in node.free]
         self.refused.update(v for v in axes if v in self.selected)
         if self.refused:
@@ -206,7 +212,7 @@ class Recognition:
         return [(self.graph.comprehension(axes, [self.extents[v] for v in axes], node), axes)]
 
     def _used_axes(self, operands: LabelledOperands) -> list[int]:
-        """Return the variables that label axes of the operands, in the order of ``extents``."""
+        """Return the variables that label axes of the operands, in the order in which extents are known."""
         used = {v for _, labels in operands for v in labels}
         return [v for v in self.extents if isinstance(v, int) and v in used]
 
@@ -218,7 +224,9 @@ class Recognition:
         return axes if axes in orders or not orders or self.known is None else orders[0]
 
     def _visit_elementwise(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return an element-wise node of tensors with the same axes; None if an operand cannot be converted."""
+        """Return an element-wise operation as one on whole tensors with common axes; None if an operand cannot be
+        converted.
+        """
         partial, self._is_partial = self._is_partial, self._is_partial and node.op in ("add", "pow", "call")
         products = yield self._convert_all(node.args, self.graph.add if node.op == "add" else None)
         self._is_partial = partial
@@ -262,7 +270,7 @@ class Recognition:
         return [(self._contract(inner, output), output), *outer, *counts]
 
     def _add_products(self, terms: Sequence[LabelledOperands]) -> LabelledOperands:
-        """Return the sum of several products as one operand."""
+        """Return the sum of several labelled products as one labelled operand."""
         labels = self._common_axes(terms)
         return [(self.graph.add([self._with_axes(term, labels) for term in terms]), labels)]
 
@@ -271,7 +279,9 @@ class Recognition:
         return self.graph.ein(1, operands, labels if any(own for _, own in operands) else (), self.extents)
 
     def _visit_guard(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return a guard by equations between two axis variables as a product with deltas; None for other rows."""
+        """Return a guard ``i == j`` between two axis variables as a product with a delta tensor; None for other
+        guards.
+        """
         partial, self._is_partial = self._is_partial, False  # the rows may guard what a comprehension would read
         inner = yield self.visit(node.args[0])
         self._is_partial = partial

@@ -40,7 +40,7 @@ class Elementwise(Contractions):
         return self._sum_of_tensors(self._merge_select_terms(terms, MAX_MERGED_LEVELS), shape)
 
     def _merge_select_terms(self, terms: tuple[Node, ...], levels: int) -> tuple[Node, ...]:
-        """Return the terms with those that select by one condition merged into a `select` between sums, ``levels``
+        """Return the terms with all `select` terms of one condition merged into one `select` between sums, ``levels``
         deep.
 
         So the cotangents of the branches of a choice become one choice again, and chains of choices grow linearly.
@@ -64,7 +64,8 @@ class Elementwise(Contractions):
         return tuple(joined)
 
     def chosen(self, node: Node) -> tuple[Node, Node, Node] | None:
-        """Return the condition and the two values of a `select`, or of a product with one between a value and 0.
+        """Return ``(condition, value, otherwise)`` of a `select`, or of a product with a `select` between a value and
+        0; else None.
 
         The choices of a tensor are by entries: a condition on a scalar is a factor in front. None for other nodes.
         """
@@ -107,8 +108,8 @@ class Elementwise(Contractions):
         return self._node("add", None, args, args, (), shape)
 
     def _factor_out_view(self, pairs: Sequence[tuple[Number, Node]]) -> Node | None:
-        """Return a sum of views as the view of a sum, or a sum of equal multiples as a multiple; None if the terms
-        differ in that.
+        """Return ``a.T + b.T`` as ``(a + b).T``, or ``c*a + c*b`` as ``c*(a + b)``; None if the terms are not views of
+        one kind.
         """
         factor = pairs[0][0]
         if factor != 1 and all(c == factor for c, _ in pairs):
@@ -186,9 +187,7 @@ class Elementwise(Contractions):
         return super().logic(op, [self._push_view_into_condition(arg) for arg in args])
 
     def _push_view_into_condition(self, condition: Node) -> Node:
-        """Return a view of a condition as a condition between views, since only comparisons and logic of conditions
-        exist.
-        """
+        """Return a view (such as a transpose) of a condition as the condition between views of its operands."""
         if not (is_view(condition) and condition.args):
             return condition
         inner = condition.args[0]
@@ -211,8 +210,8 @@ class Elementwise(Contractions):
         return self.broadcast(super().select(condition, value, otherwise), shape)
 
     def _is_rectified(self, condition: Node, value: Node) -> bool:
-        """Return whether ``value`` is 0 anyway where ``condition``, ``u > 0``, fails: it has a factor ``max(0, u)``,
-        all others being finite.
+        """Return whether ``value`` is 0 wherever ``condition``, ``u > 0``, fails, since it has a factor ``max(0,
+        u)``.
         """
         if condition.op != "compare" or condition.data != "lt" or condition.args[0] is not self.zero:
             return False
@@ -221,7 +220,7 @@ class Elementwise(Contractions):
         return zero and all(factor.total for factor in factors)
 
     def _unbroadcast(self, node: Node, shape: Shape) -> Node:
-        """Return the scalar that a tensor of this shape repeats; other nodes as they are."""
+        """Return the scalar that a constant tensor of this shape repeats; other nodes unchanged."""
         if node.shape != shape:
             return node
         inner = _repeated_scalar(self, node)
@@ -240,7 +239,7 @@ def common_shape(nodes: Sequence[Node]) -> Shape:
 
 
 def _repeated_scalar(graph: Contractions, node: Node) -> Node | None:
-    """Return the scalar that a tensor has at every entry; None for other nodes."""
+    """Return the scalar that a tensor contains at every entry; None if the tensor is not constant."""
     if node.op != "ein" or len(set(node.data.output)) != len(node.data.output) or len(node.args) > 1:
         return None
     if not node.args:
@@ -249,13 +248,13 @@ def _repeated_scalar(graph: Contractions, node: Node) -> Node | None:
 
 
 def _moves_entries(view: Node) -> bool:
-    """Return whether a view does more than scale."""
+    """Return whether a view does more than multiply by a number."""
     return bool(view.data.inputs[0] != view.data.output)
 
 
 def _cancel_inverse(function: Any, argument: Node) -> Node | None:
-    """Return ``x`` for ``log(exp(x))`` and ``exp(log(x))``, given the outer function and its argument; None
-    otherwise.
+    """Return ``x`` for ``log(exp(x))`` and ``exp(log(x))``; None for other combinations of `function` and
+    `argument`.
     """
     inverse = {sympy.log: sympy.exp, sympy.exp: sympy.log}.get(function)
     return argument.args[0] if inverse is not None and argument.op == "call" and argument.data is inverse else None

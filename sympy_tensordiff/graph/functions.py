@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any
 
 import sympy
-from sympy.codegen import cfunctions
 from sympy.core.function import ArgumentIndexError, UndefinedFunction
 
 from sympy_tensordiff.symbolic.scalar_functions import erfcx as erfcx
@@ -23,13 +22,14 @@ from sympy_tensordiff.symbolic.scalar_functions import sigmoid as sigmoid
 from sympy_tensordiff.symbolic.scalar_functions import softplus as softplus
 from sympy_tensordiff.symbolic.scalar_functions import xlogy as xlogy
 
-TOTAL: frozenset[Any] = frozenset({
-    *(sympy.sin, sympy.cos, sympy.atan, sympy.atan2, sympy.tanh, sympy.sech, sympy.asinh, sympy.sinc),
-    *(sympy.Abs, sympy.sign, sympy.floor, sympy.ceiling, sympy.frac, sympy.Heaviside, sympy.Max, sympy.Min),
-    *(sympy.erf, sympy.erfc, sympy.erf2, cfunctions.Cbrt, cfunctions.hypot, cfunctions.fma),
-    *(sigmoid, softplus, log_ndtr),
-})  # fmt: skip
-"""Functions that are finite for all real numbers."""
+
+class scaled_besseli(sympy.Function):  # type: ignore[misc]  # noqa: N801
+    """The function ``exp(-abs(x))*besseli(order, x)`` of kernels, which does not overflow."""
+
+
+class erfcx_slope(sympy.Function):  # type: ignore[misc]  # noqa: N801
+    """The derivative of `erfcx` in kernels, ``2*x*erfcx(x) - 2/sqrt(pi)``, whose terms nearly cancel for large x."""
+
 
 UNSUPPORTED = (sympy.hyper, sympy.meijerg, sympy.Sum, sympy.Product, sympy.Integral, sympy.I, sympy.DiracDelta)
 
@@ -44,7 +44,7 @@ class Partial:
     orders: tuple[int, ...]
 
     def by(self, position: int) -> Partial:
-        """Return the derivative of this one with respect to the argument ``position``."""
+        """Return this partial derivative differentiated once more with respect to the argument ``position``."""
         orders = tuple(order + (n == position) for n, order in enumerate(self.orders))
         return Partial(self.function, orders)
 
@@ -59,7 +59,8 @@ def partial(function: Any, count: int, position: int) -> Partial:
 
 @lru_cache(maxsize=512)
 def formula(derivative: Partial) -> tuple[Any, tuple[Any, ...]]:
-    """Return SymPy's formula of a derivative, or None if it leaves that unevaluated, and the dummies for the arguments.
+    """Return ``(formula, dummies)``: SymPy's derivative in terms of dummy arguments, None for the formula if SymPy has
+    none.
 
     The first derivative is taken with respect to an argument for which SymPy has a rule. A formula with functions that
     the graph does not support is not used: the derivative itself is simpler.

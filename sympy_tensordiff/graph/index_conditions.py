@@ -80,8 +80,8 @@ def linear_condition(condition: Any, is_linear: Test, integers: Collection[Any] 
 
 
 def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any]) -> dict[Any, Any]:
-    """Return the relations on indices in a condition with their rewriting by linear ones, short ones first; linear ones
-    are left out.
+    """Return the nonlinear relations on indices in a condition, each mapped to an equivalent condition of linear ones;
+    short ones first.
     """
     given: dict[Any, Any] = {}
     for relation in condition.atoms(Relational):
@@ -120,8 +120,8 @@ def _tensor_entries_in(relation: Any) -> list[Any]:
 
 
 def values_of(expr: Any) -> Cases | None:
-    """Return an indicator function of indices as (value, condition) cases, the last condition `true`; None for other
-    expressions.
+    """Return an indicator function of indices as ``(value, condition)`` pairs, the last condition `true`; None for
+    other expressions.
 
     >>> i = sympy.Symbol("i", integer=True)
     >>> values_of(sign(i))
@@ -144,12 +144,12 @@ def values_of(expr: Any) -> Cases | None:
 
 
 def _rewrite_relation(relation: Any, is_linear: Test) -> Any:
-    """Return a relation as a combination of linear ones; None if there is none or only a long one."""
+    """Return a relation as a combination of linear relations; None if none is found or only a long one."""
     result = _hold_rounding(relation)
     final: set[Any] = set()
 
     def is_form(expr: Any) -> bool:
-        """Return whether an expression is linear and has no maxima, minima or absolute values."""
+        """Return whether an expression is linear and contains no maximum, minimum or absolute value."""
         return not expr.has(Abs, Max, Min) and is_linear(_release_rounding(expr))
 
     while len(relations := result.atoms(Relational)) <= RELATIONS_LIMIT:
@@ -168,7 +168,7 @@ def _rewrite_relation(relation: Any, is_linear: Test) -> Any:
 
 
 class _HeldRounding(sympy.Function):  # type: ignore[misc]
-    """An unevaluated floor, ceiling or Mod, as ``_HeldRounding(name, *args)``.
+    """A placeholder ``_HeldRounding(name, *args)`` for an unevaluated floor, ceiling or Mod.
 
     SymPy 1.14 takes an even number over 6 for an integer, and so ``Mod(n + Max(0, 2*i), 6)`` for ``Mod(n, 6)``.
     """
@@ -180,7 +180,9 @@ _ROUNDING = {function.__name__: function for function in (sympy.floor, sympy.cei
 
 
 def _hold_rounding(expr: Any) -> Any:
-    """Replace roundings of a maximum or minimum by unevaluated placeholders, inside which these can be replaced."""
+    """Replace each floor, ceiling and Mod of a maximum by a placeholder, so that SymPy does not evaluate it
+    meanwhile.
+    """
 
     def holds(part: Any) -> bool:
         """Return whether ``part`` rounds an expression with a maximum, minimum or absolute value."""
@@ -190,14 +192,14 @@ def _hold_rounding(expr: Any) -> Any:
 
 
 def _release_rounding(expr: Any) -> Any:
-    """Replace the placeholders of `_hold_rounding` by the roundings."""
+    """Replace the placeholders of `_hold_rounding` by floor, ceiling and Mod again."""
     return expr.replace(
         lambda part: isinstance(part, _HeldRounding), lambda part: _ROUNDING[str(part.args[0])](*part.args[1:])
     )
 
 
 def _is_final(relation: Any, is_linear: Test) -> bool:
-    """Return whether a relation is linear and has no powers, so that it needs no simplification."""
+    """Return whether a relation is linear and without powers, so that it need not be rewritten."""
     return is_linear(relation.lhs - relation.rhs) and not relation.has(Pow)
 
 
@@ -216,7 +218,7 @@ def _simplify_once(relation: Any, is_linear: Test) -> Any:
     strict = isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan)
 
     def holds(value: Any) -> Any:
-        """Return the relation that ``value`` is positive, or not negative if the relation is not strict."""
+        """Return the relation ``value > 0``, or ``value >= 0`` if the relation is not strict."""
         return value > 0 if strict else value >= 0
 
     found = _split_extremum(difference, holds)
@@ -248,7 +250,7 @@ def _split_extremum(difference: Any, holds: Callable[[Any], Any]) -> Any:
 
 
 def _split_power(difference: Any, strict: bool, is_linear: Test) -> Any:
-    """Return ``c - f**n`` or ``f**n - c`` being positive as bounds of ``f`` by an integer root; None for other
+    """Return ``c - f**n > 0`` or ``f**n - c > 0`` (also ``>=``) as bounds of ``f`` by an integer root; None for other
     differences.
     """
     constant, rest = difference.as_coeff_Add()
@@ -278,7 +280,7 @@ def _split_power(difference: Any, strict: bool, is_linear: Test) -> Any:
 
 
 def _integer_root(value: int, exponent: int) -> int:
-    """Return the greatest integer whose power is at most ``value``; a negative ``value`` needs an odd exponent."""
+    """Return the greatest integer ``r`` with ``r**exponent <= value``; a negative ``value`` needs an odd exponent."""
     if exponent == 2:
         return isqrt(value)
     if value >= 0:
@@ -303,7 +305,9 @@ def _as_product(difference: Any) -> tuple[Any, Any] | None:
 
 
 def _split_cases(expr: Any) -> Cases | None:
-    """Return an expression as (value, condition) cases of one choice or extremum in it; None if it contains none."""
+    """Return an expression as ``(value, condition)`` pairs by one `Piecewise` or extremum inside it; None if it
+    contains none.
+    """
     choices = expr.atoms(sign, Heaviside, KroneckerDelta, Piecewise) or expr.atoms(Abs, Max, Min)
     if not choices:
         return None

@@ -20,7 +20,7 @@ MAX_CANDIDATES = 200
 
 
 def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> dict[int, Affine] | None:
-    """Return forms for ``variables`` that turn ``body`` into ``node``; None if there are none.
+    """Return index forms for ``variables`` whose substitution turns ``body`` into ``node``; None if there are none.
 
     Every variable must be free in ``body``.
     """
@@ -28,7 +28,7 @@ def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> 
 
 
 class Comparison(NamedTuple):
-    """A notion of equality of nodes for `instances`: normal forms of index forms and nodes, and variants of a
+    """The equality up to which `instances` matches: normal forms of index forms and nodes, and variants of a
     substitution.
 
     ``form`` and ``node`` map equal index forms and equal nodes to the same ones, as far as they can decide. ``moves``
@@ -52,7 +52,7 @@ def instances(
     """
 
     def normal(part: Node) -> Node:
-        """Return the normal form of a node for the comparison."""
+        """Return the normal form of a node under the equality ``compare``."""
         return compare.node(with_joined_indices(graph, part))
 
     keys = frozenset(variables)
@@ -70,7 +70,7 @@ def instances(
     seen = {tensor: set(forms) for tensor, forms in targets.items()}
 
     def reads_the_same(substitution: Assignment) -> bool:
-        """Return whether each read of the body becomes one of the node: a quick test that most candidates fail."""
+        """Return whether, after the substitution, each read in the body is one in the node: a cheap necessary test."""
         for part in reads:
             forms = tuple([compare.form(form.substitute(substitution)) for form in part.data])
             if forms not in seen.get(part.args[0], ()):
@@ -111,10 +111,10 @@ def _integer_form(node: Node) -> Affine | None:
 
 
 def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """Yield the forms in a node, also those nested in compounds, each with a key of the positions that may
-    correspond.
+    """Yield the index forms in a node, nested ones included, each with a key of its position; only equal keys can
+    match.
     """
-    for position, forms in _own_forms(part):
+    for position, forms in _forms_of_node(part):
         yield position, forms
         for compound in compounds_in(forms):
             if isinstance(compound, (Quotient, SymbolicQuotient)):
@@ -125,9 +125,7 @@ def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
 
 
 def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
-    """Yield forms equal to ``forms`` at a position with the opposite sign: ``floor(-p/n)`` is ``-1 - floor((p -
-    1)/n)``.
-    """
+    """Yield equivalent notations of ``forms`` at the negated position: ``floor(-p/n)`` is ``-1 - floor((p - 1)/n)``."""
     if position in ("eq", "mod"):
         yield (-forms[0],)
     elif position == "quotient":
@@ -136,9 +134,9 @@ def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
         yield divisor - 1 - form, divisor
 
 
-def _own_forms(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """Yield the index forms of a node itself, each with a key of its position: tensor, "table", "index" or the kind of
-    row.
+def _forms_of_node(part: Node) -> Iterator[tuple[Any, Forms]]:
+    """Yield the index forms of a node itself, each with a key of its position: tensor, "table", "index" or kind of
+    constraint.
     """
     if part.op == "read":
         yield (part.args[0] if part.args[0].op == "tensor" else "table"), part.data
@@ -207,13 +205,13 @@ def _solve_forms(
 
 
 def _coefficient_to_solve_for(form: Affine, variable: int) -> int:
-    """Return the coefficient of a variable if an equation can be solved for it, up to multiples of divisors; else 0."""
+    """Return the coefficient of a variable if an equation can be solved for it; else 0."""
     c = form.coefficient(variable)
     return 0 if variable in form.hidden() and abs(c) != 1 else c
 
 
 def _without_compounds(form: Affine) -> Affine:
-    """Return a form without its compounds, and so without unknown multiples of divisors."""
+    """Return the affine part of a form, without quotients and other compound terms."""
     return Affine({v: c for v, c in form.terms if not isinstance(v, Compound)}, form.constant)
 
 

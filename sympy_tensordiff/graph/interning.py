@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import sympy
 
-from sympy_tensordiff.graph.functions import TOTAL
+from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.extrema import positive_parts_in
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
@@ -85,7 +85,7 @@ class Node:
 
 
 class NodeTable:
-    """The table of interned nodes, the names of variables, and the constructors of leaves.
+    """The table of interned nodes (equal nodes are one object), variable names, and the constructors of leaves.
 
     ``kinds`` are the `op` of all nodes made so far, and "whole" if there is an operation on whole tensors, "entry" if a
     tensor that is not a variable is read, "number" if there is a number besides 0 and 1, "left out" if one is ``-oo``.
@@ -122,7 +122,8 @@ class NodeTable:
         own: Sequence[Affine | Constraint] = (),
         shape: Shape = (),
     ) -> Node:
-        """Return the interned node with these fields, made if there is none; ``own`` are its index forms or rows.
+        """Return the interned node with these fields, created if there is none; ``own`` are the node's index forms or
+        constraints.
 
         ``key`` identifies ``data`` in the table; the free variables are those of ``own`` and of the arguments.
         """
@@ -158,7 +159,7 @@ class NodeTable:
         return node
 
     def _note_kinds(self, node: Node) -> None:
-        """Add the kinds of a new node to ``kinds``, so that passes can skip graphs without them."""
+        """Record the op and functions of a new node in ``kinds``, so that passes can skip graphs without them."""
         self.kinds.add(node.op)
         if node.has_tensor_ops:
             self.kinds.add("whole")
@@ -168,7 +169,7 @@ class NodeTable:
             self.kinds.add("entry")
 
     def _plain(self, op: str, data: Any, args: tuple[Node, ...]) -> Node:
-        """Return a node without index forms of its own; element-wise if an argument is a tensor."""
+        """Return the interned node of an operation without index forms; it has the shape of its tensor arguments."""
         shape = next((a.shape for a in args if a.shape), ())
         return self._node(op, data, args, data, (), shape)
 
@@ -199,8 +200,8 @@ class NodeTable:
         return node
 
     def read(self, tensor: Node, index: Sequence[Affine]) -> Node:
-        """Return the entry of a tensor at an index; an entry of an integer tensor is an index, a scalar its own
-        entry.
+        """Return the node of the entry ``tensor[index]``; for an integer tensor an index node, for a scalar the scalar
+        itself.
         """
         if not index and tensor.op != "tensor":
             return tensor
@@ -254,7 +255,7 @@ def is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
         return bool(data == data)  # not for nan
     if op in ("max", "min"):
         return False  # infinite over an empty range
-    return op != "call" or data in TOTAL
+    return op != "call" or record_of(data).is_finite
 
 
 def reachable(*roots: Node, keys: frozenset[int] | None = None, known: Container[Node] = ()) -> list[Node]:
@@ -285,7 +286,7 @@ def breadth_first(root: Node, below: Callable[[Node], Sequence[Node]]) -> Iterat
 
 
 def outside_of_binders(node: Node) -> Sequence[Node]:
-    """Return the arguments of a node, none for a binder: for `breadth_first`."""
+    """Return the arguments of a node, or () for a binder; a function to pass to `breadth_first`."""
     return () if node.op in BINDERS else node.args
 
 

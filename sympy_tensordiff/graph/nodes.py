@@ -85,6 +85,7 @@ class Graph(Elementwise):
         self._made_of: dict[Node, tuple[tuple[int, ...], Node]] = {}
         self._rows_of: dict[Node, Rows] = {}
         self.slopes: dict[Any, tuple[Node, Node, tuple[Node, ...]]] = {}
+        self.laws: dict[str, int] = {}  # the accurate forms in kernels, with the number of their uses
 
     # -------------------------------------------------------------- binders
 
@@ -123,13 +124,14 @@ class Graph(Elementwise):
         return node
 
     def _neutral(self, op: str) -> Node | None:
-        """Return the body that equals its own reduction over any set of points, the empty one included; None if there
-        is none.
+        """Return the body value that a reduction ``op`` leaves unchanged over any range: 0 for a sum; None if there is
+        none.
         """
         return {"sum": self.zero, "prod": self.one}.get(op)
 
     def _close(self, variables: Sequence[int], body: Node, outer: frozenset[int]) -> tuple[int, Substitution, Node]:
-        """Return the height at which a binder is closed, the mapping of its variables there, and the closed body.
+        """Return the data for binding `variables` in ``body``: height, substitution by negative numbers, and the
+        substituted body.
 
         In a body that is itself closed, the numbers of the variables bound ``outer`` are taken.
         """
@@ -140,7 +142,9 @@ class Graph(Elementwise):
         return base, closing, self.substitute(body, closing)
 
     def _closed_binder(self, op: str, data: tuple[Any, ...], body: Node, names: tuple[str, ...], base: int) -> Node:
-        """Return a binder over a closed body; ``data`` are the closed rows or the extents, ``base`` its height."""
+        """Return a binder whose bound variables are negative numbers already; ``data`` are its constraints or extents,
+        ``base`` its height.
+        """
         count = len(names)
         key = (count, data) if base == body.height else (count, data, base)
         node = self._node(op, data, (body,), key, data, data if op == "comprehension" else ())
@@ -162,7 +166,7 @@ class Graph(Elementwise):
         return tuple(-(base + 1 + n) for n in range(count))
 
     def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
-        """Return fresh variables, rows over them and the body of a binder.
+        """Return ``(variables, constraints, body)`` of a binder, with fresh variables for the bound ones.
 
         The rows of a comprehension are its ranges ``0 <= i < extent``.
         """
@@ -177,8 +181,8 @@ class Graph(Elementwise):
         return self.substitute(table.args[0], dict(zip(self.bound(table), index, strict=True)))
 
     def inside(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
-        """Return the same as `open`, but with the variables and the body that the node was made of, if none of these is
-        ``taken``.
+        """Return ``(variables, constraints, body)`` of a binder over the variables that it was built with; fresh ones
+        if these are ``taken``.
 
         Another node may have been made of the same variables. So this is for a look inside, or for
         a change of the body that is closed again before anything of another node comes near, and
@@ -229,7 +233,7 @@ class Graph(Elementwise):
                 return self._plain(node.op, node.data, tuple(args)) if args else node
 
     def with_args(self, node: Node, args: Sequence[Node]) -> Node:
-        """Return ``node`` with other arguments, in which the variables that it binds keep their numbers."""
+        """Return ``node`` with other arguments; a binder keeps its bound variables, so that `args` may contain them."""
         if tuple(args) == node.args:
             return node
         if node.op in BINDERS:
@@ -254,8 +258,8 @@ class Graph(Elementwise):
         return done[node]
 
     def _rebuild_renamed(self, node: Node, args: tuple[Node, ...], mapping: Substitution) -> Node:
-        """Return the same as `rebuild`, for a mapping that keeps different forms different: no simplification
-        is tried.
+        """Return ``node`` with new arguments and index forms, without simplification; ``mapping`` must keep different
+        forms different.
         """
         match node.op:
             case "add" | "mul":
@@ -266,7 +270,7 @@ class Graph(Elementwise):
                 return self._plain(node.op, node.data, args)
 
     def _substitute_binder(self, node: Node, body: Node, mapping: Substitution) -> Node:
-        """Return a binder with variables replaced, given its body after the replacement."""
+        """Return a binder with ``mapping`` applied, given its body with ``mapping`` applied already."""
         old = node.args[0]
         own = self.bound(node)
         # The height of the body has changed, or the numbers of the bound variables are used in the mapping.
@@ -281,8 +285,8 @@ class Graph(Elementwise):
         )
 
     def rebind(self, node: Node, body: Node, mapping: Substitution | None = None) -> Node:
-        """Return a binder over another body, in which its bound variables keep their numbers; its own forms by
-        ``mapping``.
+        """Return a binder like ``node`` over another body with the same bound variables; ``mapping`` is applied to its
+        own forms.
         """
         names = self.hints[node.id]
         if not mapping and body.height == node.height - len(names) and body is not self._neutral(node.op):
@@ -291,17 +295,19 @@ class Graph(Elementwise):
         return self._close_again(node, opening, self.substitute(body, opening), mapping or {})
 
     def over(self, node: Node, variables: Sequence[int], body: Node) -> Node:
-        """Return a binder over another body, in which its bound variables are called ``variables``."""
+        """Return a binder like ``node`` over another body, in which ``variables`` are the bound ones."""
         return self._close_again(node, renaming_map(self.bound(node), variables), body, {})
 
     def map_forms(self, node: Node, change: Callable[[Affine], Affine]) -> Node:
-        """Return ``node`` with the index forms of its reads, and indices used as numbers, replaced by equal forms,
-        ``change(form)``.
+        """Return ``node`` with each index form, in reads and in indices used as numbers, replaced by ``change(form)``,
+        an equal form.
         """
         return rewritten(self, [node], lambda part: self.map_own_forms(part, change))[0]
 
     def map_own_forms(self, node: Node, change: Callable[[Affine], Affine]) -> Node:
-        """Return the same as `map_forms`, for the forms of the node itself only."""
+        """Return ``node`` with each index form of its own replaced by ``change(form)``, an equal form; arguments are
+        unchanged.
+        """
         if node.op == "read":
             return self.read(node.args[0], [change(form) for form in node.data])
         return self.index(change(node.data)) if node.op == "index" else node
@@ -312,8 +318,8 @@ class Graph(Elementwise):
         return renaming_map(self.bound(node), [self.fresh(name) for name in names])
 
     def _close_again(self, node: Node, fresh: Substitution, body: Node, mapping: Substitution) -> Node:
-        """Return a binder over ``body``, in which its bound variables are the ``fresh`` ones; its own forms by
-        ``mapping``.
+        """Return a binder like ``node`` over ``body``, binding the ``fresh`` variables; ``mapping`` is applied to its
+        own forms.
         """
         variables = [form.terms[0][0] for form in fresh.values()]
         data = substitute_all(node.data, {**mapping, **fresh})
@@ -335,8 +341,8 @@ def _is_renaming(mapping: Substitution, node: Node) -> bool:
 
 
 def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:
-    """Return ``node`` with the nodes that are keys of ``values`` replaced; these may not contain variables bound around
-    them in ``node``.
+    """Return ``node`` with each node that is a key of ``values`` replaced by its value; keys may not contain bound
+    variables.
     """
     done = dict(values)
     for part in reachable(node, known=done):
@@ -345,7 +351,7 @@ def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:
 
 
 def rewritten(graph: Graph, roots: Sequence[Node], change: Callable[[Node], Node]) -> list[Node]:
-    """Return ``roots`` rebuilt from the leaves, with each node replaced by ``change(node)`` after its arguments."""
+    """Return ``roots`` with ``change`` applied to each node below, arguments first."""
     done: dict[Node, Node] = {}
     for part in reachable(*roots):
         done[part] = change(graph.with_args(part, [done[arg] for arg in part.args]))

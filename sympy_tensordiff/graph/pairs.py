@@ -20,18 +20,11 @@ from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import NamedTuple, TypeAlias
 
-from sympy_tensordiff.graph.contraction_order import (
-    Extents,
-    Hints,
-    Labelled,
-    Order,
-    Products,
-    is_outer,
-    orders_of_least_work,
-)
-from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view
+from sympy_tensordiff.graph.contraction_order import Extents, Hints, Labelled, Products, is_outer
+from sympy_tensordiff.graph.contraction_paths import Order, orders_of_least_work
+from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view, sums_labels
 from sympy_tensordiff.graph.einsums import entry
-from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
+from sympy_tensordiff.graph.interning import Number, Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 
@@ -46,8 +39,8 @@ The matrix of the sum may be much larger than the result, where a size is not wh
 
 
 def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node] = ()) -> list[Node]:
-    """Return ``roots`` with all einsum nodes split into products of at most two operands, in the cheapest order found
-    for the expected sizes ``hints``; einsums without a sum are not split, nor are the nodes ``known``.
+    """Return ``roots`` with each summing einsum split into products of two operands, in the cheapest order; nodes in
+    ``known`` are kept.
     """
     work = _Pairing(graph, roots, hints, known)
     return [work.done[root] for root in roots]
@@ -82,8 +75,8 @@ class _Pairing:
             self.split_all(parts)
 
     def find_computed_sums(self, roots: Sequence[Node]) -> bool:
-        """Record the sums multiplied term by term whose matrix is computed nevertheless; return whether there
-        are any.
+        """Record the sums of matrices that are needed as matrices anyway; return whether any of them is also used term
+        by term.
         """
         results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
         built = {written for result, written in self.shared.items() if result in results}
@@ -112,16 +105,55 @@ class _Pairing:
                 self.written[self.done[part]] = part
 
     def split_core(self, node: Node) -> Node:
-        """Return an einsum with the products that it absorbs, split into products of two."""
+        """Return an einsum as products of at most two operands, including operands of the products that it absorbs."""
+        output = tuple(range(len(node.shape)))
+        if terms := self.cheaper_terms(node, output):
+            split = [self.split_scaled_core(coefficient, term) for coefficient, term in terms]
+            self.work[node] = sum(work for work, _ in split)
+            return self.graph.add([term for _, term in split])
+        self.work[node], result = self.split_gathered(node)
+        return result
+
+    def split_scaled_core(self, coefficient: Number, node: Node) -> Evaluation:
+        """Return the (work, node) of ``coefficient*node``, for an einsum or a view of one, split into products of two
+        operands.
+        """
+        graph = self.graph
+        factor, node = (1, node) if node.shape else graph.split_coefficient(node)
+        core = _core_of(node)
+        if not is_core(core):
+            return 0, graph.scale(coefficient * factor, graph.with_args(node, [self.done.get(a, a) for a in node.args]))
+        work, found = self.split_gathered(core)
+        new = found if core is node else graph.with_operands(node, [found])
+        return work, graph.scale(coefficient * factor, new)
+
+    def split_gathered(self, node: Node) -> Evaluation:
+        """Return the (work, node) of an einsum, merged with inner products among its operands and split into products
+        of two.
+        """
         output = tuple(range(len(node.shape)))
         operands, extents = self.products.gathered(node, output, self.done)
-        self.work[node], result = trampoline(self.split_in_order(operands, output, extents))
-        return result
+        return trampoline(self.split_in_order(operands, output, extents))
+
+    def cheaper_terms(self, node: Node, output: tuple[int, ...]) -> list[tuple[Number, Node]]:
+        """Return the (coefficient, term) pairs of an einsum multiplied out over an operand that is a sum of outer
+        products, if that takes at most half the work; else none.
+        """
+        if not any(map(self.products.rank, node.args)) or not sums_labels(node):
+            return []
+        operands, extents = self.products.gathered(node, output, {})
+        terms = self.products.in_outer_terms(operands, extents)
+        if len(terms) < 2:
+            return []
+        whole = self.products.work_in_order(operands, output, extents)
+        if 2 * sum(self.products.work_in_order(term, output, extents) for _, term in terms) > whole:
+            return []
+        return [(coefficient, self.graph.ein(1, term, output, extents)) for coefficient, term in terms]
 
     def split_product(
         self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return the estimated work and the node of a product of two operands, or of a sum over axes of one.
+        """Return ``(work, node)`` for an einsum of one or two operands.
 
         A sum of tensors among the operands is multiplied term by term where that is less work: the sum and its terms
         need not be computed then. ``(diag(u) + A B) x`` is ``u*x + A (B x)``. A product with an inverse is the solution
@@ -129,7 +161,7 @@ class _Pairing:
         vectors.
         """
         work = self.products.volume([label for _, labels in operands for label in labels], extents)
-        operands = [_untransposed(operand) for operand in operands]
+        operands = [operand if operand[0] in self.written else _untransposed(operand) for operand in operands]
         has_inverse = any(_core_of(operand).op == "inv" for operand, _ in operands)
         for position, (operand, _) in enumerate(operands):
             written = self.written.get(operand, operand)
@@ -144,8 +176,8 @@ class _Pairing:
     def split_by_terms(
         self, operands: list[Labelled], position: int, output: tuple[int, ...], extents: Extents, work: int
     ) -> Recursion[Evaluation | None]:
-        """Return the work and the node of a product multiplied out by the terms of the sum at ``position``; None if
-        that is more work.
+        """Return ``(work, node)`` for a product in which the sum at ``position`` is multiplied out; None if that is
+        more than ``work``.
 
         The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
         several uses is saved only if all of them are multiplied term by term: each counts its share.
@@ -176,8 +208,8 @@ class _Pairing:
         return total, self.graph.add([part for _, part in terms])
 
     def absorbable_products(self, total: Node) -> list[frozenset[Node]]:
-        """Return groups of products that may be multiplied out into the sum ``total``: the terms that only it uses, and
-        these together with products that only they use.
+        """Return sets of products that may be multiplied out in the sum ``total``: terms with no other use, also with
+        their own products.
         """
         private = {core for core in map(_core_of, total.args) if is_core(core) and self.products.uses[core] == 1}
         found: set[Node] = set()
@@ -201,8 +233,8 @@ class _Pairing:
         extents: Extents,
         opened: frozenset[Node],
     ) -> Recursion[Evaluation]:
-        """Return the work and the node of an einsum in which ``term`` replaces a sum; the products ``opened`` are
-        absorbed.
+        """Return ``(work, node)`` for an einsum with ``term`` in place of the sum at ``position``; products in
+        ``opened`` are multiplied out.
         """
         graph = self.graph
         total, labels = operands[position]
@@ -226,7 +258,7 @@ class _Pairing:
     def split_in_order(
         self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return the work and the node of an einsum, split into products of two operands."""
+        """Return ``(work, node)`` for an einsum computed by products of two operands, in the cheapest order."""
         found = cofactor_direction(operands, output)
         if found is not None:
             own, direction = yield self.split_in_order(found.factors, tuple(dict.fromkeys(found.pair)), extents)
@@ -235,10 +267,13 @@ class _Pairing:
             return work + own + self.products.volume(found.rest, extents) * self.hints(extents[found.pair[0]]), node
         uses = Counter(label for _, labels in operands for label in set(labels))
         uses.update(output)
+        kept = _summed_later(operands, uses)
+        output_labels, output = output, (*output, *kept)
+        uses.update(kept)
         operands = yield from in_turn(self.sum_private_labels(part, uses, extents) for part in operands)
         scalars = [part for part in operands if not part[0].shape]
         tensors = [part for part in operands if part[0].shape]
-        if {label for _, labels in tensors for label in labels}.issubset(output):
+        if {label for _, labels in tensors for label in labels}.issubset(output_labels):
             return self.products.volume(output, extents), self.graph.ein(1, operands, output, extents)
         inputs = [frozenset(labels) for _, labels in tensors]
         sizes = {label: self.hints.fine(extent) for label, extent in extents.items()}
@@ -250,12 +285,12 @@ class _Pairing:
             own, node = yield self.split_product([tensors[number] for number in step], labels, extents)
             work += own
             tensors.append((node, labels))
-        return work, self.graph.ein(1, [tensors[-1], *scalars], output, extents)
+        return work, self.graph.ein(1, [tensors[-1], *scalars], output_labels, extents)
 
     def order_with_shared_product(
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
     ) -> Order | None:
-        """Return the one of ``orders`` that begins with a product other einsums can use, too; None without one."""
+        """Return one of ``orders`` whose first product other einsums can use as well; None without one."""
         best: tuple[int, Order] | None = None
         for order in orders:
             pair = order.path[0]
@@ -270,7 +305,7 @@ class _Pairing:
         return None if best is None else best[1]
 
     def sum_private_labels(self, part: Labelled, uses: Counter[int], extents: Extents) -> Recursion[Labelled]:
-        """Return an operand summed over the labels that nothing else has."""
+        """Return an operand summed over the labels that occur in no other operand and not in the output."""
         labels = part[1]
         shared = tuple(dict.fromkeys(label for label in labels if uses[label] > 1))
         if len(shared) == len(set(labels)):
@@ -280,12 +315,26 @@ class _Pairing:
 
 
 def _core_of(node: Node) -> Node:
-    """Return the operand of a view; another node itself."""
+    """Return the operand of a transposed or scaled tensor; another node itself."""
     return node.args[0] if is_view(node) and node.args else node
 
 
+def _summed_later(operands: Sequence[Labelled], uses: Counter[int]) -> list[int]:
+    """Return the labels on one axis of an inverse whose other axis another operand shares: ``inv(A) @ b`` is solved as
+    a system first, then summed over its rows.
+    """
+    found = []
+    for node, labels in operands:
+        if _core_of(node).op == "inv" and len(set(labels)) == 2 == len(labels):
+            shared = [label for label in labels if uses[label] > 1]
+            found += [label for label in labels if uses[label] == 1 and shared]
+    return found
+
+
 def _untransposed(operand: Labelled) -> Labelled:
-    """Return the sum under a transpose, with its labels; another operand as it is."""
+    """Return ``(S, permuted labels)`` for an operand that is the transpose of a sum ``S``; another operand
+    unchanged.
+    """
     node, labels = operand
     if not is_transpose(node) or node.args[0].op != "add":
         return operand
@@ -313,7 +362,7 @@ def _is_sparse(node: Node) -> bool:
 
 
 class CofactorContraction(NamedTuple):
-    """Cofactors in an einsum and the operands that they are contracted with along one of their index pairs."""
+    """Cofactors of order 2 in an einsum, and the operands that are contracted with one of their index pairs."""
 
     cofactors: Node
     pair: tuple[int, ...]
@@ -340,8 +389,8 @@ def cofactor_direction(operands: Sequence[Labelled], output: Sequence[int]) -> C
 def _partition_by_connection(
     operands: Sequence[Labelled], labels: Sequence[int]
 ) -> tuple[list[Labelled], list[Labelled], set[int]]:
-    """Split operands into those connected to ``labels`` and the others; the third result are all labels of the
-    former.
+    """Partition operands into those connected to ``labels`` by common labels, and the others; the third result are the
+    labels of the former.
     """
     labels_met, connected, rest = set(labels), [], list(operands)
     while neighbours := [part for part in rest if not labels_met.isdisjoint(part[1])]:
@@ -352,8 +401,8 @@ def _partition_by_connection(
 
 
 def cofactor_tangent(graph: Graph, found: CofactorContraction, factors: Node, extents: Extents) -> Node:
-    """Return the contraction of the cofactors with ``factors`` over the index pair, under the labels of the
-    other pair.
+    """Return the contraction of the cofactors with the matrix ``factors`` over one index pair, labelled by the other
+    pair.
     """
     own = tuple(dict.fromkeys(found.pair))
     coefficient, matrix = graph.split_view(graph.ein(1, [(factors, own)], found.pair, extents))

@@ -38,14 +38,18 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in
 
 
 class Reader(ConditionReader):
-    """Reads SymPy expressions into one graph, and records which symbols are which variables.
+    """Converts SymPy expressions to nodes of one graph, and records which symbol is which variable.
 
     With ``names``, a named expression becomes a tensor variable; otherwise its definition is read. ``scans`` says what
     becomes of a scan: a tensor variable for "leaf", an operation on its operands for "node"; else it is refused.
+    With ``products``, a LeviCivita becomes the product that it is, and not a call.
     """
 
-    def __init__(self, graph: Graph, *, names: bool = False, scans: Literal["leaf", "node", ""] = "") -> None:
+    def __init__(
+        self, graph: Graph, *, names: bool = False, scans: Literal["leaf", "node", ""] = "", products: bool = False
+    ) -> None:
         self.graph = graph
+        self._products = products
         self._names = names
         self._scans = scans
         self.symbols: dict[int, Any] = {}
@@ -64,7 +68,7 @@ class Reader(ConditionReader):
         self._done: dict[Any, Node] = {}
 
     def read(self, expr: Any) -> Node:
-        """Return the node of a scalar or tensor expression; raise UnsupportedError if it has none."""
+        """Return the node of a SymPy scalar or tensor expression; raise UnsupportedError if it cannot be converted."""
         if not isinstance(expr, Base):
             expr = distinct(expr)
         # Free symbols are variables in the order of their names, so that no choice that goes by variables
@@ -79,7 +83,7 @@ class Reader(ConditionReader):
         return trampoline(self._visit(expr, {}))
 
     def use(self, exprs: Iterable[Any]) -> None:
-        """Record the symbols that the expressions, which are about to be read, use as integers."""
+        """Record the symbols that ``exprs``, which are about to be converted, use as integers."""
         new = [part for part in exprs if isinstance(part, sympy.Basic) and part not in self._used]
         self._used.update(new)
         for symbol in integers_by_use(new) if new else ():
@@ -88,20 +92,18 @@ class Reader(ConditionReader):
             self.integers.add(symbol)
 
     def _mixed_use_error(self, symbol: Any) -> IndexExpressionError:
-        """Return the error for a symbol that is used as a value and as an integer."""
+        """Return the exception for a symbol that is used both as a real value and as an integer."""
         return IndexExpressionError(
             f"{symbol} is a value in one place and an index or a size in another: declare it by "
             f"td.indices({symbol.name!r}), or use two names"
         )
 
     def is_integer(self, symbol: Any) -> bool:
-        """Return whether a symbol is an index or a size, by declaration or by use."""
+        """Return whether a symbol is an integer (an index or a size), by its assumptions or by its use."""
         return bool(symbol.is_integer) or symbol in self.integers
 
     def affine(self, expr: Any, scope: Scope | None = None) -> Affine:
-        """Return the form of an index expression, an extent or a bound; raise IndexExpressionError if it is not
-        affine.
-        """
+        """Return the affine form of an index, an extent or a bound; raise IndexExpressionError if it is not affine."""
         scope = scope or {}
         form = to_affine(expr, lambda symbol: self.variable(symbol, scope))
         compounds = form.compounds()
@@ -162,7 +164,7 @@ class Reader(ConditionReader):
         return node
 
     def scan_leaf(self, scan: Scan) -> Node:
-        """Return the tensor variable in place of a scan."""
+        """Return the tensor variable that represents the result of a scan."""
         if scan not in self._leaves:
             name = f"scan {len(self.tensors)}"
             self.tensors[name] = scan
@@ -170,8 +172,8 @@ class Reader(ConditionReader):
         return self._leaves[scan]
 
     def _read_scan(self, expr: Scan, scope: Scope) -> Recursion[Node]:
-        """Return the node of a scan, or the variable in its place; raise UnsupportedError if it depends on an index
-        around it, or if this function takes no scans.
+        """Return the node of a scan, or the variable that represents it; raise UnsupportedError if it depends on an
+        enclosing index.
         """
         indices = [str(symbol) for symbol in scope.keys() & expr.free_symbols]
         if indices:
@@ -191,7 +193,7 @@ class Reader(ConditionReader):
         return node
 
     def _read_scan_node(self, scan: Scan) -> Recursion[Node]:
-        """Return the node of a scan: what its steps read are its operands."""
+        """Return the node of a scan, whose operands are the tensors that its steps read."""
         moved, tensors, symbols = step_constants(scan)
         by_variable = {variable: value for value, variable in moved.items()}
         integers = [symbol for symbol in symbols if self.is_integer(symbol)]
@@ -206,7 +208,7 @@ class Reader(ConditionReader):
         return self.graph.scan(ScanData(scan, constants, self.affine(scan.length), forms, own), args)
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
-        """Record ranges of integer tensors, each an extent of the tensor that it selects from; clears the cache of
+        """Record the ranges of integer tensors, each from an axis that the tensor indexes; clears the cache of
         nodes.
         """
         self.selections.update(selections)
@@ -220,8 +222,8 @@ class Reader(ConditionReader):
     # -------------------------------------------------------------- the walk
 
     def _visit(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of an expression under the bound symbols of ``scope``, cached; raise UnsupportedError if it
-        has none.
+        """Return the node of an expression, with ``scope`` mapping bound symbols to variables; cached; raise if
+        unsupported.
         """
         known = self._done.get(expr)
         if known is not None and all(self.variable(self.symbols[v], scope) == v for v in known.free):
@@ -253,7 +255,7 @@ class Reader(ConditionReader):
         return nodes
 
     def _read_scalar(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a scalar operand; raise if it is a whole tensor, as SymPy's own `IndexedBase` may be."""
+        """Return the node of an operand that must be a scalar; raise if it is a whole tensor."""
         node: Node = yield self._visit(expr, scope)
         if node.shape:
             refuse_whole(lift_native(expr, self.tensors.values()), f"{expr} among scalars")
@@ -358,7 +360,7 @@ class Reader(ConditionReader):
         return self.graph.pow(*nodes)
 
     def _read_native(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of an expression in SymPy's own notation, lifted to the classes of this package."""
+        """Return the node of an expression in SymPy's own notation, such as ``Indexed`` or ``Sum``."""
         node: Node = yield self._visit(lift_native(expr, self.tensors.values()), scope)
         return node
 
@@ -393,7 +395,7 @@ def _is_real_number(expr: Any) -> bool:
 
 
 def _description(tensor: TensorSymbol | NamedTensor) -> str:
-    """Return the shape and the kind of a tensor, for messages."""
+    """Return the shape and the kind (real or integer) of a tensor as text for messages."""
     return f"one of shape {tensor.shape}{kind_of(tensor)}"
 
 

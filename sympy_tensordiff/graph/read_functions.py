@@ -73,6 +73,7 @@ class Applications(ABC):
 
     graph: Graph
     integers: set[Any]
+    _products: bool
     ranges: dict[int, Affine]
     """The extents of the variables whose ranges begin at 0."""
 
@@ -137,14 +138,18 @@ class Applications(ABC):
         return node
 
     def _read_levi_civita(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a LeviCivita, read as SymPy's product of differences of its indices over a number."""
+        """Return the graph node of SymPy's `LeviCivita` symbol, or of the product of index differences that it
+        evaluates to.
+        """
         if len(expr.args) > MAX_LEVI_CIVITA_INDICES or not all(on_indices(arg, self.integers) for arg in expr.args):
             raise UnsupportedError(
                 f"{expr} is not supported in a tensor expression: LeviCivita takes up to "
                 f"{MAX_LEVI_CIVITA_INDICES} indices; write its values as a TensorSymbol"
             )
-        node: Node = yield self._visit(expr.doit(), scope)
-        return node
+        if self._products or all(arg.is_Integer for arg in expr.args):
+            node: Node = yield self._visit(expr.doit(), scope)
+            return node
+        return self.graph.call(sympy.LeviCivita, (yield self._read_scalars(expr.args, scope)))
 
     def _read_derivative(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """Return the node of a derivative that SymPy leaves unevaluated, a call of a `Partial`; raise if it is not one
@@ -161,7 +166,7 @@ class Applications(ABC):
         return self.graph.call(derivative, (yield self._read_scalars(expr.expr.args, scope)))
 
     def _read_subs(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return ``Subs(body, variables, point)``: the body with its bound variables replaced by the point."""
+        """Return the node of ``Subs(body, variables, point)``: ``body`` with ``variables`` replaced by ``point``."""
         graph = self.graph
         fresh = [sympy.Dummy(f"a{n}", **_assumptions(v)) for n, v in enumerate(expr.variables)]
         body = yield self._visit(expr.expr.xreplace(dict(zip(expr.variables, fresh, strict=True))), scope)
@@ -177,8 +182,8 @@ class Applications(ABC):
     # -------------------------------------------------------------- whole tensors
 
     def _read_whole(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of an operation on whole tensors; it is read entry by entry if an operand depends on an
-        enclosing index.
+        """Return the node of a whole-tensor operation; written entry by entry if an operand depends on an enclosing
+        index.
         """
         operands = yield from in_turn(self._visit(operand, scope) for operand in expr.operands)
         bound = frozenset(scope.values())
@@ -190,8 +195,8 @@ class Applications(ABC):
         return _BUILD[type(expr)](self.graph, expr, operands)
 
     def _read_batch_entry(self, expr: Any, matrix: Node, batch: Sequence[int]) -> Node:
-        """Return a function of a matrix that depends on the indices ``batch``: an entry of the function of the batch of
-        all matrices.
+        """Return the function of a matrix that depends on indices ``batch``, as an entry of the function of a batch of
+        matrices.
         """
         graph = self.graph
         variables, _, body = graph.open(matrix)
@@ -231,7 +236,7 @@ class Applications(ABC):
 
 
 def refuse_complex(applied: Any) -> None:
-    """Raise UnsupportedError for a function that has no real values or no meaning in a tensor expression."""
+    """Raise UnsupportedError for a function of complex values or one without meaning in a tensor expression."""
     for kind, reason in REFUSED.items():
         if isinstance(applied, kind):
             raise UnsupportedError(f"{kind.__name__} is not supported in a tensor expression: {applied}; {reason}")
@@ -286,7 +291,7 @@ def _adjugate(graph: Graph, expr: TensorAdjugate, operands: Sequence[Node]) -> N
 
 
 def _cofactor(graph: Graph, expr: TensorCofactor, operands: Sequence[Node]) -> Node:
-    """Return the cofactors of the order of ``expr``."""
+    """Return the node for the cofactors in ``expr``, derivatives of a determinant of the given order."""
     return graph.cofactor(int(expr.order), operands[0])
 
 

@@ -23,7 +23,7 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
 
 class ScanData(NamedTuple):
-    """The data of a ``scan`` node.
+    """The data of a ``scan`` node: the scan, its length, and the index forms its steps use.
 
     ``scan`` is the expression, ``constants`` the variables of the steps for the operands behind the initial values and
     sequences, ``length`` the number of steps, ``integers`` the form of each integer symbol in the steps.
@@ -37,12 +37,12 @@ class ScanData(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        """Return the shape of the result."""
+        """Return the shape of the scan's result."""
         return (self.length, *self.own) if self.scan.kind == "stack" else self.own
 
     @property
     def forms(self) -> tuple[Affine, ...]:
-        """Return all index forms."""
+        """Return all affine forms in the scan's data: lengths, extents and integer arguments."""
         return (self.length, *(form for _, form in self.integers), *self.own)
 
     def substituted(self, mapping: Mapping[Any, Affine]) -> ScanData:
@@ -55,7 +55,8 @@ class ScanData(NamedTuple):
 
 
 def step_constants(scan: Scan) -> tuple[dict[Any, Any], list[Any], list[Any]]:
-    """Return what the steps of a scan read from outside.
+    """Return the replacement of step-independent expressions by variables, then these variables, then other outside
+    symbols.
 
     That is a mapping from the largest expressions that no step changes to variables in their places, the variables for
     tensors and real numbers, and the integer symbols besides the time.
@@ -70,19 +71,19 @@ def step_constants(scan: Scan) -> tuple[dict[Any, Any], list[Any], list[Any]]:
 
 
 def _placeholder(expr: Any) -> Any:
-    """Return a variable that replaces an expression."""
+    """Return a variable, of the same shape, that replaces a step-independent expression."""
     return TensorSymbol(f"constant_{measures(expr).digest.hex()[:12]}", shape_of(expr))
 
 
 def _unchanged(scan: Scan) -> list[Any]:
-    """Return the largest expressions in the steps of a scan that no step changes, and that are worth an array."""
+    """Return the largest computed expressions in the steps of a scan that are the same in all steps."""
     bound = set(scan.bound)
     for node in nodes_in(scan.steps):
         bound.update(node.variables if getattr(node, "is_binder", False) else ())
         bound.update(node.bound if getattr(node, "is_scan", False) else ())
 
     def is_unchanged(node: Any) -> bool:
-        """Return whether a node is a computed value that depends on no variable of the steps."""
+        """Return whether a node is computed and the same in all steps, so that it is computed once before the scan."""
         is_value = getattr(node, "is_tensor_expr", False) or getattr(node, "is_binder", False)
         if not is_value or node.is_symbol or not bound.isdisjoint(node.free_symbols):
             return False
@@ -93,7 +94,7 @@ def _unchanged(scan: Scan) -> list[Any]:
 
 
 def _is_view(node: Any) -> bool:
-    """Return whether a node only moves the axes of a variable."""
+    """Return whether an einsum node only permutes the axes of a tensor symbol."""
     if not isinstance(node, EinsumProduct) or len(node.operands) != 1 or not node.operands[0].is_symbol:
         return False
     return sorted(node.inputs[0]) == sorted(node.output)

@@ -16,6 +16,7 @@ from sympy_tensordiff.errors import TensorDiffError, UnsupportedError
 from sympy_tensordiff.graph.einsums import Recognition
 from sympy_tensordiff.graph.interning import Recursion, in_turn, no_collection, takes_tensors, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import rewritten as rewritten_nodes
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import ExpressionWriter, write
 from sympy_tensordiff.graph.write_forms import Scope
@@ -50,7 +51,9 @@ def to_native(expr: Any) -> Any:
 
 
 class _Native(ExpressionWriter):
-    """Writes a graph with SymPy's sums and products; ``groups`` has, for each variable, those bound by the same sum."""
+    """Writes a graph with SymPy's ``Sum``, ``Product`` and ``Indexed``; ``groups`` maps each variable to those of the
+    same sum.
+    """
 
     def __init__(self, reader: Reader) -> None:
         super().__init__(reader)
@@ -65,17 +68,17 @@ class _Native(ExpressionWriter):
                 self.facts.append(Constraint("ge", self.affine(symbol) - bool(symbol.is_positive)))
 
     def bounded(self, expr: Any) -> Any:
-        """Return the expression as it is: SymPy's own notation has no entries to bound its depth with."""
+        """Return the expression unchanged: unlike its base class, this writer cannot limit nesting depth."""
         return expr
 
     def affine(self, expr: Any) -> Affine:
-        """Return the form of a bound that has been written."""
+        """Return the affine form of a loop bound that is a SymPy expression already."""
         return to_affine(expr, lambda symbol: self.numbers.setdefault(symbol, len(self.numbers)))
 
     # -------------------------------------------------------------- tensors
 
     def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
-        """Return a node without binders over written arguments; a tensor variable as an `IndexedBase`."""
+        """Return the SymPy expression of a node that binds no variables, over written arguments."""
         return self.base_of_tensor(node.data[0]) if node.op == "tensor" else super().plain(node, args, scope)
 
     def base_of_tensor(self, name: str) -> Any:
@@ -111,7 +114,7 @@ class _Native(ExpressionWriter):
         )
 
     def whole(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Raise UnsupportedError: the remaining operations on whole tensors have no form as sums."""
+        """Raise UnsupportedError: this operation on whole tensors cannot be written as sums."""
         tensor = yield ExpressionWriter(self.reader).visit(node, scope)
         raise UnsupportedError(
             f"{type(tensor).__name__} has no form as a sum: {tensor}; rewrite(sympy.MatrixExpr) has SymPy's own "
@@ -141,7 +144,9 @@ class _Native(ExpressionWriter):
     def limits(
         self, node: Node, variables: Sequence[int], rows: Sequence[Constraint], body: Node, scope: Scope
     ) -> list[tuple[Any, Any, Any]]:
-        """Return the limits of a sum, outermost first, changed so that no range is reversed."""
+        """Return the limits of a sum, outermost first, such that no range ends more than 1 before it begins (SymPy
+        reverses those).
+        """
         group = self.merging.pop(node, [])
         group += variables
         if body.op == node.op:
@@ -158,7 +163,9 @@ class _Native(ExpressionWriter):
         return result
 
     def not_below_empty(self, low: Any, high: Any, rows: Iterable[Constraint]) -> Any:
-        """Return the upper bound, and not less than ``low - 1``, unless ``rows`` prove that."""
+        """Return the upper bound, as ``Max(high, low - 1)`` unless ``rows`` prove that it is not less than ``low -
+        1``.
+        """
         facts = (*self.facts, *rows)
         highs = [self.affine(form) for form in bound_forms(high, sympy.Min)]
         unproven = [
@@ -183,7 +190,9 @@ class _Native(ExpressionWriter):
         return ", ".join(sorted(names))
 
     def write_add(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a sum; cases whose conditions would leak are written one by one."""
+        """Return a SymPy sum; a guarded term whose condition SymPy would move out of an outer sum is written
+        separately.
+        """
         if not any(
             term.op == "guard" and self.leaking_indices(term, variables_of_guard(term), scope) for term in node.args
         ):
@@ -192,7 +201,9 @@ class _Native(ExpressionWriter):
         return sympy.Add(*terms)
 
     def write_guard(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a case; if its condition would leak, as a sum over one value of a new index, or over none."""
+        """Return a guard as a `Piecewise`; as a sum over one or no value if SymPy would move the condition out of an
+        outer sum.
+        """
         if not self.leaking_indices(node, variables_of_guard(node), scope):
             return (yield super().write_guard(node, scope))
         if node.args[0].op == "const" and isnan(node.args[0].data):
@@ -207,7 +218,9 @@ class _Native(ExpressionWriter):
         return sympy.Sum(body, (index, 0, sympy.Max(-1, sympy.Min(0, *forms)))) if forms else body
 
     def write_select(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a choice between values; raise UnsupportedError if its condition would leak out of a sum."""
+        """Return a select as a `Piecewise`; raise UnsupportedError if SymPy would move its condition out of an outer
+        sum.
+        """
         result = yield super().write_select(node, scope)
         if leaking_indices := self.leaking_indices(node, node.args[0].free, scope):
             raise UnsupportedError(
@@ -218,7 +231,7 @@ class _Native(ExpressionWriter):
 
 
 def variables_of_guard(guard: Node) -> frozenset[int]:
-    """Return the variables in the rows of a guard."""
+    """Return the variables in the constraints of a guard."""
     return atoms_in(guard.data)
 
 
@@ -244,8 +257,27 @@ def to_einsum(expr: Any) -> Any:
     return expr if whole is root else write(reader, whole)
 
 
+def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Sequence[Affine]) -> Node:
+    """Return the entry `body` with the variable ``q`` of the only axis of extent 1 in place of all indices into such
+    axes: ``u[k, 0]`` becomes ``u[k, q]``.
+    """
+    single = [v for v, extent in zip(variables, extents, strict=True) if extent == Affine.of(1)]
+    if len(single) != 1:
+        return body
+    axis = Affine.variable(single[0])
+
+    def along(node: Node) -> Node:
+        """Return a read with the axis's variable as the index into each axis of extent 1."""
+        if node.op != "read":
+            return node
+        pairs = zip(node.data, node.args[0].shape, strict=True)
+        return graph.read(node.args[0], [axis if extent == Affine.of(1) else form for form, extent in pairs])
+
+    return rewritten_nodes(graph, [body], along)[0]
+
+
 class _WholeTensors:
-    """One pass that converts binders to operations on whole tensors; ``known`` are the extents of all axes."""
+    """Converts comprehensions and sums to operations on whole tensors; ``known`` are constraints on the extents."""
 
     def __init__(self, graph: Graph, known: Collection[Affine]) -> None:
         self.graph = graph
@@ -254,7 +286,9 @@ class _WholeTensors:
         self.around: set[int] = set()
 
     def run(self, root: Node) -> Recursion[Node]:
-        """Return ``root`` with the binders that have no bound variables free converted, where possible."""
+        """Return ``root`` with each comprehension and sum without outer bound variables converted to tensor operations,
+        where possible.
+        """
         for node in reachable(root):
             if node not in self.done:
                 new = self.graph.with_args(node, [self.done[arg] for arg in node.args])
@@ -264,11 +298,12 @@ class _WholeTensors:
         return self.done[root]
 
     def convert_binder(self, node: Node) -> Recursion[Node]:
-        """Convert a closed binder to operations on whole tensors; if that is impossible, the binders inside it."""
+        """Return a comprehension or sum as operations on whole tensors; if that is impossible, convert inside of it."""
         graph = self.graph
         variables, rows, body = graph.open(node)
         whole = self.convert_sum(node) if node.op == "sum" else None
         if node.op == "comprehension":
+            body = _along_axes(graph, body, variables, node.data)
             work = Recognition(graph, dict(zip(variables, node.data, strict=True)), self.known)
             whole = self.if_closed(work.tensor(body, variables))
         if whole is not None:
@@ -282,9 +317,7 @@ class _WholeTensors:
         return graph.reduce(node.op, variables, rows, inside)
 
     def convert_sum(self, node: Node) -> Node | None:
-        """Convert a closed sum to a contraction, or to an entry of one selected by free indices; None if it is
-        not one.
-        """
+        """Return a sum as a contraction, or as an entry of one at free indices; None if it is neither."""
         selected: dict[int, Affine] = {}
         for part in reachable(node):
             for form, extent in zip(part.data, part.args[0].shape, strict=True) if part.op == "read" else ():

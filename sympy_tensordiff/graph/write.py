@@ -11,6 +11,7 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.graph.arithmetic import opposites
+from sympy_tensordiff.graph.common_guards import common_rows, without_rows
 from sympy_tensordiff.graph.disequalities import coalesce_sides, unequal_forms
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.interning import (
@@ -69,7 +70,7 @@ class ExpressionWriter(TensorWriter):
     # -------------------------------------------------------------- the walk
 
     def visit(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the expression of a node under the names of ``scope``, cached."""
+        """Return the SymPy expression of a node, with ``scope`` mapping bound variables to symbols; cached."""
         if node.op == "comprehension":
             # Enclosing indices that do not occur have no influence on the names inside.
             scope = tuple(pair for pair in scope if pair[0] in node.free)
@@ -84,11 +85,11 @@ class ExpressionWriter(TensorWriter):
         return self.done[key]
 
     def bounded(self, expr: Any) -> Any:
-        """Return an expression, wrapped in an equal tensor entry if it nests too many of SymPy's own nodes."""
+        """Return an expression, wrapped in an equal tensor entry if SymPy's own nodes in it are nested too deeply."""
         return expr if isinstance(expr, Own) else self.depth.bounded(expr)
 
     def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
-        """Return the expression of a node without binders, given those of its arguments."""
+        """Return the expression of a node that binds no variables, given those of its arguments."""
         match node.op:
             case "const":
                 return number(node.data)
@@ -139,7 +140,7 @@ class ExpressionWriter(TensorWriter):
         return sympy.Piecewise(*pairs, evaluate=False)
 
     def write_compare(self, node: Node, scope: Scope, known: tuple[Constraint, ...] = ()) -> Recursion[Any]:
-        """Return the relation of a comparison; choices in its operands become a choice between relations."""
+        """Return a comparison as a SymPy relation; one of `Piecewise` operands as a `Piecewise` of relations."""
         choices = _choices_by_first_condition(node)
         if odd := _sign_conditions(node):
             conditions = yield from in_turn(self.visit(condition, scope) for condition in odd)
@@ -165,12 +166,11 @@ class ExpressionWriter(TensorWriter):
         return result
 
     def write_add(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the expression of a sum, in which a guard and its opposite are one `Piecewise`; conditions of all
-        terms stand around the sum.
+        """Return the expression of a sum; a guard and its complement become one `Piecewise`, common conditions one
+        outer `Piecewise`.
         """
-        if common := _common_rows(node.args):
-            inner = [self.graph.guard([row for row in t.data if row not in common], t.args[0]) for t in node.args]
-            return self.guarded(common, (yield self.visit(self.graph.add(inner), scope)), scope)
+        if common := common_rows(node):
+            return self.guarded(common, (yield self.visit(without_rows(self.graph, node, common), scope)), scope)
         terms = []
         for term, other, rest in _pair_complements(node.args):
             if other is None:
@@ -185,8 +185,8 @@ class ExpressionWriter(TensorWriter):
         return self.depth.applied(sympy.Add, terms)
 
     def is_written_second(self, case: Node, rest: tuple[Constraint, ...], scope: Scope) -> bool:
-        """Return whether the opposite of a case is written first: the upper part of a range, even indices, one
-        remainder.
+        """Return whether the complement of `case` comes first in a `Piecewise`: the upper part of a range, even
+        indices, one remainder.
         """
         (row,) = (row for row in case.data if row not in rest)
         if row.kind == "mod":
@@ -195,7 +195,7 @@ class ExpressionWriter(TensorWriter):
         return (isinstance(opposite, Constraint) and opposite.kind == "mod") or self.lead(row.form, scope)[1] < 0
 
     def write_guard(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the expression of a guard: a `Piecewise`, or a product with deltas for its equations."""
+        """Return a guard as a `Piecewise`, or as a product with a `KroneckerDelta` for each equation."""
         body, rows = node.args[0], node.data
         forms = unequal_forms(body.args[0]) if self.graph.is_choice(body) and body.args[2] is self.graph.zero else ()
         if forms and all(row.kind != "eq" for row in rows):
@@ -205,11 +205,12 @@ class ExpressionWriter(TensorWriter):
         return self.guarded(rows, value, scope)
 
     def unequal(self, forms: Sequence[Affine], scope: Scope) -> list[Any]:
-        """Return the conditions that the forms are not 0."""
+        """Return the SymPy conditions that each of ``forms`` is nonzero."""
         return [sympy.Ne(*self.equation(Constraint("eq", form), scope), evaluate=False) for form in forms]
 
     def guarded(self, rows: Sequence[Constraint], body: Any, scope: Scope) -> Any:
-        """Return ``body`` times a delta for each equation, as a case of the other rows.
+        """Return ``body`` times a `KroneckerDelta` for each equation in ``rows``, inside of a `Piecewise` for the other
+        constraints.
 
         A delta of a tensor entry is written inside the case, after conditions on indices; next to other conditions on
         tensor entries it becomes one of them, since an entry that is read outside of its tensor must only count where
@@ -244,7 +245,7 @@ class ExpressionWriter(TensorWriter):
     write_prod = write_max = write_min = write_reduction
 
     def ranged(self, node: Node, scope: Scope) -> Recursion[tuple[Any, tuple[Any, ...]]]:
-        """Return the expressions of the body and of the limits, innermost first, of a reduction."""
+        """Return ``(body, limits)`` of a reduction as SymPy expressions, limits innermost first."""
         variables, rows, body = self.graph.inside(node, dict(scope))
         scope = self.bind(variables, self.graph.hints[node.id], scope)
         limits = self.limits(node, variables, rows, body, scope)
@@ -272,17 +273,9 @@ class ExpressionWriter(TensorWriter):
         return TensorComprehension._trusted(entry, limits)
 
 
-def _common_rows(terms: Sequence[Node]) -> tuple[Constraint, ...]:
-    """Return the constraints, not equations, that the guards of all terms have; empty if a term has no guard."""
-    if any(term.op != "guard" for term in terms):
-        return ()
-    common = [row for row in terms[0].data if row.kind != "eq" and all(row in term.data for term in terms[1:])]
-    return () if partition_data(common)[1] else tuple(common)
-
-
 def _pair_complements(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None, tuple[Constraint, ...]]]:
-    """Yield the terms of a sum, with two guards that differ in one negated row as a pair and the rows that they have in
-    common.
+    """Yield ``(term, complement or None, common constraints)`` for the terms of a sum, guards that differ in one
+    negation paired.
 
     A single term has None as its partner and no rows.
     """
@@ -303,7 +296,9 @@ def _pair_complements(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None
 
 
 def _case(body: Any, *conditions: Any) -> Any:
-    """Return ``body`` where the conditions hold, else 0; conditions of a `Piecewise` body are joined."""
+    """Return ``Piecewise((body, conditions), (0, True))``; the conditions of a body that is a `Piecewise` are merged
+    in.
+    """
     if isinstance(body, sympy.Piecewise) and len(body.args) == 2 and body.args[1].args == (0, True):
         value, inner = body.args[0].args
         if not inner.has(TensorEntry, IndexedSum):
@@ -313,7 +308,7 @@ def _case(body: Any, *conditions: Any) -> Any:
 
 
 def _with_mean(factors: list[Any]) -> list[Any]:
-    """Return the factors with a mean for the only sum over axes among them (`with_mean`)."""
+    """Return the factors with ``1/n`` and the only sum over axes among them written as a mean."""
     parts = [part for factor in factors for part in sympy.Mul.make_args(factor)]
     totals = [part for part in parts if isinstance(part, EinsumProduct)]
     if len(totals) != 1:
@@ -335,8 +330,8 @@ def _absorb_minus(factors: list[Any]) -> list[Any]:
 
 
 def _sign_conditions(node: Node) -> list[Node]:
-    """Return the conditions of signs whose product is compared with 0: it is negative if an odd number holds. Empty for
-    others.
+    """Return the sign conditions whose product is compared with 0 (negative if an odd number holds); [] for other
+    nodes.
     """
     product, limit = node.args
     if node.data != "lt" or limit.op != "const" or limit.data != 0 or product.op != "mul":
@@ -347,7 +342,7 @@ def _sign_conditions(node: Node) -> list[Node]:
 
 
 def _related(relation: str, left: Any, right: Any) -> Any:
-    """Return a comparison; ``0 < x`` is written as ``x > 0``."""
+    """Return a comparison as a SymPy relation; ``0 < x`` becomes ``x > 0``."""
     if relation in ("eq", "ne") and left.is_Symbol and right.is_Symbol:
         left, right = sorted((left, right), key=sympy.default_sort_key)  # as a Piecewise of SymPy's orders them
     if left.is_Number and relation in _TURNED:
@@ -359,7 +354,7 @@ _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
 
 
 def _choices_by_first_condition(node: Node) -> list[Node]:
-    """Return the outermost guard or choice in a comparison, and all others by the same condition, outside of binders.
+    """Return the outermost guard or select in a comparison, and all others with the same condition, outside of binders.
 
     Outer conditions are tested first: if one fails, the conditions inside may read outside of their tensors. A guard by
     equations only is a factor and not a case: many of them would double the cases each.
@@ -370,13 +365,15 @@ def _choices_by_first_condition(node: Node) -> list[Node]:
 
 
 def _is_case(guard: Node) -> bool:
-    """Return whether a guard is more than deltas: it has an inequality, or contains a choice."""
+    """Return whether a guard is written as a `Piecewise`, not only deltas: it has an inequality, or contains a
+    select.
+    """
     inside = any(part.op in ("guard", "select") for part in breadth_first(guard.args[0], outside_of_binders))
     return inside or any(row.kind != "eq" for row in guard.data)
 
 
 def _test_of(choice: Node) -> Any:
-    """Return the rows of a guard, or the condition of a choice."""
+    """Return the constraints of a guard, or the condition of a select."""
     return choice.data if choice.op == "guard" else choice.args[0]
 
 

@@ -26,7 +26,7 @@ WrittenTerm = tuple[int, Any, bool]
 
 
 class Forms:
-    """The methods of the writer for indices: names, forms, bounds and conditions."""
+    """The methods of `ExpressionWriter` that write indices: symbols, affine forms, loop bounds and conditions."""
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
@@ -36,7 +36,9 @@ class Forms:
     # -------------------------------------------------------------- names
 
     def bind(self, variables: Sequence[int], names: Sequence[str], scope: Scope) -> Scope:
-        """Return ``scope`` with symbols for bound variables added, named unlike all enclosing symbols."""
+        """Return ``scope`` extended by a symbol for each bound variable, with names different from all enclosing
+        symbols.
+        """
         taken = {str(symbol.name) for _, symbol in scope}
         for v, name in zip(variables, names, strict=True):
             choice = unlike(name, taken, self.used)
@@ -86,7 +88,7 @@ class Forms:
         return sympy.Mod(above, below, evaluate=False)
 
     def quotient(self, function: Any, form: Affine, divisor: Affine, scope: Scope) -> Any:
-        """Return ``floor`` or ``ceiling`` of a quotient by sizes."""
+        """Return ``function(form/divisor)``, with floor or ceiling as `function` and a symbolic divisor."""
         return function(self.form(form, scope) / self.form(divisor, scope))
 
     def extremum(self, extremum: Extremum, scope: Scope) -> Any:
@@ -97,7 +99,9 @@ class Forms:
         return (sympy.Max if extremum.function == "max" else sympy.Min)(one, self.form(extremum.other, scope))
 
     def variable(self, variable: Any, scope: Scope) -> Any:
-        """Return the expression of a variable: a symbol, or the operation that a compound denotes."""
+        """Return the SymPy expression of a variable: a symbol, or the floor, product, maximum or tensor entry of a
+        compound.
+        """
         match variable:
             case Quotient():
                 return self.rounded(sympy.floor, variable.form, variable.divisor, scope)
@@ -136,7 +140,7 @@ class Forms:
     # -------------------------------------------------------------- rows
 
     def holds(self, rows: Sequence[Constraint], scope: Scope) -> Any:
-        """Return the condition that all rows hold."""
+        """Return the SymPy condition that all constraints in ``rows`` hold."""
         equations = [sympy.Eq(*self.equation(row, scope), evaluate=False) for row in rows if row.kind == "eq"]
         conditions = [self.condition(row, scope) for row in rows if row.kind != "eq"] + equations
         if len(conditions) < 2:
@@ -144,8 +148,8 @@ class Forms:
         return sympy.And(*conditions, evaluate=False)
 
     def lead(self, form: Affine, scope: Scope) -> tuple[int, int]:
-        """Return the term of a row that is written alone on the left: a bound index first, then a free one, a size
-        last.
+        """Return the term of a constraint that is written alone on the left side: a bound index before a free one
+        before a size.
         """
         bound, limits = dict(scope), self.reader.limits
         return min(form.terms, key=lambda term: (term[0] not in bound, term[0] in self.sizes, term[0] in limits))
@@ -155,7 +159,9 @@ class Forms:
         return (self.lead(form, scope)[1] if form.terms else form.constant) < 0
 
     def terms(self, form: Affine, scope: Scope) -> tuple[list[WrittenTerm], int]:
-        """Return the terms of a row, the leading one first, and its constant; a remainder is one term."""
+        """Return the terms of a form, the leading one first, and its constant; a remainder ``Mod(f, m)`` is one
+        term.
+        """
         rest, extrema = extrema_in(form)
         rest, remainders = remainders_in(rest)
         found: list[WrittenTerm] = []
@@ -172,9 +178,7 @@ class Forms:
         return found, rest.constant
 
     def equation(self, row: Constraint, scope: Scope) -> tuple[Any, Any]:
-        """Return left and right side of an equation: the leading term alone, or with others if an index would be
-        subtracted from it.
-        """
+        """Return the two sides of an equation as SymPy expressions, normally the leading term alone on the left."""
         (lead, *others), constant = self.terms(row.form, scope)
         sign = 1 if lead[0] > 0 else -1
         same_side = [term for term in others if term[0] * sign > 0]
@@ -186,7 +190,7 @@ class Forms:
         return _signed_sum(left, sign), _signed_sum(right, sign)
 
     def condition(self, row: Constraint, scope: Scope) -> Any:
-        """Return the condition of an inequality or a congruence."""
+        """Return an inequality or a congruence as a SymPy condition."""
         if row.kind == "mod":
             remainder = self.remainder(row.form - row.form.constant, Affine.of(row.modulus), scope)
             return sympy.Eq(remainder, -row.form.constant % row.modulus, evaluate=False)
@@ -197,7 +201,9 @@ class Forms:
         return relation(_signed_sum([lead], sign), _signed_sum(right, sign), evaluate=False)
 
     def bounds(self, variable: int, forms: Sequence[Affine], scope: Scope) -> tuple[Any, Any]:
-        """Return the lower and the upper bound of a variable by ``form >= 0`` for ``forms``."""
+        """Return the lower and the upper bound of a variable from the constraints ``form >= 0``, as SymPy
+        expressions.
+        """
         below, above = bounds_with_divisors(variable, forms)
         lows = [self.rounded(sympy.ceiling, form, divisor, scope) for form, divisor in below]
         highs = [self.rounded(sympy.floor, form, divisor, scope) for form, divisor in above]

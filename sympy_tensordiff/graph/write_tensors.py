@@ -35,7 +35,7 @@ WrittenOperand = tuple[Any, tuple[Any, ...]]
 
 
 def operands_of(node: Node) -> list[tuple[Node, tuple[int, ...]]]:
-    """Return the operands of an einsum with their labels; for a view of a core, those of the core."""
+    """Return the operands of an einsum with their labels; for a transposed or scaled einsum, those of the inner one."""
     operands = list(zip(node.args, node.data.inputs, strict=True))
     if not (is_view(node) and node.args and is_core(node.args[0])):
         return operands
@@ -55,7 +55,8 @@ def operands_of(node: Node) -> list[tuple[Node, tuple[int, ...]]]:
 def along_paths(
     operands: Sequence[tuple[Node, tuple[int, ...]]], output: Sequence[int], known: Mapping[Node, bool]
 ) -> list[WrittenOperand]:
-    """Return the operands, with the labels of symmetric matrices in the order of a path through the product.
+    """Return the operands with the two labels of each symmetric matrix in the order that gives a matrix chain, as in
+    ``x.T S y``.
 
     ``known`` says which matrices are symmetric. A path starts at the first axis of the result, or at an end.
     """
@@ -74,7 +75,7 @@ def along_paths(
 
 
 def _reached(operands: Sequence[tuple[Node, tuple[int, ...]]], start: int) -> list[int]:
-    """Return the labels that operands connect with one, in the order of their distance from it."""
+    """Return the labels connected to ``start`` by operands, by distance from it."""
     found = {start: None}
     queue = [start]
     for label in queue:
@@ -116,7 +117,9 @@ def write_einsum(
 
 
 def with_mean(factor: Any, total: EinsumProduct) -> tuple[Any, list[EinsumProduct]]:
-    """Return a factor and a sum; a mean if the factor divides by the number of terms, which is not a constant."""
+    """Return ``(factor, [total])`` with the total as a mean if ``factor`` divides by its number of terms; else both
+    unchanged.
+    """
     extents = total.label_extents
     count = sympy.Mul(*(extents[label] for label in added_labels(total.inputs, total.output)))
     powers = factor.as_powers_dict()
@@ -128,7 +131,9 @@ def with_mean(factor: Any, total: EinsumProduct) -> tuple[Any, list[EinsumProduc
 
 
 def mean_inside(factor: Any, expr: Any) -> tuple[Any, Any]:
-    """Return a factor and an operand, with a mean for a sum that is the operand, or a factor of it (`with_mean`)."""
+    """Return ``(factor, expr)`` with a sum in ``expr``, itself or a factor, written as a mean if ``factor`` divides by
+    its length.
+    """
     if isinstance(expr, EinsumProduct):
         factor, (expr,) = with_mean(factor, expr)
     elif isinstance(expr, TensorMul):
@@ -154,7 +159,9 @@ def _operand_key(operand: WrittenOperand) -> tuple[Any, ...]:
 
 
 def _with_deltas(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple[int, ...], list[WrittenOperand]]:
-    """Return different output labels, and the deltas that identify them; a new label is a negative number."""
+    """Return output labels without repetitions, and delta operands that identify new labels (negative numbers) with old
+    ones.
+    """
     new: list[int] = []
     pairs: list[tuple[int, int]] = []
     for place, label in enumerate(output):
@@ -172,7 +179,9 @@ def _with_deltas(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple
 
 
 def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], names: Mapping[int, str]) -> str:
-    """Return the subscripts of an einsum, with preferred letters where these are free."""
+    """Return the text of an einsum's subscripts, ``"ij,jk->ik"``, with preferred letters ``names`` where these are
+    free.
+    """
     letters: dict[int, str] = {}
     order = dict.fromkeys((*output, *(label for labels in inputs for label in labels)))
     for label in order:
@@ -182,14 +191,14 @@ def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], name
     letters |= {label: next(free) for label in order if label not in letters}
 
     def text(labels: Sequence[int]) -> str:
-        """Return labels as letters."""
+        """Return labels as a string of letters."""
         return "".join(letters[label] for label in labels)
 
     return ",".join(map(text, inputs)) + "->" + text(output)
 
 
 def branches_of(graph: Graph, node: Node) -> tuple[list[tuple[Node, Node]], Node]:
-    """Return the branches of a choice, each a condition and a value, and the value where no condition holds.
+    """Return ``(branches, default)`` of nested selects: pairs of condition and value, and the value where none holds.
 
     A choice in the value of a branch whose rest is that of the branch is a branch by both conditions, and one in the
     rest is more branches; so are products with a choice between something and 0.
@@ -222,14 +231,14 @@ class TensorWriter(Forms, ABC):
 
     @abstractmethod
     def visit(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the expression of a node under the names of ``scope``."""
+        """Return the expression of a node, with ``scope`` mapping bound variables to symbols."""
 
     @abstractmethod
     def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
         """Return the expression of a node without binders, given those of its arguments."""
 
     def whole(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the expression of an operation on whole tensors; its result may be a scalar."""
+        """Return the expression of an operation on whole tensors, whose result may be a scalar."""
         if node.op == "ein":
             return (yield self._write_einsum(node, scope))
         if node.op in ("call", "select", "compare", "and", "or", "not"):
@@ -268,7 +277,7 @@ class TensorWriter(Forms, ABC):
         return write_einsum(node, operands, extents, names)
 
     def names_of(self, operands: Sequence[tuple[Node, Sequence[int]]]) -> dict[int, str]:
-        """Return letters for the labels of tensors that users have named in their einsums, each for one label."""
+        """Return preferred letters for einsum labels, from the letters that users chose for the axes of tensors."""
         names: dict[int, str] = {}
         for node, labels in operands:
             for label, letter in zip(labels, self.letters_of(node), strict=False):
@@ -293,8 +302,8 @@ class TensorWriter(Forms, ABC):
         return known[node]
 
     def _write_function(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return nested functions and choices of tensor entries as one `TensorFunction` of the tensors and scalars
-        inside.
+        """Return nested functions and selects of tensors as one `TensorFunction` over the innermost tensors and
+        scalars.
         """
         symbols: dict[Node, Any] = {}
         template = yield (self._call_template if node.op == "call" else self._choice_template)(node, symbols, scope)
@@ -302,12 +311,14 @@ class TensorWriter(Forms, ABC):
         return TensorFunction(sympy.Lambda(tuple(symbols.values()), template), *operands)
 
     def _call_template(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
-        """Return the template of a function call; ``leaves`` collects its operands with their symbols."""
+        """Return a function call over template symbols; ``leaves`` maps each operand to its symbol and is extended."""
         args = yield from in_turn(self._leaf_symbol(arg, leaves, scope) for arg in node.args)
         return self.plain(node, args, scope)
 
     def _choice_template(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
-        """Return the template of a choice or a condition; ``leaves`` collects its operands with their symbols."""
+        """Return a select or condition over template symbols; ``leaves`` maps each operand to its symbol and is
+        extended.
+        """
         if node.op not in ("select", "compare", "and", "or", "not"):
             leaf: Any = yield self._leaf_symbol(node, leaves, scope)
             return leaf
@@ -323,7 +334,9 @@ class TensorWriter(Forms, ABC):
         return self.plain(node, args, scope)
 
     def _leaf_symbol(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
-        """Return a number as it is, and the symbol in the template of any other node, made if it is new."""
+        """Return the template symbol of a node, created and stored in ``leaves`` if new; a number is returned as it
+        is.
+        """
         if node.op == "const":
             return self.plain(node, [], scope)
         yield from ()
@@ -331,7 +344,7 @@ class TensorWriter(Forms, ABC):
 
 
 def _cofactor(order: int, matrix: Any) -> Any:
-    """Return the determinant, the transposed adjugate or the cofactors of higher order of a matrix."""
+    """Return ``det(matrix)`` for order 0, the transposed adjugate for order 1, and higher cofactors otherwise."""
     if order == 0:
         return TensorDeterminant(matrix)
     if order == 1:

@@ -78,7 +78,7 @@ class Compound:
 
 
 class _Form(NamedTuple):
-    """The fields of an `Affine` form: its (variable, coefficient) pairs in order, and its constant."""
+    """The fields of an `Affine` form: its sorted (variable, coefficient) pairs and its constant."""
 
     terms: tuple[tuple[Variable, int], ...]
     constant: int
@@ -121,7 +121,7 @@ class Affine(_Form):
 
     @staticmethod
     def of(value: Affine | int) -> Affine:
-        """Return a form as it is, and an int as a constant form."""
+        """Return ``value`` as a form: an int as a constant form, a form unchanged."""
         return value if isinstance(value, Affine) else Affine(None, value)
 
     def coefficient(self, variable: Variable) -> int:
@@ -226,7 +226,9 @@ class Affine(_Form):
     __rmul__ = __mul__  # type: ignore[assignment]
 
     def divided(self, divisor: int) -> Affine:
-        """Return the coefficients over ``divisor``, which must divide them, and the constant over it, rounded down."""
+        """Return the form with its coefficients divided by ``divisor``, which must divide them, and the constant
+        divided, rounded down.
+        """
         return _affine_of_sorted(tuple([(v, c // divisor) for v, c in self.terms]), self.constant // divisor)
 
     def content(self) -> int:
@@ -269,11 +271,11 @@ class Quotient(Compound):
         return Constraint("ge", rest), Constraint("ge", -rest + (self.divisor - 1))
 
     def key(self) -> tuple[Any, ...]:
-        """Return the divisor and the form."""
+        """Return the divisor and the form of the floor quotient, by which quotients are ordered."""
         return self.divisor, self.form
 
     def forms(self) -> tuple[Affine, ...]:
-        """Return the form that is divided."""
+        """Return the dividend of the floor quotient, in a tuple."""
         return (self.form,)
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:

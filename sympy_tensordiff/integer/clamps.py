@@ -40,8 +40,8 @@ def _clamps_over(rows: Sequence[Constraint], variables: frozenset[int]) -> list[
 def split_first_clamp(
     names: Sequence[str], variables: frozenset[int], rows: Rows
 ) -> list[tuple[Rows, dict[Variable, Affine]]] | None:
-    """Split ``rows`` into disjoint cases by their first maximum or minimum over one of ``variables``; None if there is
-    none.
+    """Split ``rows`` into disjoint cases by the first maximum or minimum over ``variables``: (constraints,
+    substitution) pairs; None if there is none.
 
     Returns
     -------
@@ -88,8 +88,7 @@ def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows
 
 
 def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], variables: frozenset[int]) -> bool:
-    """Return whether the equations and congruences contain more of ``variables`` where ``part`` is 0 than where it is
-    its form.
+    """Return whether replacing ``part`` by 0 leaves more of ``variables`` in equations than replacing it by its form.
 
     The tie belongs to that case then: a clamped index has its tie where it is not clamped, and the cases at the ends
     are as small as possible.
@@ -121,8 +120,8 @@ def decide_clamps(form: Affine, facts: Rows) -> Affine:
 
 
 def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
-    """Return ``rows`` with the maxima and minima replaced that ``facts`` and the other rows decide; those that a row
-    subtracts are split.
+    """Return ``rows`` with maxima and minima replaced where ``facts`` and the other constraints decide them; ``g >=
+    max(0, f)`` is split.
     """
     result = list(rows)
     for n, row in enumerate(rows):
@@ -169,7 +168,9 @@ def gist(form: Affine, facts: Rows) -> Affine:
 
 
 def _proven_value(quotient: Quotient | SymbolicQuotient, facts: Rows) -> int | None:
-    """Return the integer that ``facts`` prove a quotient to be, or None; of one by a symbol only 0 and -1 are tried."""
+    """Return the integer that ``facts`` prove a quotient to equal; None if unknown (with a symbolic divisor only 0 and
+    -1 are tried).
+    """
     if isinstance(quotient, SymbolicQuotient):
         for value in (0, -1):
             rest = quotient.form - value * quotient.divisor

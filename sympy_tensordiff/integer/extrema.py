@@ -29,11 +29,11 @@ class PositivePart(Compound):
         self._hash = hash(("positive part", form))
 
     def key(self) -> tuple[Any, ...]:
-        """Return the form as a tuple."""
+        """Return the form in ``max(0, form)``, in a tuple, by which positive parts are ordered."""
         return (self.form,)
 
     def forms(self) -> tuple[Affine, ...]:
-        """Return the form inside."""
+        """Return the form in ``max(0, form)``, in a tuple."""
         return (self.form,)
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
@@ -183,7 +183,8 @@ def _number_of_terms(written: tuple[Affine, Extremum]) -> tuple[int, int]:
 
 
 def _with_extremum(rest: Affine, form: Affine, c: int, *, alone: bool) -> tuple[Affine, Extremum]:
-    """Return ``rest + c*max(0, form)`` as a form and an extremum, into which terms of ``rest`` go that shorten it.
+    """Return ``rest + c*max(0, form)`` as a form plus an `Extremum`, with terms of ``rest`` moved into it where that is
+    shorter.
 
     ``s + max(0, f)`` is ``max(s, s + f)``. Constants go into it, too, if ``alone``: there are no other positive parts.
     """
@@ -200,7 +201,7 @@ def _with_extremum(rest: Affine, form: Affine, c: int, *, alone: bool) -> tuple[
 
 
 def _is_negative(form: Affine) -> bool:
-    """Return whether the first coefficient is negative; False for a constant."""
+    """Return whether the first coefficient of ``form`` is negative; False for a constant."""
     return bool(form.terms) and form.terms[0][1] < 0
 
 

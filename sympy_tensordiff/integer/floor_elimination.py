@@ -22,7 +22,7 @@ from .system import definitions
 
 
 def eliminate_floors(row: Constraint, loops: frozenset[Variable]) -> list[Constraint] | None:
-    """Return ``row`` as equivalent inequalities without floors of ``loops``; None if there are none.
+    """Return ``row`` as equivalent inequalities without floor quotients of ``loops`` variables; None if there are none.
 
     ``c*floor(f/d) + r >= 0`` is ``f + d*floor(r/c) >= 0`` for positive ``c``, and
     ``r - c*floor(f/d) >= 0`` is ``d*floor(r/c) + d - 1 - f >= 0``.
@@ -107,8 +107,8 @@ def innermost_bound(row: Constraint, variables: Sequence[Variable]) -> Constrain
 
 
 def affine_in(rows: Iterable[Constraint], variables: frozenset[Variable]) -> list[Constraint]:
-    """Return the rows that contain ``variables`` by coefficients only, after floors of them are written out where
-    possible.
+    """Return the constraints that are affine in ``variables``, after floors of these are rewritten as inequalities
+    where possible.
     """
     return [row for row in _without_floors_in_lowest_terms(rows, variables) if row.form.hidden().isdisjoint(variables)]
 
@@ -152,7 +152,7 @@ def floors_relaxed(row: Constraint, variables: frozenset[Variable]) -> list[Cons
 
 
 def _upper_estimate(form: Affine, variables: frozenset[Variable]) -> Affine:
-    """Return a form without floors of ``variables`` that is at least a positive multiple of ``form``.
+    """Return an upper bound of a positive multiple of ``form`` that contains no floors of ``variables``.
 
     A quotient by a symbol is eliminated if the symbol multiplies it, as in a remainder.
     """

@@ -16,7 +16,8 @@ from .implication import FALSE, complexity, merge_parallel, without_redundant
 
 
 def eliminate(rows: Iterable[Constraint], variable: Variable) -> tuple[Constraint, ...] | None:
-    """Return the constraints on the other variables that follow from ``rows``; None if they contradict each other.
+    """Return the constraints on the other variables that follow from ``rows`` (Fourier-Motzkin); None if they are
+    contradictory.
 
     Law: a point fulfils the result if and only if a rational value of ``variable`` completes it to
     a point of ``rows`` (eqs. (30), (31)), up to the integer tightening of each row. An equation
@@ -127,7 +128,7 @@ def project_exactly(rows: Iterable[Constraint], drop: Iterable[Variable]) -> tup
 
 
 def grows(rows: Collection[Constraint], variable: Variable) -> bool:
-    """Return whether the elimination of ``variable`` may give more rows than there are."""
+    """Return whether eliminating ``variable`` may give more constraints than before."""
     return _elimination_cost(rows, variable)[1] > 0
 
 
@@ -141,12 +142,12 @@ def simplest(rows: Sequence[Constraint], facts: Sequence[Constraint], max_rows: 
 
 
 def _with_affine_occurrences(rows: Iterable[Constraint], variables: Collection[Variable]) -> tuple[Constraint, ...]:
-    """Return the rows that depend on ``variables`` by coefficients only, not in congruences or inside compounds."""
+    """Return the constraints in which ``variables`` occur only linearly, not in congruences or inside compounds."""
     return tuple(r for r in rows if (r.form.atoms() if r.kind == "mod" else r.form.hidden()).isdisjoint(variables))
 
 
 def _elimination_cost(rows: Collection[Constraint], variable: Variable) -> tuple[int, int]:
-    """Return the cost of eliminating a variable: the number of pairs inexact over the integers, and of rows gained."""
+    """Return a sort key for eliminating a variable: the number of inexact pairs, and of constraints gained."""
     lows: list[int] = []
     highs: list[int] = []
     equations: list[int] = []

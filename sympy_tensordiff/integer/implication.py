@@ -102,9 +102,7 @@ def _is_implied_by_definitions(reduced: Constraint, rows: Sequence[Constraint]) 
 
 
 def _is_stated_or_weaker(row: Constraint, rows: Sequence[Constraint]) -> bool:
-    """Return whether ``row`` is one of ``rows`` or weaker than a parallel one: a quick test before a system is
-    built.
-    """
+    """Return whether ``row`` is one of ``rows`` or weaker than a parallel one: a cheap sufficient test."""
     kind, (terms, constant), _ = row
     if kind != "ge":
         return row in rows
@@ -177,8 +175,8 @@ def remove_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = (
 
 
 def without_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = ()) -> tuple[Constraint, ...]:
-    """Return ``rows`` without those implied by the others under ``facts``; but a row without tensor entries stays if
-    only rows with tensor entries imply it, since it may be a loop bound.
+    """Return ``rows`` without the constraints that the others and ``facts`` imply; constraints free of tensor entries
+    stay if only ones with entries imply them.
 
     >>> from .indirect import IndirectIndex
     >>> i, entry = Affine.variable("i"), Affine.variable(IndirectIndex("idx", (Affine.variable("i") - 3,)))
@@ -261,7 +259,7 @@ def _system_with(form: Affine, rows: Sequence[Constraint]) -> System:
 
 
 def complexity(row: Constraint) -> tuple[int, int, int]:
-    """Return a sort key: how hard a row is to read, and how late to be removed as redundant (equations last)."""
+    """Return a sort key of constraints: those that are harder to read come later; equations are removed last."""
     return (_KIND_RANK[row.kind], *_notation_size(row.form))
 
 

@@ -52,7 +52,7 @@ class IndirectIndex(Compound):
         return self.tensor, len(self.index), self.index
 
     def forms(self) -> tuple[Affine, ...]:
-        """Return the forms of the index."""
+        """Return the index forms of the tensor entry, ``(i, j)`` for ``idx[i, j]``."""
         return self.index
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
@@ -116,8 +116,8 @@ def innermost_first(forms: Iterable[Affine]) -> list[IndirectIndex]:
 
 
 def with_ranges(form: Affine, below: Mapping[str, Affine]) -> Affine:
-    """Return ``form`` with the range of every tensor entry set to that of its tensor in ``below``, and to none if it
-    has none.
+    """Return ``form`` with each tensor entry's upper bound set to that of its tensor in ``below``, or to none if
+    absent.
 
     >>> from .implication import is_implied
     >>> n, entry = Affine.variable("n"), Affine.variable(IndirectIndex("idx", (Affine.variable("i"),)))
@@ -188,8 +188,7 @@ def data_terms(form: Affine) -> dict[Compound, int]:
 
 
 def eliminate_shared_entries(rows: Sequence[Constraint]) -> tuple[Constraint, ...]:
-    """Subtract equations with tensor entries from each other, so that each entry remains in one of them where that is
-    possible.
+    """Return equations combined linearly so that each tensor entry occurs in one of them only, where that is possible.
 
     >>> p, q, i = (Affine.variable(v) for v in "pqi")
     >>> entry = Affine.variable(IndirectIndex("idx", (i,)))
@@ -276,9 +275,7 @@ def constraints_for_the_body(rows: Sequence[Constraint], variables: Collection[V
 
 
 def _enclosing_loops(enclosing: Mapping[Variable, set[Variable]], start: Iterable[Variable]) -> set[Variable]:
-    """Return the variables of ``start`` and those of all loops that must enclose theirs; ``enclosing`` maps a variable
-    to these.
-    """
+    """Return the variables of ``start`` and, transitively, those that ``enclosing`` maps them to."""
     reached: set[Variable] = set()
     waiting = list(start)
     while waiting:

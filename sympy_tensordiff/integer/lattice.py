@@ -21,7 +21,7 @@ _MAX_SWEEPS = 100
 
 
 def echelon(rows: Rows) -> tuple[Rows, Rows, Rows]:
-    """Return the row echelon form, a short unimodular transform to it, and a basis of the relations among the rows.
+    """Return ``(echelon form, unimodular transform, basis of relations among the rows)`` of an integer matrix.
 
     Returns
     -------

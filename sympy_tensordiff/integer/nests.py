@@ -63,7 +63,8 @@ def bounds(
     *,
     multiples: bool = False,
 ) -> tuple[tuple[Bounds, ...], tuple[Constraint, ...]]:
-    """Return the loop nest over ``variables``, outermost first, and the constraints without them: its guards.
+    """Return ``(loop bounds, guards)``: a loop nest over ``variables``, outermost first, and the constraints without
+    these variables.
 
     Law: under ``facts`` the nest runs exactly over the integer points of ``rows``, if the
     returned rows hold. The innermost rows make it exact; the projections on the outer variables
@@ -287,7 +288,7 @@ def _solve_for(variable: Variable, rows: Sequence[Constraint], known: Sequence[C
 def _innermost_cost(
     rows: Sequence[Constraint], variable: Variable, loops: Sequence[Variable], known: Sequence[Constraint]
 ) -> tuple[int, ...]:
-    """Return, as a sort key, how bad ``variable`` would be as the innermost loop: inexact pairs, new outer rows,
+    """Return a sort key of ``variable`` as the innermost loop, low is good: inexact pairs, new outer constraints,
     non-unit coefficients.
 
     Rows that multiply it by a symbol give no outer bounds and count as inexact pairs. If such rows may leave it without

@@ -117,8 +117,7 @@ def maximal(monomials: Iterable[Monomial]) -> Growth:
 
 
 def grows_faster(one: Growth, other: Growth) -> bool:
-    """Return whether a monomial of ``one`` divides none of ``other``: whether the first growth is not bounded by the
-    second.
+    """Return whether ``one`` is not bounded by ``other``: a monomial of ``one`` divides none of ``other``.
 
     >>> n, m = (Polynomial.of(Affine.variable(name)) for name in "nm")
     >>> grows_faster((n * n).growth, (n * m).growth), grows_faster(n.growth, (n * m).growth)
@@ -139,7 +138,7 @@ def degree(monomial: Monomial) -> int:
 
 
 def _as_polynomial(value: Polynomial | Fraction | int) -> Polynomial:
-    """Return a number as a constant polynomial, and a polynomial as it is."""
+    """Return a number as a constant polynomial; a polynomial is returned unchanged."""
     return value if isinstance(value, Polynomial) else Polynomial({(): value})
 
 

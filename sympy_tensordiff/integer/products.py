@@ -30,11 +30,11 @@ class IndexProduct(Compound):
         self._hash = hash(("product", factors))
 
     def key(self) -> tuple[Any, ...]:
-        """Return the number of factors and the factors."""
+        """Return the number of factors and the factors, by which products are ordered."""
         return len(self.factors), self.factors
 
     def forms(self) -> tuple[Affine, ...]:
-        """Return the factors as forms."""
+        """Return the factors of the product as affine forms."""
         return tuple(map(Affine.variable, self.factors))
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
@@ -74,7 +74,7 @@ class SymbolicQuotient(Compound):
         self._hash = hash(("symbolic quotient", form, divisor))
 
     def key(self) -> tuple[Any, ...]:
-        """Return the divisor and the form."""
+        """Return the divisor and the form of the symbolic quotient, by which quotients are ordered."""
         return self.divisor, self.form
 
     def forms(self) -> tuple[Affine, ...]:

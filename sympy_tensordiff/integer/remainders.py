@@ -13,7 +13,7 @@ Remainder = tuple[Affine, Affine, Affine]
 
 
 def remainders_of(form: Affine) -> tuple[Affine, list[Remainder]]:
-    """Split ``form`` for printing into a rest and the remainders that `remainders_in` and `digits_in` find in it."""
+    """Split ``form`` for printing into a rest and multiples of ``Mod(f, m)``, found by their floors and by digits."""
     if not form.compounds():
         return form, []
     form, remainders = remainders_in(form)
@@ -22,7 +22,7 @@ def remainders_of(form: Affine) -> tuple[Affine, list[Remainder]]:
 
 
 def remainders_in(form: Affine) -> tuple[Affine, list[Remainder]]:
-    """Split ``form`` into a rest and its remainders, recognised by their floor quotients.
+    """Split ``form`` into a rest and multiples of ``Mod(f, m)``, recognised as ``f - m*floor(f/m)``.
 
     >>> from sympy_tensordiff.integer.affine import quotient
     >>> p = Affine.variable("p")
@@ -66,8 +66,8 @@ def _is_kept_by_sympy(dividend: Affine) -> bool:
 
 
 def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affine) -> bool:
-    """Return whether ``short`` lacks all terms of a remainder, or those of a multiple of a quotient by a sum and some
-    others.
+    """Return whether ``short`` has lost all terms of ``dividend``, or those of ``multiple`` (the divisor times a
+    quotient) and some others.
     """
     if len(short.terms) == len(form.terms) - len(multiple.terms) - len(dividend.terms):
         return True
@@ -104,7 +104,9 @@ def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, li
 
 
 def _differences_to_floor(form: Affine, divisor: Affine, quotient: Any) -> tuple[Affine, Affine]:
-    """Return ``floor(form/divisor) - quotient``, with the floors taken directly, and as ``-floor((d - 1 - f)/d)``."""
+    """Return ``floor(form/divisor) - quotient`` in two notations of the floor: direct, and as ``-floor((d - 1 -
+    f)/d)``.
+    """
     by = Affine.of(quotient.divisor)
     down = quotient_by(form, divisor) - Affine.variable(quotient)
     return down, quotient_by(by - 1 - quotient.form, by) - quotient_by(divisor - 1 - form, divisor)
@@ -124,7 +126,7 @@ def _split_factor(form: Affine, variable: Any) -> tuple[Affine, Affine]:
 
 
 def digits_in(form: Affine) -> tuple[Affine, list[Remainder]]:
-    """Split ``form`` into one with smaller coefficients and remainders that make up for these, in the format of
+    """Split ``form`` into one with smaller coefficients plus multiples of ``Mod(f, m)``, in the format of
     `remainders_in`.
 
     In ``a*p + c*floor(p/d)`` either ``p`` is split into its digits, or ``p - Mod(p, d)`` replaces ``d*floor(p/d)`` if
@@ -172,8 +174,8 @@ def _is_complement(divisor: Affine, rest: Affine, factor: Affine) -> bool:
 
 
 def _with_least_coefficients(form: Affine, modulus: Affine) -> Affine:
-    """Return ``form`` with each coefficient that is not -1 reduced modulo a number; as it is for a symbolic
-    ``modulus``.
+    """Return ``form`` with each coefficient except -1 reduced modulo a number ``modulus``; unchanged for a symbolic
+    one.
     """
     if not modulus.is_constant:
         return form
@@ -182,9 +184,7 @@ def _with_least_coefficients(form: Affine, modulus: Affine) -> Affine:
 
 
 def _as_quotients(quotient: Any, others: Sequence[Any]) -> list[tuple[Affine, Affine]]:
-    """Return (dividend, divisor) pairs with this quotient: ``floor(f/(d*e))`` is also that of ``floor(f/d)``, one of
-    ``others``, by ``e``.
-    """
+    """Return the (dividend, divisor) pairs whose floor is ``quotient``, also over the quotients in ``others``."""
     result = [(quotient.form, Affine.of(quotient.divisor))]
     for other in others:
         if other != quotient and other.form == quotient.form:

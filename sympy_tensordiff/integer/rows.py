@@ -89,7 +89,7 @@ def positive_rows(forms: Iterable[Affine]) -> tuple[Constraint, ...]:
 
 
 def unit_bounds_of(variable: Variable, rows: Iterable[Constraint]) -> tuple[list[Affine], list[Affine]]:
-    """Return the lower and the upper bounds of a variable by rows of any kind where its coefficient is 1 or -1.
+    """Return ``(lower bounds, upper bounds)`` of a variable from the constraints in which its coefficient is 1 or -1.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> unit_bounds_of("i", [Constraint("ge", i - 1), Constraint("ge", n - i), Constraint("ge", 9 - 2 * i)])
@@ -108,7 +108,8 @@ Sides: TypeAlias = tuple[list[tuple[Affine, int]], list[tuple[Affine, int]]]
 
 
 def bounds_with_divisors(variable: Variable, forms: Iterable[Affine]) -> Sides:
-    """Return the bounds of a variable by ``form >= 0``: ``v >= -rest/c`` and ``v <= rest/|c|`` for ``c*v + rest``.
+    """Return the bounds of a variable by ``form >= 0``, as (form, divisor) pairs: ``v >= -rest/c`` for ``c*v + rest >=
+    0``.
 
     >>> i, p = Affine.variable("i"), Affine.variable("p")
     >>> bounds_with_divisors("i", [2 * i - p, 9 - i])
@@ -197,8 +198,8 @@ def normalise(row: Constraint) -> Constraint | bool:
 
 
 def _without_floor(form: Affine, quotient: Quotient | SymbolicQuotient, sign: int) -> Affine:
-    """Return ``form >= 0`` without its floor: ``floor(f/d) >= e`` is ``f >= d*e``, and ``floor(f/d) <= e`` is ``f <
-    d*(e + 1)``.
+    """Return ``form >= 0`` without its floor: ``floor(f/d) >= e`` becomes ``f >= d*e``, ``floor(f/d) <= e`` becomes ``f
+    < d*(e + 1)``.
     """
     divisor, others = quotient.divisor, form - Affine({quotient: sign})
     rest = others * divisor if isinstance(divisor, int) else times(divisor, others)
@@ -206,7 +207,7 @@ def _without_floor(form: Affine, quotient: Quotient | SymbolicQuotient, sign: in
 
 
 def _as_congruence(kind: str, form: Affine) -> Constraint | bool | None:
-    """Return a condition on a single remainder as a congruence or a bool if it allows one value, all or none; None
+    """Return a condition on one remainder as a congruence, or as True or False if it always or never holds; None
     otherwise.
     """
     found = remainders(kind, form)

@@ -102,7 +102,7 @@ class Dictionary:
         return copy
 
     def _choose_first_basis(self, rows: Sequence[Sequence[int]]) -> None:
-        """Set up the first basis; the slack of a row ``+-x + b`` replaces ``x`` at once."""
+        """Set up the first basis; the slack of a row ``x + b >= 0`` or ``-x + b >= 0`` replaces ``x`` at once."""
         size = self.size
         anchors: dict[int, int] = {}
         for r, row in enumerate(rows):
@@ -133,7 +133,7 @@ class Dictionary:
                     self._pivot(min(found)[2], e)
 
     def _row_of(self, form: Sequence[int]) -> Vector:
-        """Return ``form`` as a row over the current columns."""
+        """Return ``form`` as coefficients over the current nonbasic columns."""
         size = self.size
         involved = [(form[x], row) for x, row in zip(self.basis, self.rows, strict=True) if x < size and form[x]]
         scale = lcm(*(row[-1] for _, row in involved))
@@ -146,7 +146,7 @@ class Dictionary:
         return result
 
     def _make_feasible(self) -> bool:
-        """Repair violated rows, least label first; return whether none is left."""
+        """Pivot until no basic variable is negative; return False if that is impossible."""
         size = self.size
         while True:
             violated = [(x, r) for r, x in enumerate(self.basis) if x >= size and self.rows[r][size] < 0]

@@ -50,7 +50,7 @@ class Smith(NamedTuple):
 
 
 class SolutionTerm(NamedTuple):
-    """One summand ``column * (row . b) / factor`` of a particular solution, eqs. (14), (15), (17)."""
+    """One summand ``column * (row . b) / factor`` of a particular solution of ``A x = b``, eqs. (14), (15), (17)."""
 
     row: Vector
     factor: int

@@ -66,7 +66,7 @@ Step = tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]]
 
 
 def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint, ...]) -> Step | None:
-    """Return one substitution, the rows to make it in, and the variables after it; None if nothing is left to solve."""
+    """Return ``(substitution, rows, variables)`` for solving one equation; None if nothing is left to solve."""
     inner = partition(rows, kept)[1]
     for row in inner:
         if row.kind == "mod" and not depends_only_indirectly(row.form, kept):  # form == modulus * t
@@ -100,9 +100,7 @@ def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint,
 
 
 def _digit_order(floor: FloorQuotient) -> int:
-    """Return the key by which quotients are sorted, in descending order: the divisor, so that the quotient by the
-    largest one is replaced first; 0 for a symbolic divisor.
-    """
+    """Return the sort key of quotients: the divisor, 0 for a symbolic one; the largest is replaced first."""
     return floor.divisor if isinstance(floor, Quotient) else 0
 
 
@@ -137,7 +135,7 @@ def _number_of_occurrences(form: Affine, variable: int) -> int:
 
 def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tuple[Constraint, ...]:
     """Return a bound of ``p`` as one of ``t = floor(p/M)``: ``p >= M*s`` is ``t >= s``, ``p < M*s`` is ``t < s``;
-    others as they are.
+    others unchanged.
 
     To a bound of ``p`` by a number, the bound of ``t`` that it implies is added.
     """
@@ -169,7 +167,7 @@ def _linear_equations(rows: Sequence[Constraint], kept: Sequence[int]) -> list[C
 
 
 def _forms_equal_to_zero(rows: Sequence[Constraint]) -> Iterable[Affine]:
-    """Yield the forms of the equations, and of each inequality whose opposite is also among ``rows``."""
+    """Yield the forms that ``rows`` force to be 0: of equations, and of pairs of opposite inequalities."""
     forms = {row.form for row in rows if row.kind == "ge"}
     for row in rows:
         if row.kind == "eq" or (row.kind == "ge" and -row.form in forms):
@@ -182,9 +180,7 @@ def _replace_row(rows: tuple[Constraint, ...], old: Constraint, *new: Constraint
 
 
 def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affine) -> str:
-    """Return the name of a remaining variable of ``form``, for the variable that helps to replace it; "z"
-    without one.
-    """
+    """Return a name for a new variable: that of a remaining variable in ``form``, "z" without one."""
     return next((names.names[v] for v in sorted(form.atoms()) if v in kept), "z")
 
 
@@ -237,7 +233,7 @@ def _smith_step(
 
 
 def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tuple[list[Affine], list[list[int]]]:
-    """Return the same solutions with variables that count up from about 0, and increase with the parameters.
+    """Return an equivalent parametrisation whose variables start near 0 and increase with the parameters.
 
     The multiples of each parameter are shortened by the kernel. A kernel vector is negated if its variable would have
     to decrease as the parameters grow: ``3*i + 2*k == p`` is ``i = p - 2*z``, ``k = 3*z - p``.

@@ -121,7 +121,8 @@ def _as_vector(form: Affine, index: dict[Variable, int]) -> Vector:
 
 
 class System:
-    """The integer points of ``rows``, as inequalities over columns that no equation relates any more.
+    """The integer points of ``rows`` as inequalities over columns that are independent, after all equations are
+    eliminated.
 
     The compounds ``also`` have columns, too.
 
@@ -231,7 +232,9 @@ class System:
         return self.dictionary().point()
 
     def _least_in_box(self, vector: Sequence[int]) -> int | None:
-        """Return a lower bound of ``vector`` without its constant, by the ranges of the columns; None without one."""
+        """Return a lower bound of the linear form ``vector``, without its constant, from the ranges of the columns;
+        None without one.
+        """
         total = 0
         for c, low, high in zip(vector, self.lows, self.highs, strict=False):
             if c:
@@ -320,7 +323,7 @@ def system(rows: tuple[Constraint, ...], also: tuple[Compound, ...] = ()) -> Sys
 
 
 def _rounding_cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Constraint, ...]]) -> list[Affine]:
-    """Return the inequalities that become stronger by rounding when a row is added to the definition of a quotient.
+    """Return inequalities that get stronger by rounding when combined with the definition of a floor quotient.
 
     ``p <= 2*q + 1`` and ``2*floor(p/2) <= p`` give ``floor(p/2) <= q``: the sum is ``2*(q - floor(p/2)) >= -1``.
     """
@@ -354,7 +357,7 @@ def definitions(compounds: Iterable[Compound]) -> dict[Compound, tuple[Constrain
 def _inequalities_and_equations(
     rows: Iterable[Constraint], also: Sequence[Compound]
 ) -> tuple[list[Affine], list[Affine], bool]:
-    """Return the forms of inequalities and of equations, and whether inequalities were derived from several rows.
+    """Return (inequality forms, equation forms, whether further inequalities were derived) of ``rows``.
 
     Inequalities about products are added for the products in the rows and in ``also``.
     """
@@ -382,8 +385,7 @@ def _inequalities_and_equations(
 
 
 def _without_loose_products(derived: Sequence[Affine], stated: Collection[Compound]) -> list[Affine]:
-    """Return the ``derived`` inequalities without those that cannot restrict the compounds ``stated`` in the
-    constraints of the system.
+    """Return ``derived`` without the inequalities on products that cannot restrict the compounds in ``stated``.
 
     A product that only derived inequalities contain, and with one sign, is restricted by nothing else: they imply
     nothing about others.

@@ -92,7 +92,7 @@ def remove_exact_floors(rows: Rows, known: Rows) -> Rows:
 
 
 def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> UniqueValue | None:
-    """Return a variable that can have only one value, as {variable: value}, and the guards under which it has it; None
+    """Return ``({variable: value}, guards)`` for a variable that can have only one value, where the guards hold; None
     without one.
 
     ``l <= c*v <= h`` with ``0 <= h - l < c`` holds at most for ``v = floor(h/c)``, and there if
@@ -113,8 +113,8 @@ def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Uniq
 
 
 def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) -> tuple[Affine, Affine] | None:
-    """Return ``floor(h/c)`` and a form that must be non-negative, for two rows that allow at most one value of ``v``;
-    or None.
+    """Return ``(floor(h/c), form)`` if two constraints allow at most one value of ``v``, which exists where ``form >=
+    0``; else None.
     """
     by_coefficient: dict[Affine, list[Affine]] = {}
     for row in rows:
@@ -163,7 +163,8 @@ def _is_unique(v: int, variables: Sequence[int], rows: Sequence[Constraint]) -> 
 
 
 def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) -> UniqueValue | None:
-    """Return the value of a variable that an equation multiplies by a positive symbol, and its guard; None without one.
+    """Return the value and guard of a variable that an equation multiplies by a positive symbol, as ``n*i == p``; None
+    without one.
 
     ``M*v == r`` holds at most for ``v = floor(r/M)``, and there if ``M*floor(r/M) == r``. A term
     between 0 and ``M - 1`` is removed from the dividend: ``M*v == p - j`` gives ``floor(p/M)``.
@@ -181,7 +182,9 @@ def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) 
 
 
 def _without_remainder_term(rest: Affine, factor: Affine, known: Rows) -> Affine:
-    """Return ``rest`` without one variable that is known to be between 0 and ``factor - 1``; as it is without one."""
+    """Return ``rest`` without one variable that is known to be between 0 and ``factor - 1``; unchanged if there is
+    none.
+    """
     for v, c in rest.terms:
         remainder = Affine({v: 1})
         if c == 1 and all(is_implied(Constraint("ge", form), known) for form in (remainder, factor - 1 - remainder)):
@@ -223,7 +226,9 @@ def length_of_range(limit: Bounds) -> Affine | None:
 
 
 def has_point(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
-    """Return whether a sum over simple ranges provably has a point: each range is non-empty, given the outer ones."""
+    """Return whether a nest of simple ranges provably contains a point: each range is nonempty, given the outer
+    ones.
+    """
     open_variables = set(variables)
     while open_variables:
         for v in sorted(open_variables):
@@ -263,8 +268,8 @@ def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> d
 
 
 def at_least_slack(row: Constraint, bound: Sequence[int], context: Rows) -> Constraint | None:
-    """Return ``row`` at the values of the variables ``bound`` for which it is hardest to satisfy under ``context``; the
-    result implies ``row`` for all their values. None if such a value is not known.
+    """Return ``row`` at the values of ``bound`` variables where it is hardest to satisfy, so that it implies ``row``
+    for all values; None if unknown.
     """
     worst = row.substitute(least_slack_point(row, bound, context))
     return None if worst.form.atoms() & frozenset(bound) else worst
@@ -305,7 +310,7 @@ def _find_point_of_case(
         return None
     corner = solved.rational_point()
     if all(value.denominator == 1 for value in corner):
-        return _variables_at(solved, variables, [value.numerator for value in corner])
+        return _variables_from_columns(solved, variables, [value.numerator for value in corner])
     return next(_enumerate_points(solved, variables, limit), None)
 
 
@@ -330,7 +335,9 @@ def _numeric_system(rows: Sequence[Constraint], variables: Sequence[Variable]) -
     return System(tuple(rows))
 
 
-def _variables_at(solved: System, variables: Sequence[Variable], columns: Sequence[int]) -> dict[Variable, int]:
+def _variables_from_columns(
+    solved: System, variables: Sequence[Variable], columns: Sequence[int]
+) -> dict[Variable, int]:
     """Return the variables at a point given by the columns of a system; one that no row contains is 0."""
     values = (*columns, 1)
     return {v: sum(c * values[i] for i, c in solved.images.get(v, ())) for v in variables}
@@ -353,7 +360,7 @@ def _enumerate_points(
     except ValueError:
         raise ValueError("the system is unbounded") from None
     for values in points_of_nest(nest, limit=limit):
-        yield _variables_at(solved, variables, [values[column] for column in columns])
+        yield _variables_from_columns(solved, variables, [values[column] for column in columns])
 
 
 def points_of_nest(

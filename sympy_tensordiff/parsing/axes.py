@@ -37,7 +37,7 @@ RESERVED = frozenset({"declare", "expression", "derivative", "wrt", "delta", *FU
 
 
 def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -> str:
-    """Return a hint about a frequent mistake at ``token``, or "" if it is none of them."""
+    """Return a hint for the error message if ``token`` shows a frequent mistake, else ""."""
     if set(expected) == {"NUMBER"} and before[-1].type == "NAME":
         return f"{token_text(token)} is not a number; expected is the order of the tensor `{short(before[-1])}`"
     if token in RESERVED and "NAME" in expected and "LEFT" not in expected:
@@ -127,7 +127,9 @@ def declared_orders(root: Tree) -> dict[str, int]:
 
 
 def parse_order(node: Tree, token: Token, highest: int = MAX_ORDER) -> int:
-    """Return ``token`` as an order from 0 to ``highest``; raise `ParseError` at ``node`` otherwise."""
+    """Return the number in ``token``, a tensor order from 0 to ``highest``; raise `ParseError` at ``node``
+    otherwise.
+    """
     if not token.isdecimal():
         raise node.error(f"an order is a whole number, such as 2 for a matrix, not {short(token)}", token.start_pos)
     if len(token.lstrip("0")) > 2 or int(token) > highest:
@@ -165,7 +167,7 @@ class AxisClasses:
 
 
 class AxisSizes:
-    """Axes of all nodes of a tree, and their sizes.
+    """The axes of all nodes of a syntax tree, inferred bottom-up, and the size symbol of each axis.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ Chain = list[tuple[bool, Any]]
 
 
 class ThesisBuilder:
-    """Builder of the expression of a tree, operands before their node."""
+    """Builds the SymPy expression of a syntax tree of the thesis language, operands before their node."""
 
     def __init__(self, sizes: AxisSizes) -> None:
         self.sizes = sizes
@@ -49,7 +49,8 @@ class ThesisBuilder:
     # -------------------------------------------------------------- chains
 
     def extend_chain(self, node: Tree, kinds: tuple[str, ...], is_inverse: bool) -> None:
-        """Append the right operand of ``node`` to the chain of its left operand, or start a new chain.
+        """Append the right operand of a sum or product ``node`` to the chain of operands of its left operand, or start
+        a chain.
 
         A left operand in parentheses starts a new chain. Leading rational numbers form their own chain, so that they
         become one number.
@@ -67,7 +68,7 @@ class ThesisBuilder:
         self.chains[node] = chain
 
     def take_value(self, node: Tree) -> Any:
-        """Return, and forget, the expression of the visited ``node``; a chain is closed."""
+        """Return the expression of the visited ``node`` and remove it from the table; a chain is combined first."""
         chain = self.chains.pop(node, None)
         if chain is None:
             return self.values.pop(node)
@@ -75,13 +76,13 @@ class ThesisBuilder:
         return self.checked(node, function, node, chain)
 
     def sum_of_chain(self, node: Tree, chain: Chain) -> Any:
-        """Return the sum of the operands of ``chain``, with the marked ones negated."""
+        """Return the sum of the operands in ``chain``, the marked ones subtracted."""
         return self.operations.add(
             [self.operations.negated(value) if is_inverse else value for is_inverse, value in chain]
         )
 
     def product_of_chain(self, node: Tree, chain: Chain) -> Any:
-        """Return the element-wise product of the operands of ``chain``, with the marked ones inverted."""
+        """Return the element-wise product of the operands in ``chain``, divided by the marked ones."""
         factors = [self.inverse(node, value) if is_inverse else value for is_inverse, value in chain]
         if any(map(shape_of, factors)):
             self.checked(node, self.operations.multiply, [split_coefficient(factor)[0] for factor in factors])
@@ -99,7 +100,7 @@ class ThesisBuilder:
     # -------------------------------------------------------------- nodes
 
     def build_node(self, node: Tree) -> Any:
-        """Return the expression of a ``node`` that is not a chain."""
+        """Return the expression of a ``node`` that is not a sum or product chain."""
         match node.kind:
             case "number":
                 return read_number(node)
@@ -181,11 +182,12 @@ class ThesisBuilder:
 
 
 def _representative_scalar(value: Any) -> Any:
-    """Return a scalar itself, the value of a filled tensor, and 1 for any other tensor."""
+    """Return a scalar unchanged, the value of a filled tensor, and 1 for any other tensor."""
     if isinstance(value, FilledTensor):
         return value.value
     return S.One if shape_of(value) else value
 
 
 def _is_rational(value: Any) -> bool:
+    """Return whether ``value`` is a SymPy rational number."""
     return bool(getattr(value, "is_Rational", False))

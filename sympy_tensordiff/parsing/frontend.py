@@ -84,7 +84,7 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class Language:
-    """Definition of a text language for the front end.
+    """The definition of a text language: grammar, lexer, and texts for error messages.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class Language:
 
 
 def read(language: Language, source: str) -> Tree:
-    """Parse ``source`` to a tree.
+    """Parse ``source`` to a syntax tree.
 
     Raises
     ------

@@ -79,7 +79,7 @@ def read_number(node: Tree) -> Any:
 
 
 class NumberFacts(NamedTuple):
-    """Facts about the numbers in a scalar.
+    """Properties of the numbers in a scalar expression, such as whether all are finite and real.
 
     ``value`` is its value in float64, or None if it is not a number; ``bits`` the length of its longest number;
     ``is_real`` whether all numbers are finite, real and in the range of a double.
@@ -148,9 +148,19 @@ class NumberChecks:
         if not exponent.is_Integer and bits > MAX_BITS * MAX_ROOT_DIGITS / MAX_DIGITS:
             raise NumberError(f"has a root of a number with more than {MAX_ROOT_DIGITS} digits; write rounded numbers")
 
+    def check_call(self, name: str, values: Sequence[Any]) -> None:
+        """Raise `NumberError` if the function ``name`` of the numbers in `values` would be a number with too many
+        digits.
+        """
+        if name in ("exp", "expm1", "logaddexp"):
+            for value in values:
+                self.check_exponential(value)
+        if name == "square":
+            self.check_power(values[0], S(2))
+
     def check_exponential(self, value: Any) -> None:
-        """Raise `NumberError` for ``exp(n*log(b))`` as for ``b**n``, to which SymPy evaluates it; ``value`` is the
-        exponent.
+        """Raise `NumberError` if ``exp(value)`` is a power of numbers that is too long, as ``exp(n*log(b))`` is
+        ``b**n``.
         """
         for term in Add.make_args(value):
             factors = Mul.make_args(term)
@@ -219,8 +229,7 @@ class Operations:
 
     def function(self, name: str, value: Any) -> Any:
         """Return the function ``name`` of the scalar ``value``, unevaluated if the scalar is deep."""
-        if name == "exp":
-            self.numbers.check_exponential(value)
+        self.numbers.check_call(name, (value,))
         is_deep = self.depth.levels.get(value, 0) >= MAX_EVALUATED_DEPTH
         return self.bounded(
             self.depth.applied(FUNCTIONS[name], (value, S.Zero) if name == "relu" else (value,), is_deep)

@@ -102,6 +102,7 @@ class ParsedExpression:
         return ParsedExpression, (dict(self.tensors), self.expression, self.arguments, self.assumed)
 
     def _repr_latex_(self) -> str | None:
+        """Return the LaTeX of the expression for notebooks; None if it is too large."""
         if measures(self.expression).is_unprintable:
             return None
         text: str = self.expression._repr_latex_()

@@ -15,6 +15,7 @@ import sympy
 from sympy import Float, Function, KroneckerDelta, Max, Mul, Piecewise, Pow, Rational, S
 
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.parsing.axes import MAX_INPUT
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 from sympy_tensordiff.symbolic.depth import applied, measures
@@ -35,7 +36,7 @@ MAX_NUMBER = 10**308
 
 
 class Level(IntEnum):
-    """Precedence of a piece, from the rules of the grammar."""
+    """The precedence of a piece of text, from the rules of the grammar."""
 
     SUM = 0
     CHAIN = 1  # of products and quotients entry by entry, which `parse` makes one node
@@ -47,7 +48,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Piece:
-    """The text of an expression as a tree of fragments.
+    """The text of an expression as a tree of string fragments, with its precedence and the rank of its value.
 
     Attributes
     ----------
@@ -88,7 +89,7 @@ def parenthesized(part: Piece, level: Level) -> Fragment:
 
 
 def joined_text(whole: Piece) -> str:
-    """Return the text of the piece ``whole``."""
+    """Return the text of the piece ``whole``, with its fragments joined."""
     texts: list[str] = []
     stack: list[Fragment] = [whole]
     while stack:
@@ -230,7 +231,7 @@ def contraction_piece(operands: Sequence[Factor], output: str) -> Piece:
 
 
 def _remaining_letters(letters: str, others: Sequence[Factor], output: str) -> str:
-    """Return those of ``letters`` that another factor or the output needs."""
+    """Return the letters of a factor that another factor or the output still needs."""
     needed = set(output).union(*(own for _, own, _ in others))
     return "".join(dict.fromkeys(letter for letter in letters if letter in needed))
 
@@ -283,7 +284,7 @@ def unsupported(node: Any, reason: str, way_out: str) -> UnsupportedError:
 
 
 def split_coefficient(term: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return the numeric coefficient of ``term`` (1 if it has none) and its other factors."""
+    """Return ``(numeric coefficient, other factors)`` of ``term``."""
     if term.is_Number:
         return term, ()
     if isinstance(term, (Mul, TensorMul)):
@@ -340,7 +341,7 @@ def rewrite_with_relu(expr: Any) -> Any:
 
 
 def rewrite_with_sign(expr: Piecewise) -> Any:
-    """Return a choice between two values by one inequality in terms of ``Max`` and ``sign``, or None in other cases."""
+    """Return a `Piecewise` with two values and one inequality in terms of ``Max`` and ``sign``; None in other cases."""
     if len(expr.args) != 2 or expr.args[1].cond != S.true:
         return None
     (first, condition), (second, _) = expr.args
@@ -373,16 +374,10 @@ def rewrite_root_quotient(expr: Piecewise) -> Any:
 
 
 def _is_larger(first: Any, second: Any) -> Any:
-    """Return an expression that is 1 where ``first`` is larger than ``second``, and 0 elsewhere."""
+    """Return an expression that is 1 where ``first > second``, else 0."""
     difference = applied(sympy.Add, (first, -second))
     is_deep = measures(difference).depth > MAX_SIMPLIFIED_DEPTH
     return applied(Max, (applied(sympy.sign, (difference,), is_deep), S.Zero), is_deep)
-
-
-TOTAL = (
-    *(sympy.sin, sympy.cos, sympy.atan, sympy.tanh, sympy.exp, sympy.sign, sympy.Abs, sigmoid, softplus),
-    *(sympy.sinh, sympy.cosh, sympy.asinh, Piecewise, KroneckerDelta),
-)
 
 
 def is_total(exprs: Iterable[Any]) -> bool:
@@ -394,6 +389,10 @@ def is_total(exprs: Iterable[Any]) -> bool:
         if isinstance(node, (Pow, TensorPow)):
             if not (node.args[1].is_Integer and node.args[1] > 0):
                 return False
-        elif isinstance(node, TensorInverse) or (isinstance(node, Function) and not isinstance(node, TOTAL)):
+        elif isinstance(node, TensorInverse) or (
+            isinstance(node, Function)
+            and not isinstance(node, (Piecewise, KroneckerDelta))
+            and not record_of(node.func).is_defined
+        ):
             return False
     return True

@@ -40,14 +40,14 @@ INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)
 
 @dataclass(frozen=True, eq=False)
 class FunctionScope:
-    """Scope inside an element-wise function: the written operands, and the operands themselves, by variable."""
+    """The operands of the enclosing element-wise function, as text and as expressions, by template variable."""
 
     variables: Mapping[Any, Piece]
     operands: Mapping[Any, Any]
 
 
 class ThesisWriter(Rewriting):
-    """Writer of one expression; ``declared`` are tensors whose sizes are integers of the text."""
+    """Writes one expression in the thesis language; ``declared`` are tensors whose sizes are integers of the text."""
 
     def __init__(self, expr: Any, declared: Iterable[Any] = ()) -> None:
         super().__init__()
@@ -63,13 +63,13 @@ class ThesisWriter(Rewriting):
         self.extents: dict[Any, None] = {}  # of repeated numbers and deltas
 
     def write(self) -> Piece:
-        """Return the piece of the whole expression."""
+        """Return the text (a `Piece`) of the whole expression."""
         return self.run(self.expr, FunctionScope({}, {}))  # type: ignore[no-any-return]
 
     # -------------------------------------------------------------- leaves
 
     def rebuilt(self, expr: Any, scope: FunctionScope) -> Piece:
-        """Raise `UnsupportedError` for a node without a rule."""
+        """Raise `UnsupportedError`: a node without a rule cannot be written in the thesis language."""
         raise text.unsupported(
             expr, f"there is no {type(expr).__name__} in it", "write it with sums, products and functions"
         )
@@ -89,7 +89,7 @@ class ThesisWriter(Rewriting):
         return text.make_piece((text.CONSTANTS[expr],), Level.ATOM)
 
     def symbol(self, expr: Any, scope: FunctionScope) -> Piece:
-        """Write a variable of the enclosing function, or a scalar by its name."""
+        """Write a template variable of the enclosing function as its operand, or a scalar by its name."""
         return scope.variables.get(expr) or self.visit_name(expr, scope)
 
     def visit_name(self, expr: Any, scope: FunctionScope) -> Piece:
@@ -242,7 +242,7 @@ class ThesisWriter(Rewriting):
         return (yield self.visit(found, scope))
 
     def visit_steps(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """Write a choice between two values by ``sign`` and ``relu``."""
+        """Write a `Piecewise` between two values as text, in terms of ``sign`` and ``relu``."""
         values = [case.expr for case in expr.args]
         needed = [scope.operands[symbol] for symbol in free_symbols_in(values) if symbol in scope.operands]
         found = text.rewrite_root_quotient(expr)

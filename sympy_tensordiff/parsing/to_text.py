@@ -96,7 +96,7 @@ def to_text(expr: Any, language: str = "thesis") -> str:
 
 
 def _input_text(text: str, tensors: Mapping[str, Any], arguments: Iterable[str]) -> str:
-    """Return a whole input: declarations, expression ``text`` and derivative clauses."""
+    """Return a complete input text: declarations, the expression's ``text``, and derivative clauses."""
     declarations = "".join(f"{name} {len(getattr(tensor, 'shape', ()))} " for name, tensor in tensors.items())
     return f"declare {declarations}expression {text}{''.join(f' derivative wrt {name}' for name in arguments)}"
 
@@ -110,7 +110,7 @@ def _read_back(whole: str) -> ParsedExpression:
 
 
 def _check_summed_extents(writer: ThesisWriter, tensors: Mapping[str, Any], again: ParsedExpression) -> None:
-    """Raise `UnsupportedError` if the text loses the extent of a summed axis.
+    """Raise `UnsupportedError` if the written text does not determine the extent of a summed axis.
 
     An axis of a repeated number or delta may be summed that no tensor has; parsed back, it would have any extent.
     """
@@ -125,14 +125,15 @@ def _check_summed_extents(writer: ThesisWriter, tensors: Mapping[str, Any], agai
 
 
 def _sizes_without_axis(expr: Any, tensors: Mapping[str, Any]) -> set[Any]:
-    """Return the sizes in ``expr`` that are not an axis of a tensor or of ``expr`` itself."""
+    """Return the sizes in ``expr`` that are the length of no axis of a tensor or of ``expr`` itself."""
     shapes = [getattr(tensor, "shape", ()) for tensor in (expr, *tensors.values())]
     fixed = {symbol for shape in shapes for extent in shape for symbol in extent.free_symbols}
     return expr.free_symbols - fixed - {*tensors.values()}  # type: ignore[no-any-return]
 
 
 def _check_equal_sizes(parsed: ParsedExpression, again: ParsedExpression) -> None:
-    """Raise `UnsupportedError` if axes are equally long in only one of the input and its parsed text.
+    """Raise `UnsupportedError` if two axes are equally long in the expression but not in its text parsed again, or the
+    reverse.
 
     SymPy evaluates ``0 *(,->) (x *(i,i->) y)`` to 0, which loses the constraint on the sizes.
     """

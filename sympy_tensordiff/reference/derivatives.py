@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 import sympy
-from numpy.typing import NDArray
 from sympy import Expr
 
 from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference.duals import Dual, Key, Number, primal
 from sympy_tensordiff.reference.interpreter import Interpreter, to_exact
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def differentiate(

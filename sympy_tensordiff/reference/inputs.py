@@ -7,20 +7,22 @@ from fractions import Fraction
 from itertools import product
 from math import isfinite
 from numbers import Rational, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 import sympy
-from numpy.typing import NDArray
 from sympy import Basic, Expr, Symbol
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, ShapeError
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference.duals import CONTEXT, Number
 from sympy_tensordiff.symbolic.scans import ScanVariable
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import nodes_in
 
-ObjectArray = NDArray[np.object_]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ObjectArray: TypeAlias = "NDArray[np.object_]"
 
 
 def tensors_of(*expressions: Basic) -> list[TensorSymbol]:

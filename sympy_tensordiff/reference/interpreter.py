@@ -7,11 +7,11 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any, TypeAlias
 
-import numpy as np
 import sympy
 from sympy import Basic, Expr, Symbol
 
 from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, OutOfShapeError, UnsupportedError
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference.duals import CONTEXT, Number, add, extremum, multiply, primal
 from sympy_tensordiff.reference.inputs import ObjectArray, bind_values, is_tensor
 from sympy_tensordiff.reference.scalars import (
@@ -81,7 +81,7 @@ class Interpreter:
         return inner
 
     def compile(self, node: Basic) -> Compiled:
-        """Return a function that evaluates a scalar or a condition in an environment (the values of symbols);
+        """Return a function that evaluates a scalar or a condition in an environment, a map from symbols to values;
         cached.
         """
         closure = self._compiled.get(node)
@@ -135,7 +135,7 @@ class Interpreter:
         return run
 
     def compile_points(self, limits: Iterable[Basic]) -> Callable[[Environment], Iterator[Environment]]:
-        """Return a function that yields the environment of each index tuple of a sum; the first limit is the innermost
+        """Return a function that yields one environment per index tuple of a sum; the first limit is the innermost
         loop.
         """
         loops = [(k, self.compile_integer(low), self.compile_integer(high)) for k, low, high in reversed(tuple(limits))]
@@ -199,7 +199,7 @@ class Interpreter:
         shape_at, total = self.compile_shape(tensor), self.total
 
         def read(env: Environment, position: tuple[int, ...]) -> Number:
-            """Check the position and read the entry."""
+            """Return the entry at ``position``, after a bounds check."""
             shape = shape_at(env)
             for index, extent in zip(position, shape, strict=True):
                 if not 0 <= index < extent:

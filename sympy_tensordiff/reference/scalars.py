@@ -73,7 +73,9 @@ def _compile_product(compile_: Compile, node: Expr) -> Compiled:
     zeros = [lambda env, choice=choice: duals.is_exact_zero(choice(env)) for choice in choices]
 
     def run(env: Environment) -> Number:
-        """Return the product."""
+        """Return the product at the environment's values, 0 without evaluating the rest if a condition makes a factor
+        0.
+        """
         if _any_is_decisive(zeros, True, env):
             return 0
         return reduce(duals.multiply, [factor(env) for factor in factors])
@@ -95,8 +97,8 @@ def _depends_on_indices_only(condition: Basic) -> bool:
 
 
 def _any_is_decisive(conditions: Sequence[Compiled], decisive: bool, env: Environment) -> bool:
-    """Return whether any condition has the ``decisive`` truth value; if none has, raise the error of a read out of
-    bounds in one of them.
+    """Return whether any condition has the truth value ``decisive``; else re-raise an out-of-bounds error from one of
+    them.
     """
     error_of_read = None
     for condition in conditions:
@@ -117,7 +119,7 @@ def _compile_piecewise(compile_: Compile, node: Expr) -> Compiled:
     pieces = [(compile_(value), compile_(condition)) for value, condition in node.args]
 
     def run(env: Environment) -> Number:
-        """Return the value of the selected branch."""
+        """Return the value of the first branch whose condition is true."""
         for value, condition in pieces:
             if condition(env):
                 return value(env)
@@ -141,7 +143,7 @@ def _extremum_rule(direction: int) -> ScalarRule:
     """Return the rule of ``Max`` (``direction`` 1) or ``Min`` (-1)."""
 
     def rule(compile_: Compile, node: Expr) -> Compiled:
-        """Compile the maximum or minimum."""
+        """Return a function that evaluates the maximum or minimum `node`."""
         arguments = [compile_(arg) for arg in node.args]
         literal = [bool(arg.is_number) for arg in node.args]
         return lambda env: duals.extremum([a(env) for a in arguments], literal, direction)
@@ -153,7 +155,7 @@ def _function_rule(function: Callable[..., Any], count: int | None = None) -> Sc
     """Return the rule that applies ``function`` to the numbers of the first ``count`` arguments (None: of all)."""
 
     def rule(compile_: Compile, node: Expr) -> Compiled:
-        """Compile the application."""
+        """Return a function that evaluates the arguments of `node` and applies the function to them."""
         arguments = [compile_(arg) for arg in node.args[:count]]
         return lambda env: function(*[a(env) for a in arguments])
 

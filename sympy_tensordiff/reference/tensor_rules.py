@@ -8,10 +8,10 @@ from functools import partial, reduce
 from itertools import combinations, product
 from typing import Any, Protocol, TypeAlias
 
-import numpy as np
 from sympy import Basic, Expr
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference.duals import (
     CONTEXT,
     Number,
@@ -50,10 +50,10 @@ class EntryInterpreter(Protocol):
         """Return all entries of a tensor as an object array."""
 
     def compile_integer(self, node: Basic) -> Callable[[Environment], int]:
-        """Return a function that evaluates an integer."""
+        """Return a function that evaluates an integer expression in an environment."""
 
     def inside(self, arrays: Mapping[Any, ObjectArray]) -> AbstractContextManager[EntryInterpreter]:
-        """Return an interpreter with further arrays."""
+        """Return an interpreter that also knows the values ``arrays`` of bound variables."""
 
 
 TensorRule: TypeAlias = Callable[[EntryInterpreter, Any, Environment], ObjectArray]
@@ -111,7 +111,7 @@ def _compute_delta(interpreter: EntryInterpreter, node: DeltaTensor, env: Enviro
 
 
 def _compute_filled(interpreter: EntryInterpreter, node: FilledTensor, env: Environment) -> ObjectArray:
-    """Return the constant tensor."""
+    """Return the array of a constant-filled tensor."""
     return np.full(interpreter.compile_shape(node)(env), interpreter.array(node.args[0], env)[()], dtype=object)
 
 

@@ -46,7 +46,7 @@ class Loops(NamedTuple):
 
 
 class AccessContext(NamedTuple):
-    """The context in which a node is evaluated: the loops around it, and the conditions that hold there."""
+    """The enclosing loops of a node, and the constraints and conditions under which it is evaluated."""
 
     loops: tuple[Loops, ...] = ()
     conditions: Rows = ()
@@ -61,7 +61,9 @@ class AccessContext(NamedTuple):
 
     @property
     def rows(self) -> Rows:
-        """All constraints that hold in this context: those of its loops, its `conditions`, and those in `beside`."""
+        """All constraints that hold in this context: the loop bounds, the guards around, and the constraints tested
+        with it.
+        """
         return (*(row for loops in self.loops for row in loops.rows), *self.conditions, *self.beside)
 
     @property
@@ -70,7 +72,9 @@ class AccessContext(NamedTuple):
         return all(part.op not in ("read", "scalar", "call", "ein") for part in reachable(*self.choices))
 
     def inside(self, variables: Sequence[int], rows: Sequence[Constraint], kind: str) -> AccessContext:
-        """Return the context inside of a loop over `variables`, bounded by `rows`; `kind` is the op of its binder."""
+        """Return this context with one more inner loop nest over `variables`, bounded by `rows`, of a binder with the
+        op `kind`.
+        """
         return self._replace(loops=(*self.loops, Loops(tuple(variables), tuple(rows), kind)))
 
     def under(self, rows: Sequence[Constraint]) -> AccessContext:
@@ -122,7 +126,8 @@ class Accesses:
         yield from self.below(roots)
 
     def below(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Constraint]]:
-        """Yield ``(access, axis, row)`` for each unproven bound below `roots`, visiting each node once per context.
+        """Yield ``(access, axis, row)`` for each bound `row` of a read below `roots` that does not follow from its
+        context.
 
         A node that uses no index from around is visited in at most ``MOST_CONDITIONS`` contexts with conditions.
         """
@@ -151,7 +156,9 @@ class Accesses:
             yield from ((axis, row) for row in without_implied(shape_rows([form], [extent]), known))
 
     def parts(self, node: Node, around: AccessContext) -> Iterator[Access | tuple[Node, AccessContext]]:
-        """Yield the accesses that `node` makes itself, and the nodes below it, each with its context."""
+        """Yield each tensor read that `node` itself makes, and each argument of `node` with the context it is evaluated
+        in.
+        """
         match node.op:
             case "guard":
                 yield from self.cases(node, (), around)
@@ -180,7 +187,7 @@ class Accesses:
                 yield from ((arg, around) for arg in node.args)
 
     def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
-        """Yield the body of the table that `read` reads, at the index of the read, with its context.
+        """Yield the body of the comprehension that `read` reads, with the indices of `read` put in, and its context.
 
         The arguments instead, if the tensor is not a comprehension; nothing, if it is in `safe`.
         """
@@ -206,7 +213,8 @@ class Accesses:
     def cases(
         self, node: Node, tests: Sequence[Constraint], around: AccessContext
     ) -> Iterator[Access | tuple[Node, AccessContext]]:
-        """Yield each case of `node` below its top guards with its context, after the accesses in the tested rows.
+        """Split `node` by its outermost guards: yield each case with its context, after the reads of integer tensors in
+        its rows.
 
         Guarded cases are left out unless `conditional` is set. `tests` are constraints that the loops around test.
         """
@@ -222,7 +230,7 @@ class Accesses:
                 yield case, around.under([row for row in rows if row not in tests])
 
     def tested(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:
-        """Yield the accesses of integer tensors in the constraints `rows`, which are tested together.
+        """Yield the reads of integer tensors, such as ``p[i]``, in the constraints `rows`, which are tested together.
 
         An entry counts as read only where the other constraints hold: one that fails decides, whatever the entry is.
         """
@@ -237,7 +245,9 @@ class Accesses:
                 yield Access(self.graph.integers[entry.tensor], entry.index, place)
 
     def data(self, forms: Sequence[Affine], around: AccessContext) -> Iterator[Access]:
-        """Yield the accesses of integer tensors in the index forms `forms`, innermost first."""
+        """Yield the reads of integer tensors in the index forms `forms`, such as ``p[i]`` in ``x[p[i]]``; inner reads
+        first.
+        """
         for entry in innermost_first(forms) if self.graph.integers else ():
             yield Access(self.graph.integers[entry.tensor], entry.index, around)
 
@@ -269,14 +279,16 @@ def check_reads(reader: Reader, roots: Sequence[Node], facts: Rows) -> None:
 
 
 def check_expression(expr: Any) -> None:
-    """Raise `OutOfShapeError` as `check_reads` does, for a SymPy expression that has not been read yet."""
+    """Raise `OutOfShapeError` if an unconditional read in the SymPy expression `expr` is out of bounds for
+    every size.
+    """
     reader = Reader(Graph(), scans="leaf")
     node = reader.read(expr)
     check_reads(reader, [node], positive_sizes(reader.graph, [node, *reader.leaves()]))
 
 
 class _Check:
-    """The check of unconditional reads for `check_reads`, with its error message."""
+    """Raises `OutOfShapeError` for a read that is evaluated unconditionally and out of bounds for every size."""
 
     def __init__(self, reader: Reader, facts: Rows) -> None:
         self.reader = reader
@@ -309,7 +321,9 @@ class _Check:
     # -------------------------------------------------------------- the message
 
     def message(self, access: Access, axis: int, inside: Constraint) -> str:
-        """Return the error message for `access`: where it leaves the shape, and the range to write instead."""
+        """Return the error message for the out-of-bounds `access` of `axis`, with a range to write instead if one is
+        known.
+        """
         tensor, index, place = access
         around, bound = place.rows, place.variables[::-1]
         forms = Forms(self.reader)
@@ -349,7 +363,9 @@ class _Check:
     def suggested_limit(
         self, inside: Constraint, place: AccessContext, values: dict[int, Affine]
     ) -> tuple[str, Affine] | tuple[str, Affine, Affine] | None:
-        """Return a range that keeps the read inside: a hint about counting, then the ends to write; None if unknown."""
+        """Return loop limits that keep the read in bounds, as ``(hint, end)`` or ``(hint, first, last)``; None if
+        unknown.
+        """
         (variable, *others) = values
         lows, highs = unit_bounds_of(variable, place.rows)
         step = inside.form.coefficient(variable)

@@ -88,42 +88,47 @@ def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 class _Simplification:
-    """The roots of `simplify` so far, with the nodes below them, their weight and cost, and the limits of both."""
+    """The state of `simplify`: the current roots, the nodes below them, their weight and cost, and the limits
+    of both.
+    """
 
     def __init__(self, graph: Graph, roots: Sequence[Node]) -> None:
         self.graph = graph
         self.roots = list(roots)
         self.nodes = reachable(*roots)
-        self.limit = size(self.nodes)
+        self.weight = self.limit = size(self.nodes)
         self.model = CostModel(graph, Hints().for_graph(roots, self.nodes))
         self.cost = self.model.of(roots)
         self.most = SLACK * self.model.value(self.cost.operations)
         self.given = self.model.growth(node for node in self.nodes if node.op == "tensor")
 
     def unless_heavier(self, step: Step, *parts: Step) -> None:
-        """Replace the roots by the result of `step`, unless it is too large or costs too much; in that case try
-        `parts`, steps that do a part of its work, one by one.
+        """Replace the roots by the result of `step`, unless that is too large or costs too much; then try the smaller
+        steps `parts`, one by one, in the same way.
         """
         changed = step(self.graph, self.roots, self.nodes)
         if changed == self.roots:
             return
         nodes = reachable(*changed)
         weight, shorter = size(nodes), SHORTER * written_size(self.roots, self.nodes)
-        if weight <= self.limit or (weight <= HEAVIER * self.limit and written_size(changed, nodes) <= shorter):
+        is_light = weight <= max(self.limit, self.weight)
+        if is_light or (weight <= HEAVIER * self.limit and written_size(changed, nodes) <= shorter):
             cost = self.model.of(changed)
             # Where nodes only go, nothing has to be computed that was not before, in whatever order.
             goes = {node for node in nodes if not node.view}.issubset(self.nodes)
             if goes or self.model.is_no_worse(
                 cost, self.cost, self.given, self.most / max(1, self.model.value(self.cost.operations))
             ):
-                self.roots, self.nodes, self.cost = changed, nodes, cost
+                self.roots, self.nodes, self.weight, self.cost = changed, nodes, weight, cost
                 return
         for part in parts:
             self.unless_heavier(part)
 
 
 def written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
-    """Return the weight of `roots` as a text, in which shared nodes are repeated; `nodes` come arguments first."""
+    """Return the weight of the text of `roots`, in which shared nodes are repeated; `nodes` are the nodes below,
+    arguments first.
+    """
     found: dict[Node, int] = {}
     for node in nodes:
         found[node] = weight(node) + sum(found[arg] for arg in node.args)
@@ -131,7 +136,7 @@ def written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
 
 
 def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """Return `roots` with nested products and sums merged, to which the rules of `recognition` are applied again."""
+    """Return `roots` with nested products and nested sums merged, and then rewritten by the rules of `recognise`."""
     flat = flattened(graph, roots, nodes)
     return flat if flat == roots else recognise(graph, flat)
 
@@ -144,7 +149,8 @@ MOST_OPERANDS = 10
 
 
 def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """Return `roots` with products of products, and sums of sums, as one, where the inner one has no other use.
+    """Return `roots` with each product inside a product, and each sum inside a sum, merged into it if nothing else uses
+    it.
 
     Parameters
     ----------
@@ -153,11 +159,11 @@ def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> lis
     nodes : sequence of Node
         All that are reachable, arguments first.
     """
-    inside = _inside(graph, nodes, counted(nodes, roots))
+    inside = _nodes_to_merge(graph, nodes, counted(nodes, roots))
     if not inside:
         return list(roots)
     done: dict[Node, Node] = {}
-    for node in _needed(roots, inside):
+    for node in _remaining_nodes(roots, inside):
         if node.op == "ein" and not inside.isdisjoint(node.args):
             parts = [(done[arg], labels) for arg, labels in _operands(node, inside)]
             done[node] = graph.ein(1, parts, node.data.output, dict(enumerate(node.data.extents)))
@@ -168,8 +174,10 @@ def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> lis
     return [done[root] for root in roots]
 
 
-def _needed(roots: Sequence[Node], inside: set[Node]) -> list[Node]:
-    """Return the nodes below `roots` once the nodes in `inside` are merged into their users, arguments first."""
+def _remaining_nodes(roots: Sequence[Node], inside: set[Node]) -> list[Node]:
+    """Return the nodes below `roots` that remain when the nodes in `inside` are merged into their users, arguments
+    first.
+    """
     seen = set(roots)
     stack = list(roots)
     while stack:
@@ -187,7 +195,7 @@ def _needed(roots: Sequence[Node], inside: set[Node]) -> list[Node]:
 
 
 def _operands(node: Node, inside: set[Node]) -> list[Operand]:
-    """Return the operands of the product `node`; one in `inside` is replaced by its own operands."""
+    """Return the operands of the product `node`; an operand in `inside` is replaced by its own operands."""
     parts: list[Operand] = []
     stack: list[Operand] = list(zip(node.args, node.data.inputs, strict=True))[::-1]
     while stack:
@@ -202,7 +210,9 @@ def _operands(node: Node, inside: set[Node]) -> list[Operand]:
 
 
 def _terms(node: Node, inside: set[Node]) -> list[tuple[Number, Node]]:
-    """Return the terms of the sum `node` with their factors; a term in `inside` is replaced by its own terms."""
+    """Return the terms of the sum `node` as pairs ``(number, term)``; a term in `inside` is replaced by its
+    own terms.
+    """
     terms: list[tuple[Number, Node]] = []
     stack: list[tuple[Number, Node]] = []
     stack += [(1, arg) for arg in reversed(node.args)]
@@ -220,20 +230,21 @@ def _terms(node: Node, inside: set[Node]) -> list[tuple[Number, Node]]:
 # ---------------------------------------------------------------- which
 
 
-def _inside(graph: Graph, nodes: Sequence[Node], uses: Uses) -> set[Node]:
-    """Return the products and sums to merge into the one product or sum that uses them."""
+def _nodes_to_merge(graph: Graph, nodes: Sequence[Node], uses: Uses) -> set[Node]:
+    """Return the products and sums that have a single use, in a product or sum into which they can be merged."""
     inside: set[Node] = set()
     weights: dict[Node, tuple[int, int]] = {}
     for node in nodes:
         if is_core(node):
-            inside.update(_factors_inside(node, uses, weights))
+            inside.update(_operands_to_merge(node, uses, weights))
         elif node.op == "add" and node.shape:
-            inside.update(_sums_inside(graph, node, uses))
+            inside.update(_sums_to_merge(graph, node, uses))
     return inside
 
 
-def _factors_inside(node: Node, uses: Uses, weights: dict[Node, tuple[int, int]]) -> list[Node]:
-    """Return the operands of the product `node` to merge into it, lightest first, while labels and operands stay few.
+def _operands_to_merge(node: Node, uses: Uses, weights: dict[Node, tuple[int, int]]) -> list[Node]:
+    """Return the operands of the product `node` that are to be merged into it, the lightest first, within limits of
+    labels and operands.
 
     The resulting numbers of labels and operands are stored in `weights`.
     """
@@ -254,8 +265,10 @@ def _factors_inside(node: Node, uses: Uses, weights: dict[Node, tuple[int, int]]
     return chosen
 
 
-def _sums_inside(graph: Graph, node: Node, uses: Uses) -> list[Node]:
-    """Return the sums to merge into the sum `node`: its terms, and multiples that lose signs or share terms with it."""
+def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
+    """Return the sums to merge into the addition `node`: its terms that are sums, and multiples of sums where signs or
+    equal terms vanish by that.
+    """
     chosen = []
     known = {graph.split_view(term)[1] for term in node.args}
     for term in node.args:

@@ -23,7 +23,9 @@ from sympy_tensordiff.simplify.logistic import PairJoiner
 
 
 def with_finite_quotients(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with the right sides of the rules above in place of the left ones."""
+    """Return `roots` with quotients like ``acos(c)/sqrt(1 - c**2)``, which are 0/0 at ``c = 1``, written with
+    ``sinc``.
+    """
     parts = reachable(*roots)
     if not any(part.op == "call" and part.data is sympy.acos for part in parts):
         return list(roots)
@@ -35,18 +37,20 @@ def with_finite_quotients(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 class _Quotients(PairJoiner):
-    """The rewriting rules of `with_finite_quotients`."""
+    """The rules that rewrite ``acos(c)/sqrt(1 - c**2)`` as ``1/sinc(acos(c))``, and similar quotients."""
 
     def form(self, node: Node) -> Node:
-        """Return `node`, whose arguments are in their final form, in its own."""
+        """Return `node`, whose arguments are rewritten, with quotients of an arccosine by a root joined."""
         return self.product(node) if node.op in ("mul", "ein") else node
 
     def may_join(self, factor: Node) -> bool:
-        """Whether `factor` divides by a square root."""
+        """Whether `factor` has a factor that is one over a square root."""
         return any(map(_is_inverse_root, self.graph.factors(factor)))
 
     def joined(self, first: Node, second: Node) -> list[Node] | None:
-        """Return the factors for `first` times `second`, which divides by roots; None where no rule applies."""
+        """Return the factors that replace ``first*second``, where `second` is one over square roots; None if no rule
+        applies.
+        """
         graph = self.graph
         base, power = first.args if first.op == "pow" else (first, graph.one)
         if power.op != "const" or not isinstance(power.data, int) or power.data < 1:
@@ -60,7 +64,9 @@ class _Quotients(PairJoiner):
         return None
 
     def quotient(self, base: Node, radicand: Node) -> list[Node] | None:
-        """Return the factors for `base` over the root of `radicand`; None where no rule applies."""
+        """Return the factors that replace ``base/sqrt(radicand)``, as ``1/sinc(acos(c))`` for acos(c); None if no rule
+        applies.
+        """
         graph = self.graph
         if base.op == "add":
             pairs = [graph.split_view(term) for term in base.args]

@@ -69,7 +69,7 @@ def tighten(
 
 
 class _Tighten:
-    """The recursive pass of `tighten`, with its results by node and facts."""
+    """The recursion of `tighten`, which removes implied constraints; results are cached by node and known facts."""
 
     def __init__(
         self,
@@ -90,8 +90,8 @@ class _Tighten:
         self.sums = ProductsOfSums(graph, sizes, self.may_evaluate, flat=flat)
 
     def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return `node` with tight guards and ranges, without conditions that `facts` imply; unchanged if it has
-        none.
+        """Return `node` without the constraints that `facts` imply, and with tight loop bounds; `node` itself if it has
+        no constraints.
         """
         if node.is_guard_free:
             return node
@@ -119,7 +119,9 @@ class _Tighten:
         return self.done[key]
 
     def arguments(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return `node` over arguments in final form; guarded terms of an addition are merged."""
+        """Return `node` over arguments with tight guards and ranges; terms of an addition whose guards complement each
+        other are merged.
+        """
         args = yield from in_turn(self.visit(arg, facts) for arg in node.args)
         if node.op == "add":
             united = GuardJoiner(self.graph, self.sizes).joined(args, facts)
@@ -130,20 +132,24 @@ class _Tighten:
         return self.graph.with_args(node, args)
 
     def read_through(self, node: Node, read: Node) -> Node:
-        """Return the entry that `read` copies; `read` itself if its table computes or was written by the user."""
+        """Return the entry that `read` copies, ``x[i, j]`` for ``[x[b, a]]_ab[j, i]``; `read` itself if its table
+        computes or is the user's.
+        """
         table = read.args[0]
         if self.written is None or node.args[0] in self.written or table.op != "comprehension":
             return read
         return self.graph.entry(table, read.data) if table.args[0].op in ("const", "read") else read
 
     def comprehension(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return the comprehension `node` with its body in final form, given the ranges of its axes."""
+        """Return the comprehension `node` with the constraints in its body tightened, given the ranges of its axes."""
         variables, rows, body = self.graph.inside(node, atoms_in(facts))
         new = yield self.visit(body, facts + rows)
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def reduction(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return a product, maximum or minimum with triangular bounds, over its tight body, without unused indices."""
+        """Return a product, maximum or minimum over a range with triangular bounds and a tightened body, without unused
+        indices.
+        """
         graph = self.graph
         variables, rows, body = graph.inside(node, atoms_in(facts))
         if is_empty(rows, facts):
@@ -170,7 +176,9 @@ class _Tighten:
         return (yield self.visit(reduced, facts)) if lost else reduced
 
     def guard(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return the guard `node` with the necessary constraints, over its tight body; 0 if they contradict `facts`."""
+        """Return the guard `node` with the constraints that `facts` do not imply, around its tightened body; 0 if they
+        contradict `facts`.
+        """
         rows, body = node.data if linear(node.data) else decide_clamps_of_rows(node.data, facts), node.args[0]
         if is_empty(rows, facts):
             return self.graph.zero
@@ -210,13 +218,15 @@ class _Tighten:
         return (yield self.visit(new, facts)) if new_body.op == "guard" and new is not node else new
 
     def under(self, row: Constraint, body: Node, solution: Substitution) -> Node:
-        """Return `body` with its equation `row` put in; with data, each part of it in the fewest indices."""
+        """Return `body` with the `solution` of the equation `row` substituted; if `row` contains tensor entries, only
+        where that leaves fewer indices.
+        """
         if not data_terms(row.form):
             return self.graph.substitute(body, solution)
         return rewrite_in_fewest_indices(self.graph, body, row, solution, self.fixed)
 
     def needed(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
-        """Return `rows`, constraints on `body`, without those that only exclude points where a sum in it is empty.
+        """Return the constraints in `rows` without those that only exclude points at which a sum in `body` is empty.
 
         An empty sum is 0 already. Constraints stay without which data in the others would be read outside of their
         tensor.
@@ -233,7 +243,8 @@ class _Tighten:
         return tuple(kept)
 
     def sum(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return the sum `node` with triangular bounds over its tight body; variables with a single value go.
+        """Return the sum `node` with triangular bounds over its tightened body; a variable with one possible value is
+        replaced by it.
 
         Raises `UnsupportedError` for an equation that no index can be solved for.
         """
@@ -285,7 +296,9 @@ class _Tighten:
     def without_single(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, single: UniqueValue | None
     ) -> Node | None:
-        """Return the sum with the variables in `single` replaced by their only values; None if that changes nothing."""
+        """Return the sum over `rows` with the variables in `single` replaced by their only values; None if that changes
+        nothing.
+        """
         if single is None:
             return None
         mapping, guards = single
@@ -297,13 +310,17 @@ class _Tighten:
         return None if fewer is node else fewer
 
     def close(self, limits: Sequence[Bounds], guards: Sequence[Constraint], body: Node, facts: Rows) -> Node:
-        """Return the sum of `body` over the triangular `limits`, common factors outside, guarded by `guards`."""
+        """Return the guarded sum of `body` over the triangular bounds `limits`, with factors that do not depend on them
+        moved out.
+        """
         total = self.sums.of(limits, body, facts) if limits else body
         return self.graph.guard(guards, total)
 
 
 def _scales_sums(graph: Graph, node: Node) -> bool:
-    """Whether each term of `node` is one sum times factors, of which at least one may be undefined somewhere."""
+    """Whether each term of `node` is exactly one sum times factors, and some factor, such as a quotient, may be
+    undefined.
+    """
     terms = [graph.factors(term) for term in (node.args if node.op == "add" else (node,))]
     return all(sum(factor.op == "sum" for factor in factors) == 1 for factors in terms) and any(
         not factor.total for factors in terms for factor in factors if factor.op != "sum"
@@ -311,7 +328,7 @@ def _scales_sums(graph: Graph, node: Node) -> bool:
 
 
 def _with_known_quotients(limit: Bounds, facts: Rows) -> Bounds:
-    """Return the bounds `limit` with quotients and clamps in them simplified under `facts`."""
+    """Return the loop bounds `limit` with the floor quotients and maxima in them simplified under `facts`."""
     if linear([form for side in limit[1:] for form, _ in side]):
         return limit
     sides = [[(gist(form, facts), divisor) for form, divisor in side] for side in limit[1:]]
@@ -331,7 +348,8 @@ def _no_pivot(graph: Graph, variables: Sequence[int], rows: Rows) -> str:
 def nest(
     graph: Graph, rows: Sequence[Constraint], variables: Sequence[int], facts: Rows
 ) -> tuple[tuple[Bounds, ...], Rows]:
-    """Return triangular bounds of `variables` in a good order, and the constraints in `rows` without these variables.
+    """Return triangular bounds of `variables` in a good loop order, and the constraints in `rows` that contain none of
+    them.
 
     Raises
     ------
@@ -341,11 +359,13 @@ def nest(
     try:
         return nest_in_some_order(rows, variables, facts)
     except LoopBoundError as error:
-        raise error.named(lambda part: _named(graph, part)) from None
+        raise error.named(lambda part: _text_of_part(graph, part)) from None
 
 
-def _named(graph: Graph, part: Any) -> str:
-    """Return a variable or a constraint as text for a message; different variables of one name get different names."""
+def _text_of_part(graph: Graph, part: Any) -> str:
+    """Return the text of the variable or constraint `part` for a message, in which different variables have different
+    names.
+    """
     if not isinstance(part, Constraint):
         return str(graph.names[part])
     names: dict[Variable, str] = {}
@@ -363,7 +383,8 @@ def without_unused_indices(
     facts: Rows,
     may_evaluate: Callable[[Node, Rows], bool],
 ) -> tuple[tuple[Bounds, ...], Node]:
-    """Return `limits` (outermost first) without the indices on which nothing depends, and the body without them.
+    """Return `limits` and `body` without the indices that nothing depends on: a maximum drops them, a product becomes a
+    power.
 
     A product over one that goes is a power: ``Prod_k b`` is ``b**n`` for n values of k. Equal values have
     that value as their greatest and least one, where there is one: over an empty range that is infinite.

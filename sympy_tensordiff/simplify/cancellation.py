@@ -2,17 +2,24 @@
 
 ``exp(t) - 1`` loses all digits where ``t`` is small, `expm1` none. For entries, which are real numbers::
 
-    c*exp(u) - c                    c*expm1(u)
+    c*exp(u) - c                    c*expm1(u), of b**u c*expm1(u*log(b))   with a number b > 0
     c*cos(u) - c                    -2*c*sin(u/2)**2
     c*sqrt(a + b**2) - c*b          c*a/(sqrt(a + b**2) + b)                with a number b > 0
-    c*sqrt(a) - c*sqrt(b)           c*(a - b)/(sqrt(a) + sqrt(b))           where a - b is a number, not 0
-    c/a - c/b                       c*(b - a)/(a*b)                         where a - b is a number, not 0
-    c*a**p - c*b**p                 likewise, for p = -1/2, -2/3, -1, ... and p = 1/3, 1/4, 1/5
+    c*b/sqrt(a + b**2) - c          -c*a/(r*(r + b)) with the root r        with a number b > 0
+    c*sqrt(a) - c*sqrt(b)           c*(a - b)/(sqrt(a) + sqrt(b))
+    c/a - c/b                       c*(b - a)/(a*b)
+    c*a**p - c*b**p                 likewise, for p = -1/2, -2/3, -1, ... and p = 1/3, 1/4, 1/5, 2, 3, 4
+    c - c*tanh(u)**2                c/cosh(u)**2, likewise of sin, cos and cosh
+    c/tanh(u) - c*tanh(u)           2*c/sinh(2*u)
+    c - c*erf(u)                    c*erfc(u), likewise 1 + erf(u) and 1 - erfc(u)
+    acos(1 - u)                     2*asin(sqrt(u/2))                       where u < 1
     log(1 + u)                      log1p(u)                                where u has no exponential
     log(1 - exp(u))                 log(-expm1(u)) where u > -log(2), else log1p(-exp(u))
+    softplus(u) - u                 softplus(-u)
     softplus(2*u) - u - log(2)      log1p(2*sinh(u/2)**2) where abs(u) < 1: this is log(cosh(u))
     log(erfc(u))                    log1p(-erf(u)) where u < 1/2, else log(erfcx(u)) - u**2
-    exp(u**2)*erfc(u)               erfcx(u), also exp(-u**2)/erfc(u) and other powers
+
+Differences of powers are rewritten where ``a - b`` has fewer terms than ``a`` or ``b``, or is itself such a difference.
 
 Each is an identity of real numbers wherever the left side has a value. Kernels take these forms; formulas for readers
 stay as they were written.
@@ -23,18 +30,36 @@ Computing log(1 - exp(-|a|))*.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import sympy
-from sympy.codegen.cfunctions import expm1, log1p
+from sympy.codegen.cfunctions import Cbrt, expm1, log1p
 
 from sympy_tensordiff.graph.functions import erfcx, log_ndtr, softplus
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
-from sympy_tensordiff.simplify.nearby import less_value, log_of_quotient, minus, nearby, reciprocals
+from sympy_tensordiff.simplify.growing_functions import (
+    is_call,
+    log_of_growing,
+    with_bounded_quotients,
+    with_scaled_bessel,
+    with_scaled_erfc,
+    with_slopes,
+)
+from sympy_tensordiff.simplify.nearby import (
+    has_fewer_terms,
+    less_value,
+    log_of_quotient,
+    minus,
+    nearby,
+    reciprocals,
+    share_less_one,
+)
 from sympy_tensordiff.simplify.removable import regular_at_zero
+from sympy_tensordiff.simplify.variances import with_covariances
 
 MAX_TERMS = 12
 """Sums of more terms are left as they are: pairs of terms are compared."""
@@ -49,15 +74,20 @@ MAX_POWER = 4
 """Differences of powers below ``-MAX_POWER`` stay as they are: they would have too many terms."""
 
 
+_NONE: Mapping[Node, Node] = MappingProxyType({})
+
+
 class ScaledTerm(NamedTuple):
-    """The term ``factor*base`` of a sum; ``base`` is 1 for a number."""
+    """The term ``factor*base`` of a sum, with a number as ``factor``; ``base`` is 1 for a term that is a number."""
 
     factor: Number
     base: Node
 
 
-def without_cancellation(graph: Graph, roots: Sequence[Node], arrays: Sequence[Node] = ()) -> list[Node]:
-    """Return the entries `roots` with differences that lose digits replaced by the forms of this module.
+def without_cancellation(
+    graph: Graph, roots: Sequence[Node], arrays: Sequence[Node] = (), products: Mapping[Node, Node] = _NONE
+) -> list[Node]:
+    """Return the entries `roots` with differences of nearly equal terms rewritten: ``exp(u) - 1`` becomes ``expm1(u)``.
 
     Parameters
     ----------
@@ -65,67 +95,59 @@ def without_cancellation(graph: Graph, roots: Sequence[Node], arrays: Sequence[N
     roots : sequence of Node
     arrays : sequence of Node
         The tensors that the first roots are the entries of: other roots may read their terms from them.
+    products : dict of Node to Node
+        Other tensors that are computed before, with their entries.
     """
+    tables = {**products, **dict(zip(arrays, roots, strict=False))}
+    roots = with_covariances(graph, roots, tables)
     roots = rewritten(graph, roots, _Rewriter(graph).form)
     return regular_at_zero(graph, roots, dict(zip(arrays, roots, strict=False)))
 
 
 class _Rewriter:
-    """The rewriting rules of `without_cancellation`."""
+    """The rules by which `without_cancellation` rewrites sums, logarithms and products, node by node."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.minus_one = graph.const(-1)
+        self.distances: dict[tuple[Node, Node], Node | None] = {}
 
     def form(self, node: Node) -> Node:
-        """Return the entry `node`, whose arguments are rewritten, with the rules applied; tensors as they are."""
+        """Return the scalar `node`, whose arguments are done, rewritten by the rules of its operation; a tensor is
+        returned unchanged.
+        """
         if node.shape:
             return node
         if node.op == "add" and len(node.args) <= MAX_TERMS:
             return self.difference(node)
         if node.op == "call" and node.data is sympy.log:
             return self.logarithm(node)
-        return self.scaled(node) if node.op == "mul" else node
-
-    def scaled(self, node: Node) -> Node:
-        """Return a product with ``exp(p*u**2 + rest)*erfc(u)**p`` as ``exp(rest)*erfcx(u)**p``; another as it is."""
-        graph = self.graph
-        exponential = next((f for f in node.args if f.op == "call" and f.data is sympy.exp), None)
-        if exponential is None:
-            return node
-        others = [factor for factor in node.args if factor is not exponential]
-        for factor in others:
-            base, power = factor.args if factor.op == "pow" else (factor, graph.one)
-            if base.op == "call" and base.data is sympy.erfc:
-                square = graph.mul((power, graph.pow(base.args[0], graph.const(2))))
-                terms = exponential.args[0].args if exponential.args[0].op == "add" else exponential.args
-                if square in terms:
-                    rest = graph.add((exponential.args[0], graph.neg(square)))
-                    scaled = graph.pow(graph.call(erfcx, base.args), power)
-                    left = graph.one if rest is graph.zero else graph.call(sympy.exp, (rest,))
-                    return self.form(graph.mul((*(f for f in others if f is not factor), scaled, left)))
-        return self.distributed(node, exponential, others)
-
-    def distributed(self, node: Node, exponential: Node, others: Sequence[Node]) -> Node:
-        """Return the product of an exponential and a sum that has `erfc` in a term as a sum, if all its terms lose an
-        exponential; otherwise `node`.
-        """
-        graph = self.graph
-        for factor in others:
-            if factor.op == "add" and any(_is_erfc(part) for term in factor.args for part in (term, *term.args)):
-                terms = [self.form(self.joined_exponentials(exponential, term)) for term in factor.args]
-                if not any(exponential in (term, *term.args) for term in terms):
-                    return graph.mul((*(f for f in others if f is not factor), graph.add(terms)))
+        if is_call(node, sympy.acos):
+            return self.arccosine(node)
+        for name, rule in _PRODUCTS.items():
+            if node.op == "mul" and (found := rule(self.graph, node)) is not node:
+                node = self.noted(name, found)
         return node
 
+    def noted(self, law: str, found: Node) -> Node:
+        """Return `found`, after counting one use of the rule ``law`` in the graph."""
+        self.graph.laws[law] = self.graph.laws.get(law, 0) + 1
+        return found
+
     def difference(self, node: Node) -> Node:
-        """Return a sum with pairs of terms of opposite factors joined; the sum itself without such a pair."""
+        """Return a sum with pairs of terms like ``c*a - c*b`` merged into one without cancellation; the sum itself if
+        there are none.
+        """
         graph = self.graph
         terms = [self.term(arg) for arg in node.args]
         if (found := self.log_cosh(node, terms)) is not None:
-            return found
+            return self.noted("log(cosh(u))", found)
+        if (found := self.opposite_softplus(node, terms)) is not None:
+            return self.form(self.noted("softplus(u) - u", found))
         if (found := reciprocals(graph, node, terms)) is not None:
-            return found
+            return self.noted("sum of reciprocals", found)
+        if (found := with_slopes(graph, node)) is not node:
+            return self.form(self.noted("2*u*erfcx(u) - 2/sqrt(pi)", found))
         for n, one in enumerate(terms):
             for m, other in enumerate(terms):
                 if n != m and (joined := self.joined(one, other)) is not None:
@@ -134,7 +156,9 @@ class _Rewriter:
         return node
 
     def log_cosh(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return a sum with the terms of log(cosh(u)) as a choice with its form near 0; None without such terms."""
+        """Return a sum with the terms ``softplus(2*u) - u - log(2)``, which are log(cosh(u)), as a choice with another
+        form of them for small u; None for other sums.
+        """
         graph = self.graph
         log_2 = graph.call(sympy.log, (graph.const(2),))
         for factor, base in terms:
@@ -149,53 +173,84 @@ class _Rewriter:
                     return graph.add((*(arg for arg in node.args if arg not in own), value))
         return None
 
-    def joined_exponentials(self, exponential: Node, term: Node) -> Node:
-        """Return ``exponential*term`` with one exponential in place of two."""
+    def opposite_softplus(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
+        """Return a sum with ``softplus(u) - u`` replaced by ``softplus(-u)``; None if it has no such terms."""
         graph = self.graph
-        for factor in graph.factors(term):
-            if factor.op == "call" and factor.data is sympy.exp:
-                exponent = graph.add((exponential.args[0], factor.args[0]))
-                exponential = graph.one if exponent is graph.zero else graph.call(sympy.exp, (exponent,))
-                return graph.mul((exponential, *(other for other in graph.factors(term) if other is not factor)))
-        return graph.mul((exponential, term))
+        for factor, base in terms:
+            if is_call(base, softplus):
+                u = base.args[0]
+                own = [graph.scale(-factor, part) for part in (u.args if u.op == "add" else (u,))]
+                if all(term in node.args for term in own):
+                    joined = graph.scale(factor, graph.call(softplus, (graph.neg(u),)))
+                    rest = [arg for arg in node.args if arg not in own and arg is not graph.scale(factor, base)]
+                    return graph.add((*rest, joined))
+        return None
 
     def term(self, node: Node) -> ScaledTerm:
-        """Return the factor and the base of the term `node`; a number has the base 1."""
+        """Return the term `node` as a number times a base; the base is 1 if `node` is a number."""
         if node.op == "const" and isinstance(node.data, int | Fraction):
             return ScaledTerm(node.data, self.graph.one)
         return ScaledTerm(*self.graph.split_coefficient(node))
 
     def joined(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return ``one + other`` in a form that loses no digits; None if no rule applies to the pair."""
+        """Return ``one + other`` in a form that loses no digits; None if no rule applies to these two terms."""
         graph, factor = self.graph, one.factor
-        if other.base is graph.one and one.base.op == "call" and other.factor == -factor:
-            return self.less_one(one.base, factor)
+        if other.factor == -factor and other.base is graph.one and (found := self.less_one(one.base, factor)):
+            return self.noted("f(u) - 1", found)
+        if other.factor == factor and other.base is graph.one and is_call(one.base, sympy.erf):
+            return self.noted("1 + erf(u)", graph.scale(factor, graph.call(sympy.erfc, (graph.neg(one.base.args[0]),))))
         number = _reduced(Fraction(other.factor) / -Fraction(factor))
         if (found := less_value(graph, one.base, graph.scale(number, other.base))) is not None:
-            return graph.scale(factor, found)
-        if other.factor == -factor and (found := nearby(graph, factor, one.base, other.base)) is not None:
-            return found
-        if other.factor != -factor or one.base.op != "pow" or other.base.op != "pow":
+            return self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))
+        if other.factor != -factor:
+            return None
+        if other.base is graph.one and (found := share_less_one(graph, one.base)) is not None:
+            return self.noted("b/sqrt(a + b**2) - 1", graph.scale(factor, found))
+        if is_call(other.base, sympy.tanh) and graph.pow(other.base, self.minus_one) is one.base:
+            double = graph.call(sympy.sinh, (graph.scale(2, other.base.args[0]),))
+            return self.noted("1/tanh(u) - tanh(u)", graph.scale(2 * factor, graph.pow(double, self.minus_one)))
+        if (found := nearby(graph, factor, one.base, other.base, self.distance)) is not None:
+            return self.noted("f(a) - f(b)", found)
+        if one.base.op != "pow" or other.base.op != "pow":
             return None
         (a, power), (b, same) = one.base.args, other.base.args
         if power is not same or power.op != "const" or not is_difference_power(power.data):
             return None
-        distance = minus(graph, a, b)
-        if distance.op != "const" or distance is graph.zero:
+        distance = self.distance(a, b)
+        if distance is None:
             return None
-        return graph.scale(factor, self.difference_of_powers(a, b, distance, Fraction(power.data)))
+        found = self.difference_of_powers(a, b, distance, Fraction(power.data))
+        return self.noted("a**p - b**p", graph.scale(factor, found))
+
+    def distance(self, a: Node, b: Node) -> Node | None:
+        """Return ``a - b`` if it has fewer terms than `a` or `b`, or can be rewritten without cancellation; else
+        None.
+        """
+        if (a, b) not in self.distances:
+            self.distances[a, b] = None
+            found = minus(self.graph, a, b)
+            if found.op != "const" and not has_fewer_terms(found, a) and not has_fewer_terms(found, b):
+                new = self.difference(found) if found.op == "add" and len(found.args) == 2 else found
+                self.distances[a, b] = None if new is found else new
+            elif found is not self.graph.zero:
+                self.distances[a, b] = found
+        return self.distances[a, b]
 
     def difference_of_powers(self, a: Node, b: Node, distance: Node, power: Fraction) -> Node:
-        """Return ``a**power - b**power``, where `distance` is ``a - b``, for a multiple of 1/2 to 1/5."""
+        """Return ``a**power - b**power`` without cancellation, given ``distance = a - b``; `power` is a root or a small
+        integer.
+        """
         graph = self.graph
 
         def raised(base: Node, exponent: Fraction) -> Node:
-            """Return ``base**exponent``."""
+            """Return ``base**exponent``; thirds are no floating-point numbers, and so powers of the third root."""
+            if exponent.denominator == 3:
+                base, exponent = graph.call(Cbrt, (base,)), 3 * exponent
             return graph.pow(base, graph.const(_reduced(exponent)))
 
-        unit, count = Fraction(1, power.denominator), abs(power.numerator)
+        unit, steps = Fraction(1, power.denominator), abs(power.numerator)
         sign = 1 if power > 0 else -1
-        orders = range(count) if power > 0 else range(1, count + 1)
+        orders = range(steps) if power > 0 else range(1, steps + 1)
         # No factor is larger than the powers themselves, so that none overflows or underflows before they do.
         terms = [
             (raised(a, sign * order * unit), raised(b, sign * last * unit))
@@ -208,59 +263,135 @@ class _Rewriter:
             factors.append(graph.pow(graph.add(roots), self.minus_one))
         return graph.mul((distance, *factors))
 
-    def less_one(self, call: Node, factor: Number) -> Node | None:
-        """Return ``factor*(call - 1)`` for an exponential, a cosine or cosh; None for other functions."""
+    def less_one(self, base: Node, factor: Number) -> Node | None:
+        """Return ``factor*(base - 1)`` without cancellation, for functions such as exp and cos; None for other
+        bases.
+        """
         graph = self.graph
-        if call.data is sympy.exp:
-            return graph.scale(factor, graph.call(expm1, call.args))
-        if call.data is sympy.cosh:
-            half = graph.call(sympy.sinh, (graph.scale(_HALF, call.args[0]),))
+        if base.op == "pow":
+            return self.power_less_one(base.args[0], base.args[1], factor)
+        if base.op != "call":
+            return None
+        if base.data is sympy.exp:
+            return graph.scale(factor, graph.call(expm1, base.args))
+        if base.data in _COMPLEMENTS:
+            return graph.scale(-factor, graph.call(_COMPLEMENTS[base.data], base.args))
+        if base.data is sympy.cosh:
+            half = graph.call(sympy.sinh, (graph.scale(_HALF, base.args[0]),))
             return graph.scale(2 * factor, graph.pow(half, graph.const(2)))
-        if call.data is sympy.cos:
-            half = graph.call(sympy.sin, (graph.scale(Fraction(1, 2), call.args[0]),))
+        if base.data is sympy.cos:
+            half = graph.call(sympy.sin, (graph.scale(_HALF, base.args[0]),))
             return graph.scale(-2 * factor, graph.pow(half, graph.const(2)))
         return None
 
-    def logarithm(self, node: Node) -> Node:
-        """Rewrite log(1 + u) as `log1p`, and log(-expm1(u)) as a choice of two forms; other logarithms as they are."""
+    def power_less_one(self, base: Node, exponent: Node, factor: Number) -> Node | None:
+        """Return ``factor*(base**exponent - 1)`` without cancellation, for some squares and for positive numbers as
+        base; None for others.
+        """
+        graph = self.graph
+        if base.op == "const" and base.data > 0 and not _is_of_indices(exponent):
+            exponent = graph.mul((exponent, graph.call(sympy.log, (base,))))
+            return graph.scale(factor, graph.call(expm1, (exponent,)))
+        if exponent.op != "const" or exponent.data != 2:
+            return None
+        if base.op == "call" and base.data in _SQUARES:
+            function, sign, power = _SQUARES[base.data]
+            return graph.scale(sign * factor, graph.pow(graph.call(function, base.args), graph.const(power)))
+        return None
+
+    def arccosine(self, node: Node) -> Node:
+        """Return ``acos(1 - u)`` as ``2*asin(sqrt(u/2))`` for small u; other arccosines are returned unchanged."""
         graph, (argument,) = self.graph, node.args
-        factor, base = self.term(argument)
-        if _is_erfc(base) and factor in (1, Fraction(1, 2)):
-            (u,) = base.args
-            if factor != 1:
-                root = graph.pow(graph.const(2), graph.const(_HALF))
-                return graph.call(log_ndtr, (graph.scale(-1, graph.mul((root, u))),))
-            near = graph.call(log1p, (graph.neg(graph.call(sympy.erf, (u,))),))
-            far = graph.add(
-                (graph.call(sympy.log, (graph.call(erfcx, (u,)),)), graph.neg(graph.pow(u, graph.const(2))))
-            )
-            return graph.select(graph.compare("lt", u, graph.const(_HALF)), near, far)
-        if factor == -1 and base.op == "call" and base.data is expm1:
-            (u,) = base.args
-            near = graph.compare("lt", graph.const(BRANCH), u)
-            far = graph.call(log1p, (graph.neg(graph.call(sympy.exp, (u,))),))
-            return graph.select(near, node, far)
-        if (found := log_of_quotient(graph, argument)) is not None:
-            return found
-        if argument.op == "add" and graph.one in argument.args and not _has_exponential(argument):
-            return graph.call(log1p, (graph.add([arg for arg in argument.args if arg is not graph.one]),))
+        if argument.op != "add" or graph.one not in argument.args:
+            return node
+        u = graph.neg(graph.add([arg for arg in argument.args if arg is not graph.one]))
+        half = graph.pow(graph.scale(_HALF, u), graph.const(_HALF))
+        near = graph.scale(2, graph.call(sympy.asin, (half,)))
+        return self.noted("acos(1 - u)", graph.select(graph.compare("lt", u, graph.one), near, node))
+
+    def logarithm(self, node: Node) -> Node:
+        """Return a logarithm rewritten by the first rule that applies; unchanged if none does."""
+        for name, rule in _LOGARITHMS.items():
+            if (found := rule(self.graph, node.args[0])) is not None:
+                return self.noted(name, found)
         return node
 
 
-def _is_erfc(node: Node) -> bool:
-    """Whether `node` is a call of `erfc`."""
-    return node.op == "call" and node.data is sympy.erfc
+def _log_of_erfc(graph: Graph, argument: Node) -> Node | None:
+    """Return ``log(argument)`` without underflow if the argument is ``erfc(u)`` or ``erfc(u)/2``; else None."""
+    factor, base = graph.split_coefficient(argument)
+    if not is_call(base, sympy.erfc) or factor not in (1, _HALF):
+        return None
+    (u,) = base.args
+    if factor != 1:
+        root = graph.pow(graph.const(2), graph.const(_HALF))
+        return graph.call(log_ndtr, (graph.scale(-1, graph.mul((root, u))),))
+    near = graph.call(log1p, (graph.neg(graph.call(sympy.erf, (u,))),))
+    far = graph.add((graph.call(sympy.log, (graph.call(erfcx, (u,)),)), graph.neg(graph.pow(u, graph.const(2)))))
+    return graph.select(graph.compare("lt", u, graph.const(_HALF)), near, far)
+
+
+def _log_of_negative_expm1(graph: Graph, argument: Node) -> Node | None:
+    """Return ``log(argument)`` without cancellation if the argument is ``-expm1(u)``; else None."""
+    factor, base = graph.split_coefficient(argument)
+    if factor != -1 or not is_call(base, expm1):
+        return None
+    (u,) = base.args
+    far = graph.call(log1p, (graph.neg(graph.call(sympy.exp, (u,))),))
+    return graph.select(graph.compare("lt", graph.const(BRANCH), u), graph.call(sympy.log, (argument,)), far)
+
+
+def _log_near_1(graph: Graph, argument: Node) -> Node | None:
+    """Return ``log(1 + u)`` as ``log1p(u)``; None for other arguments, and if u contains an exponential."""
+    if argument.op != "add" or graph.one not in argument.args or _has_exponential(argument):
+        return None
+    return graph.call(log1p, (graph.add([arg for arg in argument.args if arg is not graph.one]),))
+
+
+_LOGARITHMS = {
+    "log(erfc(u))": _log_of_erfc,
+    "log(1 - exp(u))": _log_of_negative_expm1,
+    "log(f(u)) for large f(u)": log_of_growing,
+    "log(a/b)": log_of_quotient,
+    "log(1 + u)": _log_near_1,
+}
+"""The rules of logarithms, by the name that `.plan` shows."""
+
+_PRODUCTS = {
+    "exp(u**2)*erfc(u)": with_scaled_erfc,
+    "besseli(m, u)/besseli(n, u)": with_scaled_bessel,
+    "exp(u)/expm1(u)": with_bounded_quotients,
+}
+"""The rules of products, likewise."""
+
+_COMPLEMENTS = {sympy.erf: sympy.erfc, sympy.erfc: sympy.erf}
+"""From functions f to ``1 - f``."""
+
+_SQUARES: dict[Any, tuple[Any, int, int]] = {
+    sympy.tanh: (sympy.cosh, -1, -2),
+    sympy.cosh: (sympy.sinh, 1, 2),
+    sympy.sin: (sympy.cos, -1, 2),
+    sympy.cos: (sympy.sin, -1, 2),
+}
+"""From functions f to the function, the sign and the exponent of ``f**2 - 1 = sign*g**exponent``."""
 
 
 def _has_exponential(node: Node) -> bool:
-    """Whether an exponential occurs in `node`: then its logarithm is computed from the largest exponent."""
+    """Return whether an exponential occurs in `node`."""
     return any(part.op == "call" and part.data is sympy.exp for part in reachable(node))
 
 
+def _is_of_indices(node: Node) -> bool:
+    """Return whether `node` is made of indices and numbers only, so that it may be an integer."""
+    return all(part.op in ("const", "index", "add", "mul") for part in reachable(node))
+
+
 def is_difference_power(power: object) -> bool:
-    """Whether differences of two such powers are rewritten: 1/2 to 1/5, and negative multiples of these down to -4."""
+    """Whether differences of two such powers are rewritten: 1/2 to 1/5, negative multiples down to -4, and 2 to 4."""
     if not isinstance(power, int | Fraction):
         return False
+    if power in (2, 3, 4):
+        return True
     return power != 0 and (1 / Fraction(power) in (2, 3, 4, 5) or (-MAX_POWER <= power < 0 and power.denominator <= 5))
 
 

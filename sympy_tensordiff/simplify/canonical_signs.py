@@ -22,20 +22,10 @@ from itertools import islice
 from math import gcd, lcm
 from typing import Any, NamedTuple
 
-import sympy
-
+from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
-
-ODD: frozenset[Any] = frozenset({
-    *(sympy.sin, sympy.tan, sympy.asin, sympy.atan, sympy.sinh, sympy.tanh, sympy.asinh, sympy.atanh),
-    *(sympy.erf, sympy.sign),
-})  # fmt: skip
-"""Functions with ``f(-x) = -f(x)``."""
-
-EVEN: frozenset[Any] = frozenset({sympy.cos, sympy.cosh, sympy.sech, sympy.sinc, sympy.Abs})
-"""Functions with ``f(-x) = f(x)``."""
 
 ENTERED = frozenset({"mul", "ein", "sum", "guard"})
 """Nodes that are linear in their arguments, or in each of their factors."""
@@ -45,7 +35,9 @@ SKETCH = 16
 
 
 class Signed(NamedTuple):
-    """A node in two forms: `alone`, and as the product of `number` and `core`."""
+    """A node in two forms: `alone`, the form to use by itself, and the product ``number*core`` with a
+    canonical sign.
+    """
 
     alone: Node
     number: Number
@@ -53,7 +45,7 @@ class Signed(NamedTuple):
 
 
 def with_canonical_signs(graph: Graph, nodes: Sequence[Node], *, numbers: bool = True) -> list[Node]:
-    """Return `nodes` with one form for additions that differ in their sign only; those of whole tensors as they are.
+    """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node; nodes of whole tensors are unchanged.
 
     Parameters
     ----------
@@ -76,7 +68,7 @@ class _Signs:
         self.leading: dict[Node, tuple[Any, ...]] = {}
 
     def root(self, node: Node) -> Node:
-        """Return `node` rewritten; of a comprehension the body, whose axes count as free indices."""
+        """Return the result `node` with canonical signs; the axes of a comprehension count as free indices."""
         if node.op != "comprehension":
             return self.within(node)
         # Its axes are indices from outside, whose order is known.
@@ -85,7 +77,9 @@ class _Signs:
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def within(self, node: Node) -> Node:
-        """Return `node` rewritten bottom-up, in the form that stands alone; new nodes take over labels."""
+        """Return `node` with canonical signs, rewritten bottom-up; a new node keeps the label of the node that it
+        replaces.
+        """
         for part in reachable(node):
             if part not in self.done:
                 self.done[part] = self.signed(part)
@@ -94,7 +88,7 @@ class _Signs:
         return self.done[node].alone
 
     def signed(self, node: Node) -> Signed:
-        """Return `node` as a number times a core, from the same forms of its arguments."""
+        """Return `node` as a number times a node with a canonical sign, given its arguments in this form."""
         if node.has_tensor_ops or not node.args:
             return Signed(node, 1, node)
         args = [self.done[arg] for arg in node.args]
@@ -106,9 +100,9 @@ class _Signs:
                 base = args[0]
                 number = self.graph.pow(self.graph.const(base.number), node.args[1])
                 return self.split(self.graph.mul((number, self.graph.pow(base.core, node.args[1]))))
-            case "call" if len(args) == 1 and args[0].number < 0 and node.data in ODD | EVEN:
+            case "call" if len(args) == 1 and args[0].number < 0 and record_of(node.data).parity:
                 call = self.graph.call(node.data, [self.opposite(args[0])])
-                return self.split(self.graph.neg(call) if node.data in ODD else call)
+                return self.split(self.graph.neg(call) if record_of(node.data).parity < 0 else call)
             case "compare" if node.data in ("eq", "ne") and node.args[1] is self.graph.zero:
                 return self.split(self.graph.with_args(node, [args[0].core, node.args[1]]))
             case "sum" | "guard":
@@ -116,11 +110,29 @@ class _Signs:
                 core = self.graph.with_args(node, [inner.core])
                 alone = core if inner.number == 1 else self.graph.scale(inner.number, core)
                 return self.split(alone)
+            case "select":
+                return self.choice(node, args)
             case _:
                 return self.split(self.graph.with_args(node, [arg.alone for arg in args]))
 
+    def choice(self, node: Node, args: Sequence[Signed]) -> Signed:
+        """Return the choice `node` with the sign of its first value, and the common integer factor of its values, taken
+        out.
+        """
+        condition, *values = args
+        alone = self.graph.with_args(node, [arg.alone for arg in args])
+        numbers = [value.number for value in values if value.core is not self.graph.zero]
+        content = content_of(numbers) if self.numbers else 1
+        number = (-1 if numbers[0] < 0 else 1) * (content if content.denominator == 1 else 1)
+        if number == 1:
+            return Signed(alone, 1, alone)
+        scaled = [self.graph.scale(value.number / Fraction(number), value.core) for value in values]
+        return Signed(alone, number, self.graph.select(condition.alone, *scaled))
+
     def split(self, node: Node) -> Signed:
-        """Return `node` as a number times a core of canonical sign and, for `numbers`, without common divisor."""
+        """Return `node` as a number times a node of canonical sign and, with ``numbers=True``, without a common divisor
+        of its terms.
+        """
         if node.op != "add":
             number, core = self.graph.split_coefficient(node)
             return Signed(node, 1, node) if core is self.graph.one else Signed(node, number, core)
@@ -153,7 +165,7 @@ class _Signs:
         """
         node = term[1]
         if node not in self.leading:
-            parts = _sketch(node)
+            parts = _sample_below(node)
             kind = 0 if node is self.graph.one else 1 if node.op == "read" else 2 if node.is_guard_free else 3
             bound = any(v < 0 for v in node.free)
             self.leading[node] = (kind, bound, sorted(map(_label, parts)), node.id)
@@ -171,7 +183,7 @@ def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     for node in nodes:
         variables, _, body = graph.inside(node, ()) if node.op == "comprehension" else ((), (), node)
         number, core = graph.split_view(body)
-        turned = _turned(graph, core, uses) if number < 0 else None
+        turned = _with_swapped_difference(graph, core, uses) if number < 0 else None
         if turned is not None:
             body = graph.scale(-number, turned)
             node = graph.comprehension(variables, node.data, body) if node.op == "comprehension" else body
@@ -179,8 +191,10 @@ def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     return found
 
 
-def _turned(graph: Graph, node: Node, uses: Counter[Node]) -> Node | None:
-    """Return `node` times -1 by reversing a difference in it, without more signs; None if there is none."""
+def _with_swapped_difference(graph: Graph, node: Node, uses: Counter[Node]) -> Node | None:
+    """Return ``-node`` by swapping a difference inside of it, ``b - a`` for ``a - b``; None if no difference can be
+    swapped.
+    """
     if node.op == "add":
         terms = [graph.split_view(term) for term in node.args]
         usual = graph.one in node.args or all(term.op == "read" for _, term in terms)
@@ -188,7 +202,7 @@ def _turned(graph: Graph, node: Node, uses: Counter[Node]) -> Node | None:
             return None
         return graph.add([graph.scale(-1, term) for term in node.args])
     for n, arg in enumerate(node.args if node.op in ENTERED else ()):
-        turned = _turned(graph, arg, uses)
+        turned = _with_swapped_difference(graph, arg, uses)
         if turned is not None:
             return graph.with_args(node, [*node.args[:n], turned, *node.args[n + 1 :]])
     return None
@@ -200,21 +214,23 @@ def _is_integer(exponent: Node) -> bool:
 
 
 def content_of(numbers: Sequence[Number]) -> int | Fraction:
-    """Return the greatest common divisor of rational numbers; 1 if one is a float."""
+    """Return the greatest common divisor of the rational `numbers`; 1 if one of them is a float."""
     if any(isinstance(number, float) for number in numbers):
         return 1
     exact = [Fraction(number) for number in numbers]
     return Fraction(gcd(*(f.numerator for f in exact)), lcm(*(f.denominator for f in exact)))
 
 
-def _sketch(node: Node) -> list[Node]:
-    """Return the nodes below a small `node`, itself included; [] for one of more than ``SKETCH`` nodes."""
+def _sample_below(node: Node) -> list[Node]:
+    """Return the nodes below `node`, itself included, as a sample for comparison; [] if there are more than
+    ``SKETCH``.
+    """
     found = list(islice(breadth_first(node, lambda part: part.args), SKETCH + 1))
     return found if len(found) <= SKETCH else []
 
 
 def _label(node: Node) -> tuple[int, str, tuple[Any, ...]]:
-    """Return the sort key of a node alone: its name, and the indices of a read."""
+    """Return a sort key of `node` without its arguments: its name, and for a read its indices."""
     if node.op == "read":
         return 0, _name(node.args[0]), tuple(map(_form_key, node.data))
     if node.op == "index":

@@ -11,11 +11,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import sympy
+
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import remove_redundant
 from sympy_tensordiff.integer.rows import atoms_in
+from sympy_tensordiff.simplify.facts import size_variables
+from sympy_tensordiff.simplify.sign_analysis import sign_facts
 
 MAX_CONDITION_COMBINATIONS = 8
 """A node below more combinations of conditions has no name: each choice in a chain of choices doubles them."""
@@ -31,8 +35,8 @@ Rows = frozenset[Constraint]
 
 
 class Key(NamedTuple):
-    """A subexpression written over numbered variables, with their extents: equal for subexpressions that differ in the
-    names of bound variables only.
+    """A subexpression whose bound variables are renamed to standard ones, with their extents: equal for subexpressions
+    that differ in the names of bound variables only.
     """
 
     node: Node
@@ -40,7 +44,7 @@ class Key(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """A bound variable that a part depends on: the axis is ``variable - first``, which runs from 0 below ``extent``."""
+    """A bound variable of a subexpression as a tensor axis: ``variable - first`` runs over ``0, ..., extent - 1``."""
 
     variable: int
     first: int
@@ -48,7 +52,7 @@ class Axis(NamedTuple):
 
 
 class NamedPart(NamedTuple):
-    """A common subexpression with a name, where it occurs first; `order` sorts its axes as they are bound there.
+    """A common subexpression that gets a name: its first occurrence, and its bound variables as tensor axes.
 
     If it is `turned`, the name is that of the transpose of `node`.
     """
@@ -69,7 +73,8 @@ class NamedPart(NamedTuple):
 
 
 class Parts:
-    """The common subexpressions of several nodes.
+    """The common subexpressions of several nodes, found up to names of bound variables, and their replacement by
+    tensors.
 
     Parameters
     ----------
@@ -101,22 +106,29 @@ class Parts:
         self._keys: dict[Node, tuple[Key, tuple[Axis, ...]] | None] = {}
         self._nodes = self._in_order(roots)
         self._crowded: set[Node] = set()
-        self._around = self._rows_around(roots)
-        self._unconditional = self._not_chosen(roots)
+        self._around = self._constraints_by_path(roots)
+        self._unconditional = self._unconditional_nodes(roots)
+        self._numbers = self._always_numbers()
+        self._indices = self._free - size_variables(self._nodes)
+        # Parts without free indices, of which those of an entry x[p] may be instances.
+        self._general: dict[Key, Node] = {}
+        for node in self._nodes:
+            if self._indices.isdisjoint(node.free) and (key := self._key(node)):
+                self._general.setdefault(key, node)
         self.parts = self._chosen(roots, {key for node in wanted if (key := self._key(node))})
         self._by_key = {part.key: part for part in self.parts}
         self._leaves: dict[Key, Node] = {}
         self._done: dict[Node, Node] = {}
 
     def find(self, node: Node) -> NamedPart | None:
-        """Return the named part that equals `node`, a node below the roots; None if there is none."""
+        """Return the named common subexpression that equals `node`, a node below the roots; None if there is none."""
         found = self._key(node)
         return self._by_key.get(found) if found else None
 
     # -------------------------------------------------------------- the walk
 
     def _args(self, node: Node) -> tuple[Node, ...]:
-        """Return the arguments of `node`; of a binder its body, opened once over variables of its own."""
+        """Return the arguments of `node`; for a binder its body over fresh variables, the same ones at each call."""
         if node.op not in BINDERS:
             return node.args
         if node not in self._opened:
@@ -139,8 +151,8 @@ class Parts:
                 order[stack.pop()] = None
         return [*order]
 
-    def _rows_around(self, roots: Sequence[Node]) -> dict[Node, set[Rows]]:
-        """Return for each node the sets of constraints on its bound variables, one for each path to it.
+    def _constraints_by_path(self, roots: Sequence[Node]) -> dict[Node, set[Rows]]:
+        """Return for each node the sets of constraints on its bound variables, one set for each path from a root to it.
 
         A node with more than ``MAX_CONDITION_COMBINATIONS`` of them is recorded as crowded, and has none.
         """
@@ -150,23 +162,33 @@ class Parts:
         for node in reversed(self._nodes):
             own = self._opened[node][1] if node.op in BINDERS else node.data if node.op == "guard" else ()
             for arg in self._args(node):
-                around[arg] |= {self._touching(rows.union(own), arg) for rows in around[node]}
+                around[arg] |= {self._constraints_on(rows.union(own), arg) for rows in around[node]}
                 if node in self._crowded or len(around[arg]) > MAX_CONDITION_COMBINATIONS:
                     self._crowded.add(arg)
                     around[arg] = set()
         return around
 
-    def _not_chosen(self, roots: Sequence[Node]) -> set[Node]:
-        """Return the nodes that are not only in branches of choices, where one may be undefined unless it is chosen."""
+    def _unconditional_nodes(self, roots: Sequence[Node]) -> set[Node]:
+        """Return the nodes that are evaluated outside of branches of selects: only these may be undefined and still be
+        stored.
+        """
         found = set(roots)
         for node in reversed(self._nodes):
             if node in found:
                 found.update(node.args[:1] if node.op == "select" else self._args(node))
         return found
 
-    def _touching(self, rows: Rows, node: Node) -> Rows:
-        """Return the constraints of `rows` that contain a bound variable of `node`, or are connected to one by other
-        constraints.
+    def _always_numbers(self) -> set[Node]:
+        """Return the nodes that are finite numbers whenever the entries that they read are."""
+        found: set[Node] = set()
+        for node in self._nodes:
+            if node.total or (_is_number_of_numbers(self.graph, node) and found.issuperset(self._args(node))):
+                found.add(node)
+        return found
+
+    def _constraints_on(self, rows: Rows, node: Node) -> Rows:
+        """Return the constraints in `rows` that contain a bound variable of `node`, directly or through shared
+        variables.
         """
         variables, found = node.free - self._free, set[Constraint]()
         while more := {row for row in rows - found if row.form.atoms() & variables}:
@@ -177,22 +199,27 @@ class Parts:
     # -------------------------------------------------------------- equal parts
 
     def _key(self, node: Node) -> Key | None:
-        """Return the key that equal parts share; None for a node that cannot have a name."""
+        """Return the key under which equal subexpressions are counted; None if `node` cannot get a name."""
         found = self._keys.get(node)
         if node not in self._keys:
             nameable = node in self._around and node.op not in _NAMELESS
-            nameable = nameable and (node.total or node in self._unconditional)
-            self._keys[node] = found = self._general(node) if nameable else None
+            nameable = nameable and (node in self._numbers or node in self._unconditional)
+            found = self._key_over(node, node.free - self._free) if nameable else None
+            if nameable and not node.shape and not node.free.isdisjoint(self._indices):
+                general = self._key_over(node, node.free - self._free | node.free & self._indices)
+                found = general if general and general[0] in self._general else found
+            self._keys[node] = found
         return found[0] if found else None
 
-    def _general(self, node: Node) -> tuple[Key, tuple[Axis, ...]] | None:
-        """Return the key of `node` and its axes; None where its bound variables have no ranges of their own."""
-        bound = node.free - self._free
+    def _key_over(self, node: Node, bound: frozenset[int]) -> tuple[Key, tuple[Axis, ...]] | None:
+        """Return `node` with the variables `bound` renamed in a fixed way, as a key to compare nodes by, and its axes;
+        None if a range depends on others.
+        """
         if not bound:
             return Key(node, ()), ()
         if node.shape:
             return None
-        several = len(self._around[node]) != 1
+        several = len(self._around[node]) != 1 or not bound.isdisjoint(self._free)
         axes = self._axes_of_reads(node, bound) if several else self._axes(node, bound)
         if axes is None:
             return None
@@ -202,7 +229,9 @@ class Parts:
         return Key(self.graph.substitute(node, forms), tuple(axis.extent for axis in axes)), axes
 
     def _axes(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
-        """Return the bound variables in the order in which they occur; None unless each has a range of its own."""
+        """Return the bound variables as tensor axes, in order of occurrence; None unless each has constant bounds of
+        its own.
+        """
         (rows,) = self._around[node]
         others = atoms_in(rows) - bound - self._free
         if any(row.kind != "ge" or row.form.compounds() for row in rows):
@@ -221,11 +250,12 @@ class Parts:
         return tuple(axes) if all(axis.extent.atoms() <= self._free for axis in axes) else None
 
     def _axes_of_reads(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
-        """Return the bound variables if each is an index of tensors of one length, over this length; else None.
+        """Return the bound variables as tensor axes if each one indexes axes of one length only, as in ``x[i]*y[i]``;
+        else None.
 
         That is for parts below several conditions, such as ``j < i`` and ``j > i``, which are numbers everywhere.
         """
-        if not node.total:
+        if node not in self._numbers:
             return None
         extents: dict[int, set[Affine]] = {}
         for part in reachable(node):
@@ -243,7 +273,7 @@ class Parts:
         return tuple(Axis(v, 0, only[v]) for v in self._occurring(node, bound))
 
     def _occurring(self, node: Node, bound: frozenset[int]) -> list[int]:
-        """Return the variables `bound` in the order in which they occur in `node`."""
+        """Return the variables in `bound` in the order of their first occurrence in `node`."""
         found: dict[int, None] = {}
         stack, done = [node], set()
         while stack and len(found) < len(bound):
@@ -260,7 +290,7 @@ class Parts:
         return [*found, *sorted(bound - found.keys())]
 
     def _used(self, node: Node) -> list[Node]:
-        """Return the arguments of `node` that count as uses, so that ``z - logsumexp(z)`` uses ``z`` only once."""
+        """Return the arguments of `node` that count as uses: for ``z - logsumexp(z)`` only the second."""
         args = self._args(node)
         if _is_root_of_squares(node):  # a norm
             return []
@@ -270,12 +300,12 @@ class Parts:
         return [arg for arg in args if arg not in maxima]
 
     def _same(self, node: Node) -> Key | Node:
-        """Return the key of `node`, which equal parts share; the node itself if it has no key."""
+        """Return the key of `node`, equal for equal subexpressions; `node` itself if it has no key."""
         return self._key(node) or node
 
     def _chosen(self, roots: Sequence[Node], forced: set[Key]) -> list[NamedPart]:
-        """Return the subexpressions that are worth a name, and those in `forced`, each after the subexpressions that it
-        contains.
+        """Return the subexpressions that are worth a name, and those in `forced`; inner ones before those that contain
+        them.
         """
         first: dict[Key | Node, Node] = {}
         for node in self._nodes:
@@ -294,6 +324,7 @@ class Parts:
             weights[same] = _operations(node) + sum(weights[p] for p in {self._same(arg) for arg in self._args(node)})
             worth = uses[same] > 1 and weights[same] >= MIN_OPERATIONS and _core(node) is node
             if isinstance(same, Key) and (worth or same in forced):
+                node = self._general.get(same, node)
                 axes = (self._keys[node] or (same, ()))[1]
                 order = sorted(range(len(axes)), key=lambda n: self._places[axes[n].variable])
                 parts.append(NamedPart(same, node, axes, tuple(order), transposes[node] > 0))
@@ -303,14 +334,16 @@ class Parts:
     # -------------------------------------------------------------- the parts replaced
 
     def replaced(self, roots: Sequence[Node], leaves: Mapping[Key, Node]) -> tuple[list[Node], list[Node]]:
-        """Return the definitions of the parts, and `roots`, with the tensors `leaves` in place of parts."""
+        """Return the definitions of the named subexpressions, and `roots` in which the tensors `leaves`
+        replace these.
+        """
         self._leaves = dict(leaves)
         for node in self._nodes:
             self._done[node] = self._read(node) or self._over(node)
         return [self._definition(part) for part in self.parts], [self._done[root] for root in roots]
 
     def _definition(self, part: NamedPart) -> Node:
-        """Return the definition of `part`, as a tensor over its axes."""
+        """Return the definition of `part` as a comprehension over its axes."""
         node = self._over(part.node)
         if not part.axes:
             return self.graph.transposed(node) if part.turned else node
@@ -321,7 +354,7 @@ class Parts:
         return self.graph.comprehension([axis.variable for axis in axes], [axis.extent for axis in axes], moved)
 
     def _read(self, node: Node) -> Node | None:
-        """Return the read of the leaf that replaces `node`; None if none does."""
+        """Return the read of the named tensor that replaces `node`; None if `node` has no name."""
         key = self._key(node)
         found, leaf = self._keys.get(node), self._leaves.get(key) if key else None
         if leaf is None or found is None:
@@ -333,7 +366,7 @@ class Parts:
         return self.graph.read(leaf, [Affine.variable(axis.variable) - axis.first for axis in axes])
 
     def _over(self, node: Node) -> Node:
-        """Rebuild `node` from its arguments, in which common subexpressions are already replaced."""
+        """Return `node` rebuilt over its arguments with named subexpressions replaced."""
         args = [self._done[arg] for arg in self._args(node)]
         if node.op not in BINDERS:
             return self.graph.with_args(node, args)
@@ -343,9 +376,22 @@ class Parts:
         return self.graph.reduce(node.op, variables, rows, args[0])
 
 
+def _is_number_of_numbers(graph: Graph, node: Node) -> bool:
+    """Return whether the operation `node` gives a finite number for all finite arguments, unlike a root or a
+    quotient.
+    """
+    if node.op == "call":
+        return node.data is sympy.exp
+    if node.op != "pow":
+        return node.op in ("add", "mul", "ein", "sum", "guard", "select", "read")
+    exponent, sign = node.args[1], sign_facts(graph, node.args[0]).sign
+    is_integer = exponent.op == "const" and isinstance(exponent.data, int)
+    return exponent.op == "const" and sign >= (1 if exponent.data < 0 else -1 if is_integer else 0)
+
+
 def _core(node: Node) -> Node:
-    """Return the operand of which `node` only transposes, scales or reads entries, through several such nodes; `node`
-    itself otherwise.
+    """Return the tensor of which `node` only transposes, scales or reads entries, ``A`` for ``-2*A.T``; `node` itself
+    otherwise.
     """
     while node.op in _TRANSPARENT and not (node.op == "ein" and not node.view):
         args = [arg for arg in node.args if arg.op != "const"]
@@ -356,7 +402,7 @@ def _core(node: Node) -> Node:
 
 
 def _is_root_of_squares(node: Node) -> bool:
-    """Return whether `node` is a power of a norm with an odd exponent, such as ``1/sqrt(x.T @ x)``."""
+    """Return whether `node` is an odd power of a vector norm, as ``(x @ x)**(1/2)`` or ``(x @ x)**(-1/2)``."""
     if node.op != "pow" or node.args[1].op != "const" or getattr(node.args[1].data, "denominator", 1) != 2:
         return False
     square = node.args[0]
@@ -370,8 +416,8 @@ def _is_root_of_squares(node: Node) -> bool:
 
 
 def _divides_by_norm(condition: Node, value: Node) -> bool:
-    """Return whether the value that is chosen by a condition divides by a norm, and the condition is that it is not 0:
-    a convention that readers do not see (`symbolic.norm_notation`).
+    """Return whether `condition` is ``norm(x) != 0`` and `value` divides by that norm, as in the convention ``x/norm(x)
+    = 0`` at 0.
     """
     if condition.op != "compare" or condition.data != "ne" or condition.args[1].op != "const":
         return False
@@ -380,7 +426,7 @@ def _divides_by_norm(condition: Node, value: Node) -> bool:
 
 
 def _operations(node: Node) -> int:
-    """Return about how many signs and functions a reader sees of `node` itself."""
+    """Return roughly how many signs and function names the printed text of `node` has, without its arguments."""
     if node.op in ("add", "mul", "ein"):
         # A number among factors is a sign or a coefficient, one among terms is a term.
         parts = [arg for arg in node.args if node.op == "add" or arg.op != "const"]

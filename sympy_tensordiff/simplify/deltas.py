@@ -25,7 +25,8 @@ from sympy_tensordiff.integer.solving import solve_equations, split_by_residue
 
 
 def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Constraint], body: Node) -> Node:
-    """Return the sum of `body` over all integer points of `rows`, in which no equation over `variables` is left.
+    """Return the sum of `body` over all integer points of `rows`, with each equation solved for a variable and
+    eliminated.
 
     Parameters
     ----------
@@ -78,7 +79,8 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Constraint]
 
 
 def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Constraint, ...], body: Node) -> Node:
-    """Return the sum over `kept` once its equations are solved, with tests of data in its body.
+    """Return the sum of `body` over `kept`, whose equations are solved; constraints that cannot be loop bounds become a
+    guard.
 
     Constraints without the variables `kept` are a guard around it, the others its ranges.
     """
@@ -96,7 +98,9 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Constraint, ...], bod
 
 
 def _tests(graph: Graph, rows: Sequence[Constraint], variables: Sequence[int]) -> list[Constraint]:
-    """Return the constraints that the body tests, as no loop bound expresses them or their data may be outside."""
+    """Return the constraints that must be tested in the body: those with tensor entries that no loop bound can express
+    safely.
+    """
     found = constraints_for_the_body(rows, variables)
     plain, data = partition_data(rows)
     for row in data:
@@ -121,8 +125,8 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return constraints that bound `variables` which only the `tests` of tensor entries bound: the indices in these
-    entries are within the shapes of their tensors.
+    """Return the constraints that indices of integer tensor entries in `tests` are in bounds, for variables that
+    nothing else bounds.
     """
     bounds = [row for row in rows if row not in tests]
     found = []
@@ -135,13 +139,13 @@ def _shapes_of_tested(
 
 
 def _unsolved_factor(body: Node, variables: frozenset[int]) -> Node | None:
-    """Return a factor of `body` that is a sum with an unsolved equation in `variables`; None without one."""
+    """Return a factor of `body` that is a sum whose range has an equation in `variables`; None without one."""
     factors = body.args if body.op == "mul" else (body,)
     return next((factor for factor in factors if factor.op == "sum" and ties(factor, variables)), None)
 
 
 def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Constraint], body: Node) -> bool:
-    """Whether a term of `body` has a guard that a sum over `variables` would take as constraints of its own.
+    """Whether a term of `body` has a guard that a sum over `variables` could turn into loop bounds.
 
     Guards that consist of tests of data do not count: they have to stay in the body.
     """
@@ -168,8 +172,8 @@ SPLIT_LIMIT = 2
 
 
 def ties(node: Node, variables: frozenset[int]) -> bool:
-    """Whether `node` is a guard over `variables`, has one right inside of it, or is a sum with an equation over
-    them.
+    """Whether `node` is a guard or a sum whose constraints fix or bound some of `variables`; also in a guard within a
+    guard.
     """
     rows = node.data if node.op == "guard" or (node.op == "sum" and not node.free.isdisjoint(variables)) else ()
     if any(not row.form.atoms().isdisjoint(variables) for row in rows if node.op == "guard" or row.kind == "eq"):
@@ -180,7 +184,7 @@ def ties(node: Node, variables: frozenset[int]) -> bool:
 
 
 def terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """Return the terms of `body` one by one if one of them is guarded over `variables`; None if none is."""
+    """Return `body` as a list of terms if one of them is guarded by a constraint on `variables`, else None."""
     if body.is_guard_free:
         return None
     if body.op == "add" and any(ties(term, variables) for term in body.args):
@@ -196,7 +200,9 @@ def terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> li
 
 
 def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """Split ``f(delta)`` into the cases that the form in its equation is 0, positive or negative; None without one."""
+    """Split ``f(delta)``, a guard ``p == 0`` inside a function, into the cases ``p == 0``, ``p > 0``, ``p < 0``; None
+    without one.
+    """
     guards, rows = _nested_rows(variables, body)
     equations = [row for row in rows if row.kind == "eq"]
     if not equations or len(equations) > NESTED_LIMIT:
@@ -211,7 +217,8 @@ def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Nod
 
 
 def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """Split `body` by whether an inequality of a nested guard holds; None if there is none or there are too many.
+    """Split `body` into two guarded cases by an inequality of a guard inside a function; None if none or too many
+    occur.
 
     So no loop tests it.
     """
@@ -233,7 +240,7 @@ def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: No
 
 
 def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node], Rows]:
-    """Return the guards inside of functions in `body`, and their constraints over `variables`; none below binders.
+    """Return the guards inside of functions in `body`, but not inside of binders, and their constraints on `variables`.
 
     Constraints on data that the variables select are left out: they are tested in any case.
     """
@@ -248,8 +255,8 @@ def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node],
 
 
 def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Constraint, bool]) -> Node:
-    """Return `body` with the constraints whose truth value is `known` removed from `guards`; a guard with a false
-    constraint becomes 0.
+    """Return `body` with the constraints of `guards` whose truth is `known` removed; a guard with a false one becomes
+    0.
     """
     new: dict[Node, Node] = {}
     for node in guards:  # inner ones first: guards may stand inside of others

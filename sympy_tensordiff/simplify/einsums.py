@@ -19,7 +19,7 @@ from sympy_tensordiff.simplify.products import counted
 
 
 def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -> list[Node]:
-    """Return `roots` with the comprehensions and sums that a derivative has made as einsums, where possible.
+    """Return `roots` with comprehensions and sums that the user has not written as einsums, where that is possible.
 
     A comprehension that is used only transposed gets its axes in that order.
 
@@ -48,12 +48,12 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
 
 
 def _is_made(node: Node, written: Collection[Node]) -> bool:
-    """Whether `node` is a comprehension or a sum that the user has not written, in which no bound variable is free."""
+    """Whether `node` is a comprehension or a sum outside of `written`, and contains no variable of an outer binder."""
     return node.op in ("comprehension", "sum") and node not in written and all(variable >= 0 for variable in node.free)
 
 
 def _as_einsum(graph: Graph, node: Node) -> Node:
-    """Return the sum or comprehension `node` as an einsum, as far as it has that form."""
+    """Return the sum or comprehension `node` as an einsum; parts without that form stay comprehensions."""
     if node.op == "sum":
         return scalar_of(graph, node)
     axes, _, body = graph.open(node)
@@ -61,13 +61,13 @@ def _as_einsum(graph: Graph, node: Node) -> Node:
 
 
 def _needs_ones(found: Node, written: Collection[Node]) -> bool:
-    """Whether an addition in `found` repeats a tensor along a last axis: ``outer(x, ones(m)) - b``."""
+    """Whether the form in `found` needs a tensor of ones: it adds a vector that is repeated along a last axis."""
     additions = (part for part in reachable(found) if part.op == "add" and part.has_tensor_ops)
     return any(_is_repeated(term) and term not in written for part in additions for term in part.args)
 
 
 def _is_repeated(term: Node) -> bool:
-    """Whether `term` repeats its operand along other axes than the first ones, which broadcasting adds by itself."""
+    """Whether `term` repeats its operand along other axes than leading ones, which broadcasting does by itself."""
     if not (is_view(term) and term.args and term.args[0].shape):
         return False
     (labels,), output = term.data.inputs, term.data.output
@@ -75,7 +75,7 @@ def _is_repeated(term: Node) -> bool:
 
 
 def _is_transposed(node: Node) -> bool:
-    """Whether `node` is a multiple of a comprehension with its axes permuted."""
+    """Whether `node` is a number times a transposed comprehension."""
     if not (is_view(node) and node.args and node.args[0].op == "comprehension"):
         return False
     (labels,) = node.data.inputs
@@ -83,7 +83,7 @@ def _is_transposed(node: Node) -> bool:
 
 
 def _in_order(graph: Graph, node: Node) -> Node:
-    """Return the transposed multiple `node` of a comprehension as a multiple of a comprehension with permuted axes."""
+    """Return ``c*transpose([f]_ij)`` as ``c*[f]_ji``, with the axes of the comprehension permuted."""
     (comprehension,), (labels,), output = node.args, node.data.inputs, node.data.output
     axes, _, body = graph.open(comprehension)
     named = dict(zip(labels, axes, strict=True))
@@ -92,7 +92,9 @@ def _in_order(graph: Graph, node: Node) -> Node:
 
 
 def without_sparse_operands(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each einsum of a sparse tensor written entry by entry, where its deltas remove sums."""
+    """Return `roots` with each einsum of a comprehension with deltas rewritten as sums, whose deltas are then
+    eliminated.
+    """
     if not any(_takes_sparse(graph, part) for part in reachable(*roots)):
         return list(roots)
     done: dict[Node, Node] = {}
@@ -100,12 +102,12 @@ def without_sparse_operands(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _takes_sparse(graph: Graph, node: Node) -> bool:
-    """Whether `node` is an einsum, not a view, with a sparse operand."""
+    """Whether `node` is an einsum, other than a view, and one of its operands is a comprehension with a delta."""
     return is_core(node) and any(_is_sparse(graph, arg) for arg in node.args)
 
 
 def _rewritten(graph: Graph, node: Node, done: dict[Node, Node]) -> Recursion[Node]:
-    """Return `node` with the einsums of sparse tensors in it written entry by entry; results are stored in `done`.
+    """Return `node` with each einsum of a comprehension with deltas written as sums; results are cached in `done`.
 
     Binders are opened from the outside in, before anything inside changes its height.
     """
@@ -128,7 +130,9 @@ def _rewritten(graph: Graph, node: Node, done: dict[Node, Node]) -> Recursion[No
 
 
 def _is_sparse(graph: Graph, node: Node) -> bool:
-    """Whether `node` is a comprehension whose guard has an equation in one of its indices."""
+    """Whether `node` is a comprehension whose entries are guarded by an equation in its indices, such as a diagonal
+    matrix.
+    """
     if node.op != "comprehension" or node.args[0].op != "guard":
         return False
     variables, _, body = graph.inside(node, ())
@@ -136,7 +140,7 @@ def _is_sparse(graph: Graph, node: Node) -> bool:
 
 
 def _by_entries(graph: Graph, node: Node) -> Node:
-    """Return the einsum `node` as a comprehension over sums without deltas."""
+    """Return the einsum `node` as a comprehension of explicit sums, with deltas eliminated."""
     _, inputs, output, extents = node.data
     variables = [graph.fresh("ijklmn"[label % 6]) for label in range(len(extents))]
     forms = [Affine.variable(v) for v in variables]

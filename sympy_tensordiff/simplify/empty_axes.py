@@ -40,7 +40,9 @@ def at_sizes(graph: Graph, nodes: Sequence[Node], sizes: Substitution) -> list[N
 
 
 class _AtSizes:
-    """The substitution of `at_sizes`; collects the nodes that have no value at these sizes."""
+    """The recursion of `at_sizes`: puts numbers in place of sizes, and collects nodes without a value, as a maximum of
+    nothing.
+    """
 
     def __init__(self, graph: Graph, sizes: Substitution) -> None:
         self.graph = graph
@@ -49,8 +51,8 @@ class _AtSizes:
         """The nodes that have no value, with their names in messages."""
 
     def run(self, nodes: Sequence[Node]) -> list[Node]:
-        """Return `nodes` evaluated at the sizes; nodes without a value there, such as the maximum of an empty range,
-        are recorded in `missing`.
+        """Return `nodes` with the sizes put in; nodes without a value, such as the maximum of an empty range, go into
+        `missing`.
         """
         graph = self.graph
         done: dict[Node, Node] = {}
@@ -62,7 +64,7 @@ class _AtSizes:
         return [done[node] for node in nodes]
 
     def made(self, node: Node, args: tuple[Node, ...]) -> Node:
-        """Return `node` at the sizes, over the converted arguments `args`; an argument without a value is handed on."""
+        """Return `node` at the sizes, over its converted arguments `args`; if one of them has no value, return that."""
         graph = self.graph
         shape = substitute_all(node.shape, self.sizes)
         if node.op == "tensor":
@@ -89,8 +91,8 @@ class _AtSizes:
         return self.reduced(node, args[0]) if node.op in RANGED else graph.rebuild(node, args, self.sizes)
 
     def reduced(self, node: Node, body: Node) -> Node:
-        """Return a sum (0), product (1) or extremum (no value) over a range that is empty at the sizes; others
-        rebuilt.
+        """Return the reduction `node` over `body`; over an empty range 0 for a sum, 1 for a product, no value for an
+        extremum.
         """
         graph = self.graph
         rows = substitute_all(node.data, self.sizes)

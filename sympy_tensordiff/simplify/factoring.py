@@ -45,22 +45,20 @@ _LOWER_ORDERS = 1.05
 
 
 class Keys:
-    """Digests of nodes that do not depend on the graph: equal for equal nodes, and most likely different for different
-    nodes.
-    """
+    """Structural hashes of nodes, equal for equal nodes even of different graphs, for a deterministic order."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._known: dict[Node, Key] = {}
 
     def of(self, node: Node) -> Key:
-        """Return the digest of `node`, and a digest for each of its axes."""
+        """Return a structural hash of `node`, and one for each of its axes."""
         for part in reachable(node, known=self._known):
             self._known[part] = self._key(part, [self._known[arg] for arg in part.args])
         return self._known[node]
 
     def _key(self, node: Node, args: Sequence[Key]) -> Key:
-        """Return the digests of `node` and its axes, from those of its arguments."""
+        """Return structural hashes of `node` and of its axes, from the hashes `args` of its arguments."""
         if node.op == "ein":
             return _contraction(node, args)
         if node.op in INDEXED:
@@ -83,13 +81,13 @@ class Keys:
         return _digest(node.op, data, *order(key for key, _ in args), *sorted(colours)), colours
 
     def _indexed(self, node: Node) -> str:
-        """Return the data of a node of index notation as text; for free indices only their names."""
+        """Return the data of a node of index notation as text that does not depend on the numbers of its variables."""
         names = sorted(self.graph.names[v] for v in node.free if v >= 0)
         return repr(names) if names else repr(node.data)
 
 
 def _contraction(node: Node, args: Sequence[Key]) -> Key:
-    """Return the digests of an einsum and its axes, by colour refinement of its labels."""
+    """Return structural hashes of an einsum and of its axes, by colour refinement of its labels."""
     coefficient, inputs, output, extents = node.data
     if is_view(node) and inputs and sorted(inputs[0]) == sorted(output):
         (key, axes), place = args[0], inputs[0].index
@@ -109,7 +107,7 @@ def _contraction(node: Node, args: Sequence[Key]) -> Key:
 
 
 def _read(key: Key, labels: Sequence[str]) -> str:
-    """Return a hash of an operand with labelled axes, which does not depend on the order of the axes."""
+    """Return a hash of an operand under the index `labels`, independent of the order of its axes."""
     return _digest(key[0], *sorted(_digest(axis, label) for axis, label in zip(key[1], labels, strict=True)))
 
 
@@ -123,8 +121,8 @@ Role = tuple[str, int]
 
 
 class CommonFactor(NamedTuple):
-    """An operand that may be factored out of terms: its base, the roles of its labels, and the roles of the labels of
-    the remaining operands.
+    """A factor that several terms of a sum may share: the node, and the roles of its labels (result axis or summed) and
+    of the labels of the other operands.
 
     `power` is True for a scalar divisor, else None. Equal candidates of several terms are a common factor.
     """
@@ -152,14 +150,14 @@ def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: 
     keys = Keys(graph)
 
     def rewriting(node: Node) -> Node:
-        """Return `node` factored, if it is a sum of which two terms may share an operand."""
+        """Return the sum `node` with common factors taken out, if two terms may share one; other nodes unchanged."""
         return _Sum(graph, node, uses, keys, model, given).factored() if node.op == "add" and _may_share(node) else node
 
     return rewritten(graph, roots, nodes, rewriting, uses)
 
 
 def _may_share(node: Node) -> bool:
-    """Whether two terms of the sum `node` may have an operand in common: a quick look before they are taken apart."""
+    """Whether two terms of the sum `node` may have a common factor: a cheap necessary test."""
     known: set[Node] = set()
     for term in node.args:
         product = operand_of_view(term)
@@ -189,7 +187,9 @@ class _Sum:
         self.places: dict[CommonFactor, dict[int, int]] = {}
 
     def factored(self) -> Node:
-        """Return the sum with its best common operands in front, each term under at most one; itself without any."""
+        """Return the sum with its common factors taken out, as ``a*b + a*c`` to ``a*(b + c)``; unchanged
+        without any.
+        """
         for n, term in enumerate(self.terms):
             for m in range(len(term.parts)):
                 found = _candidate(term, m)
@@ -214,7 +214,9 @@ class _Sum:
         return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
 
     def _merge_scalars(self) -> None:
-        """Merge groups whose remaining terms are scalars into groups of tensors: a sum repeats a scalar by itself."""
+        """Merge groups of terms whose cofactor is a scalar into groups whose cofactor is a tensor, which broadcasts a
+        scalar.
+        """
         alone = {c[:3]: places for c, places in self.places.items() if c.roles and not c.others}
         for candidate, places in self.places.items():
             if candidate.others:
@@ -234,12 +236,14 @@ class _Sum:
                     self.places[candidate].setdefault(n, m)
 
     def _product(self, candidate: CommonFactor, where: dict[int, int]) -> Node | None:
-        """Return the common operand times the sum of the remaining terms; None where that is no better."""
+        """Return the common factor times the sum of the cofactors of the terms in `where`; None if that is not
+        better.
+        """
         graph = self.graph
         terms = [self.terms[n] for n in where]
         exponent = max(_exponent(self.terms[n].parts[m][0]) for n, m in where.items())
         factor = candidate.base if candidate.power is None else graph.pow(candidate.base, graph.const(exponent))
-        rests = graph.add([self._rest(candidate, self.terms[n], m, exponent) for n, m in where.items()])
+        rests = graph.add([self._cofactor_of(candidate, self.terms[n], m, exponent) for n, m in where.items()])
         if candidate.roles:
             rank = max(len(own) for term in terms for _, own in (*term.parts, ((), term.output)))
             if len(candidate.others) > rank:
@@ -251,8 +255,10 @@ class _Sum:
         product = build(graph, ContractionParts(1, [(factor, candidate.roles), (rests, axes)], output, {}))
         return product if self._is_better(product, where, scalar=not candidate.roles) else None
 
-    def _rest(self, candidate: CommonFactor, term: ContractionParts, place: int, exponent: Number) -> Node:
-        """Return `term` without its operand at `place`, over the axes that the other terms have."""
+    def _cofactor_of(self, candidate: CommonFactor, term: ContractionParts, place: int, exponent: Number) -> Node:
+        """Return the cofactor: `term` without its operand at `place`, over the axes that the cofactors of all terms
+        have.
+        """
         node, labels = term.parts[place]
         parts = [part for n, part in enumerate(term.parts) if n != place]
         if candidate.power is not None and _exponent(node) != exponent:
@@ -263,13 +269,15 @@ class _Sum:
         role = {role: label for label, role in _roles(term, place).items()}
         embedded = {own: role[real] for own, real in zip(candidate.roles, _own_roles(term, place), strict=True)}
         others = [role[own] if own in role else embedded[own] for own in sorted(candidate.others)]
-        is_scalar = not any(label in others for _, own in parts for label in own)
+        # A sum repeats a scalar along all axes: on a diagonal it is a multiple of the unit matrix.
+        is_diagonal = len(set(others)) < len(others)
+        is_scalar = not is_diagonal and not any(label in others for _, own in parts for label in own)
         return build(self.graph, term._replace(parts=parts, output=() if is_scalar else others))
 
     # -------------------------------------------------------------- weights
 
     def _is_better(self, product: Node, where: Iterable[int], *, scalar: bool) -> bool:
-        """Whether `product` weighs less than the terms that it replaces; a scalar operand may weigh as much."""
+        """Whether `product` weighs less than the terms at `where` that it replaces; with `scalar`, at most as much."""
         old = [self.args[n] for n in where]
         leaves = {_base(node) for n in where for node, _ in self.terms[n].parts}
         freed = self._used_only_by(old, leaves)
@@ -286,7 +294,7 @@ class _Sum:
         return self.model.is_no_worse(self.model.of([product], known), before, self.given, _LOWER_ORDERS)
 
     def _used_only_by(self, terms: Sequence[Node], leaves: set[Node]) -> set[Node]:
-        """Return the nodes that only `terms` use, down to `leaves`."""
+        """Return the nodes between `terms` and `leaves` that nothing else uses, so that they vanish with the terms."""
         inside: Uses = Counter(terms)
         freed: set[Node] = set()
         for node in sorted({node for term in terms for node in _above(term, leaves)}, key=lambda n: -n.id):
@@ -306,7 +314,7 @@ def _above(top: Node, leaves: set[Node]) -> list[Node]:
 
 
 def _term(graph: Graph, node: Node) -> ContractionParts:
-    """Return the term `node` as a product in which scalar factors of an operand are operands of their own."""
+    """Return the term `node` as one flat product, in which scalar factors of an operand are operands of their own."""
     product = product_of(graph, node)
     parts: list[Operand] = []
     for part, labels in product.parts:
@@ -325,7 +333,9 @@ def _scalars_of(part: Node) -> list[Node]:
 
 
 def _candidate(term: ContractionParts, place: int) -> CommonFactor | None:
-    """Return the operand at `place` of `term` as a candidate; None where its labels do not allow that."""
+    """Return the operand at `place` of the product `term` as a possible common factor; None if its labels do not allow
+    that.
+    """
     node, labels = term.parts[place]
     base = _base(node)
     power = _exponent(node) < 0 if base is not node and _exponent(node) < 0 and not labels else None
@@ -345,8 +355,8 @@ def _candidate(term: ContractionParts, place: int) -> CommonFactor | None:
 
 
 def _roles(term: ContractionParts, place: int) -> dict[Label, Role]:
-    """Return the roles of labels in `term`: the position of an axis of the result, or the number of a summed label of
-    the operand at `place`.
+    """Return for each label of `term` its role: the number of its result axis, or of its summed axis in the operand at
+    `place`.
     """
     roles: dict[Label, Role] = {label: ("axis", n) for n, label in enumerate(term.output)}
     for label in term.parts[place][1]:
@@ -355,7 +365,7 @@ def _roles(term: ContractionParts, place: int) -> dict[Label, Role]:
 
 
 def _own_roles(term: ContractionParts, place: int) -> list[Role]:
-    """Return the roles of the axes of the operand at `place`."""
+    """Return the roles, result axis or summed, of the axes of the operand at `place` in `term`."""
     roles = _roles(term, place)
     return [roles[label] for label in term.parts[place][1]]
 

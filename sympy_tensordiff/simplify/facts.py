@@ -40,12 +40,15 @@ def extents_of(nodes: Sequence[Node]) -> list[Affine]:
 
 
 def size_variables(nodes: Sequence[Node]) -> frozenset[int]:
-    """Return the free variables in the extents below `nodes`: the sizes, which are never bound."""
+    """Return the free variables in the extents of all tensors below `nodes`, such as ``n`` of ``x: (n,)``; these are
+    never bound.
+    """
     return frozenset(v for v in atoms_in(extents_of(nodes)) if v >= 0)
 
 
 def input_facts(graph: Graph, roots: Sequence[Node], positive: Rows | None = None) -> Rows:
-    """Return the constraints on sizes and free indices that the expressions `roots`, as written, take for granted.
+    """Return the constraints on sizes and free indices that the expressions `roots` imply: extents are positive, reads
+    in bounds.
 
     Declared constraints hold; every extent, and each factor of one, is at least 1 (`positive`, if known already); every
     unconditional read lies inside its shape, at the extreme points of the ranges around it. If these contradict each
@@ -66,7 +69,9 @@ def input_facts(graph: Graph, roots: Sequence[Node], positive: Rows | None = Non
 
 
 def positive_sizes(graph: Graph, roots: Sequence[Node]) -> Rows:
-    """Return the constraints that are declared, and that each extent, and each factor of one, is at least 1."""
+    """Return the declared constraints, and for each extent below `roots`, and each factor of one, that it is at least
+    1.
+    """
     extents = extents_of([*roots, *graph.integers.values()])
     sizes = extents if linear(extents) else [*extents, *map(Affine.variable, factors_of_products(extents))]
     # One that is a number says nothing: it may be 0 in a program for calls with empty arrays.
@@ -78,8 +83,7 @@ Seen = set[tuple[Node, Rows]]
 
 
 def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None = None) -> Rows:
-    """Return the constraints on sizes and free indices that the unconditional reads below `root` lie inside of their
-    shapes.
+    """Return the constraints on sizes and free indices under which all unconditional reads below `root` are in bounds.
 
     `known` decides which ranges are not empty. Nodes in `seen` are left out; new ones are added to it.
     """
@@ -98,7 +102,8 @@ def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None
 def iterate_unconditional(
     graph: Graph, root: Node, known: Rows, seen: Seen
 ) -> Iterator[tuple[Node, Rows, tuple[int, ...]]]:
-    """Yield each unconditionally evaluated node, the ranges around it and their variables, innermost first.
+    """Yield ``(node, constraints, variables)`` for each unconditionally evaluated node, with the loops around it,
+    innermost first.
 
     Nodes in `seen` are left out; new ones are added to it.
     """
@@ -122,7 +127,8 @@ def iterate_unconditional(
 
 
 def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots: Sequence[Node]) -> None:
-    """Raise `UnsupportedError` if a divisor of an index may be negative; assume that those that may be 0 are positive.
+    """Raise `UnsupportedError` if a divisor in an index may be negative; record the assumption that one that may be 0
+    is positive.
 
     The assumptions are added to ``graph.granted``. What a read at such a quotient says is known only where its divisor
     is positive.
@@ -152,7 +158,9 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
 
 
 def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
-    """Return the constraints without quotients around each division by `divisor` below `roots`."""
+    """Return, for each division by `divisor` below `roots`, the constraints that hold there, without those with
+    quotients.
+    """
     found: dict[Rows, None] = {}
     seen: set[tuple[Node, Rows]] = set()
     stack: list[tuple[Node, Rows]] = [(root, ()) for root in roots]
@@ -186,7 +194,9 @@ def has_positive_divisors(body: Node, mapping: Substitution) -> bool:
 
 
 def _forms(node: Node, rows: Rows) -> list[Affine]:
-    """Return the index forms of `node` itself: its indices, its extents and the forms of `rows`."""
+    """Return the affine forms in `node` itself: the indices of a read, the extents of its shape, and those of
+    `rows`.
+    """
     own = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
     return [*own, *node.shape, *(row.form for row in rows)]
 
@@ -196,7 +206,9 @@ Selection = tuple[Node, int]
 
 
 def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
-    """Read `exprs` into nodes; integer tensors without a declared range get that of the axis that they select from."""
+    """Read `exprs` into nodes; an integer tensor ``p`` without declared range gets that of the axis it indexes, as in
+    ``x[p[i]]``.
+    """
     nodes = [reader.read(expr) for expr in exprs]
     found = implied_ranges(reader.graph, nodes)
     if not found:
@@ -206,8 +218,8 @@ def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
 
 
 def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
-    """Return, by the names of integer tensors without a declared range, a read and the axis that bounds all their
-    entries.
+    """Return, by name of an integer tensor ``p``, an unconditional read such as ``x[p[i]]`` and the axis that bounds
+    all entries of ``p``.
 
     The read, such as ``x[idx[i]]``, happens unconditionally for each entry of ``idx``, so that no other data are of
     any use. Where entries select from several axes, one is provably not longer than the others; else there is none.
@@ -230,9 +242,7 @@ def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
 
 
 def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tuple[IndirectIndex, Node, int]]:
-    """Yield ``(entry, read, axis)`` for each unconditional read in which every entry of a tensor in turn is the index
-    of an axis.
-    """
+    """Yield ``(entry, read, axis)`` for each unconditional read like ``x[p[i]]`` where ``i`` runs over all of ``p``."""
     seen: Seen = set()
     for root in roots:
         for node, context, _ in iterate_unconditional(graph, root, facts, seen):
@@ -247,7 +257,7 @@ def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tu
 
 
 def _selecting_tensors(roots: Sequence[Node]) -> set[str]:
-    """Return the names of the integer tensors in the indices of reads inside of tensors that are read themselves."""
+    """Return the names of integer tensors in indices inside of an inner tensor, as ``p`` in ``[x[p[i]]]_i[j]``."""
     parts = reachable(*roots)
     inner = [arg for node in parts if node.op == "read" or _takes_diagonals(node) for arg in node.args]
     forms = [form for part in reachable(*inner) if part.op == "read" for form in part.data]
@@ -260,7 +270,7 @@ def _takes_diagonals(node: Node) -> bool:
 
 
 def _is_each(entry: IndirectIndex, graph: Graph, context: Rows) -> bool:
-    """Whether `entry` is every entry of its tensor in turn: its indices are variables that run over whole axes."""
+    """Whether the indices of `entry` run over its whole integer tensor: ``p[i]`` with ``i`` over the axis of ``p``."""
     shape = graph.integers[entry.tensor].shape
     variables = [v for form in entry.index for v, _ in form.terms]
     whole = [row for v, extent in zip(variables, shape, strict=False) for row in ranges((v,), (extent,))]

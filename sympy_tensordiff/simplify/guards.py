@@ -38,7 +38,7 @@ def tighten_to_equations(rows: Sequence[Constraint], facts: Rows, sizes: frozens
 
 
 def _as_equation(row: Constraint, known: Rows, sizes: frozenset[int]) -> Constraint:
-    """Return ``p <= 0`` as ``p == 0`` where `known` implies ``p >= 0``; other constraints as they are."""
+    """Return ``p <= 0`` as ``p == 0`` where `known` implies ``p >= 0``; other constraints are unchanged."""
     meets = row.kind == "ge" and not row.form.atoms() <= sizes and is_implied(Constraint("ge", -row.form), known)
     return Constraint("eq", row.form) if meets else row
 
@@ -52,7 +52,7 @@ def pivot(rows: Sequence[Constraint], sizes: frozenset[int]) -> tuple[Constraint
         data = data_terms(row.form)
         inside = row.form.hidden()
         terms = row.form.terms if row.kind == "eq" else ()
-        for v, c in sorted(terms, key=_newest) if len(data) > 1 else reversed(terms):
+        for v, c in sorted(terms, key=_newest_variable) if len(data) > 1 else reversed(terms):
             is_index = isinstance(v, int) and v not in sizes and v not in inside
             value = Affine({v: 1}) - row.form * c
             if abs(c) == 1 and (v not in definitions(value.compounds()) if v in data else is_index and not data):
@@ -63,7 +63,8 @@ def pivot(rows: Sequence[Constraint], sizes: frozenset[int]) -> tuple[Constraint
 def rewrite_in_fewest_indices(
     graph: Graph, body: Node, row: Constraint, solution: Substitution, fixed: Container[int]
 ) -> Node:
-    """Return `body` with each part rewritten by the equation `row`, which has data, in as few indices as possible.
+    """Return `body` rewritten by the equation `row`, which has tensor entries, so that each subexpression has few
+    indices.
 
     Under ``p == idx[t]`` the factor ``x[idx[t]]`` of a sum over t is ``x[p]``, which leaves the sum, ``exp(w[t]*x[p])``
     is ``exp(w[t]*x[idx[t]])``, a number for each t, and ``w[t]*x[idx[t]]`` stays.
@@ -101,7 +102,8 @@ def _choose_fewest_indices(
     changing: frozenset[Variable],
     fixed: Container[int],
 ) -> list[Node]:
-    """Return the form of each factor with the fewest indices, among equal ones that whose arguments have the fewest.
+    """Return for each factor the rewriting with the fewest free indices; on a tie the one whose arguments have the
+    fewest.
 
     A binder, a guard or a read is rewritten as a whole, by one of `rewrites`.
     """
@@ -128,23 +130,25 @@ def _choose_fewest_indices(
 
 
 def _nth(forms: Sequence[Node], n: int) -> Node:
-    """Return the form `n` of a part; the only form if the equation does not change the part."""
+    """Return ``forms[n]``; the only element if there is just one, as for a node that no rewriting changes."""
     return forms[n] if len(forms) > 1 else forms[0]
 
 
 def _arguments(part: Node) -> Sequence[Node]:
-    """Return the arguments of `part` that are rewritten one by one: none for reads, guards and binders."""
+    """Return the arguments of `part` that are rewritten separately; none for reads, guards and binders."""
     return () if part.op == "read" or part.op in _CONDITIONAL or part.op in BINDERS else part.args
 
 
 def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: Node) -> Node:
-    """Return `part` with the data in the equation `row` replaced by its other terms."""
+    """Return `part` with the tensor entries in the equation `row` replaced by its other terms, after `solution` is put
+    in.
+    """
     part = graph.substitute(part, solution) if solution else part
     return graph.map_forms(part, lambda form: eliminate_entries_by_equations(form, (row,)))
 
 
 def _with_value(graph: Graph, v: Variable, value: Affine, part: Node) -> Node:
-    """Return `part` with `value` for `v`; `part` itself where a range or a condition depends on `v`."""
+    """Return `part` with `value` for `v`; unchanged if a range or a condition in it depends on `v`."""
     keys = v.atoms() if isinstance(v, Compound) else frozenset((v,))
     if any(node.op in _CONDITIONAL and keys & atoms_in(node.data) for node in reachable(part, keys=keys)):
         return part
@@ -154,8 +158,8 @@ def _with_value(graph: Graph, v: Variable, value: Affine, part: Node) -> Node:
 _CONDITIONAL = RANGED | {"guard"}
 
 
-def _newest(term: tuple[Variable, int]) -> int:
-    """Return the index in a term of a form that was introduced last; -1 without an index."""
+def _newest_variable(term: tuple[Variable, int]) -> int:
+    """Return the largest variable number in `term`, the variable introduced last; -1 without an index."""
     variable = term[0]
     return max(
         (v for v in (variable.atoms() if isinstance(variable, Compound) else (variable,)) if isinstance(v, int)),
@@ -176,7 +180,8 @@ def solved(rows: Rows, sizes: frozenset[int]) -> Substitution:
 
 
 def pair_opposites(graph: Graph, terms: list[Node], facts: Rows) -> list[Node]:
-    """Return `terms` with a guard ``p == 0`` as ``p <= 0`` where another has ``p >= 1``, given ``p >= 0``.
+    """Return `terms` with guards ``p == 0`` and ``p >= 1``, where ``p >= 0`` is known, as complements ``p <= 0`` and
+    ``p >= 1``.
 
     So the two are one choice.
     """
@@ -185,7 +190,9 @@ def pair_opposites(graph: Graph, terms: list[Node], facts: Rows) -> list[Node]:
 
 
 def _as_opposite(graph: Graph, term: Node, guards: set[Rows], facts: Rows) -> Node:
-    """Return the guard `term` with ``p <= 0`` for ``p == 0``, if `guards` has its opposite ``p >= 1``; else `term`."""
+    """Return the guard `term` with ``p == 0`` as ``p <= 0``, if `guards` has ``p >= 1`` and `facts` imply ``p >= 0``;
+    else `term`.
+    """
     for row in term.data if len(guards) > 1 else ():
         rest = tuple(other for other in term.data if other is not row)
         for form in (row.form, -row.form) if row.kind == "eq" else ():
@@ -200,7 +207,7 @@ MAX_GUARDED_TERMS = 32
 
 
 class GuardedTerm(NamedTuple):
-    """One summand of a guarded term of an addition: its constraints, with those of a guard around it, and its body.
+    """A summand below a guard: its constraints, those of the guard included, its body, and where it comes from.
 
     `place` is the position of the term in the addition, `summand` the node in the body of the term.
     """
@@ -212,7 +219,7 @@ class GuardedTerm(NamedTuple):
 
 
 class GuardJoiner:
-    """Merges guarded terms of additions; the variables in `sizes` are never bound."""
+    """Merges two guarded terms of an addition with equal bodies into one whose guard is the union of both."""
 
     def __init__(self, graph: Graph, sizes: frozenset[int]) -> None:
         self.graph = graph
@@ -242,7 +249,9 @@ class GuardJoiner:
         return None
 
     def parts(self, term: Node, place: int) -> list[GuardedTerm]:
-        """Return the summands under the guard `term`, which is at position `place`, each with its constraints."""
+        """Return the summands of the addition under the guard `term`, the `place`-th term, each with all its
+        constraints.
+        """
         number, core = self.graph.split_coefficient(term.args[0])
         parts = []
         for summand in core.args if core.op == "add" else (core,):
@@ -251,7 +260,7 @@ class GuardJoiner:
         return parts
 
     def without(self, term: Node, parts: Sequence[GuardedTerm]) -> Node:
-        """Return the guard `term` without the summands in `parts`; `term` itself if there are none."""
+        """Return the guard `term` without the summands listed in `parts`; unchanged if the list is empty."""
         if not parts:
             return term
         gone = {part.summand for part in parts}
@@ -260,7 +269,9 @@ class GuardJoiner:
         return self.graph.guard(term.data, self.graph.scale(number, self.graph.add(left)))
 
     def common_body(self, one: GuardedTerm, two: GuardedTerm) -> Node | None:
-        """Return a body that both parts may have, each under its constraints; None without one."""
+        """Return a body equal to those of `one` and `two` where their constraints hold, as ``i`` for ``i`` and ``0`` at
+        ``i == 0``; else None.
+        """
         if one.body is two.body:
             return one.body
         for general, special in ((one, two), (two, one)):
@@ -275,12 +286,15 @@ class GuardJoiner:
 
 
 def _functions(body: Node) -> int:
-    """Return the number of nodes in `body` that may be undefined: all but numbers, indices, sums and products."""
+    """Return the number of nodes in `body` that may be undefined: reads, powers, calls and such, not sums or
+    products.
+    """
     return sum(node.op not in ("const", "index", "add", "mul") for node in reachable(body))
 
 
 def union(first: Rows, second: Rows, facts: Rows) -> Rows | None:
-    """Return constraints for the points that fulfil all of `first` or all of `second`; None where none are known.
+    """Return constraints that describe the union of the points of `first` and of `second` exactly; None if none are
+    found.
 
     Examples
     --------
@@ -291,7 +305,7 @@ def union(first: Rows, second: Rows, facts: Rows) -> Rows | None:
     >>> union((Constraint("ge", p - 2),), (Constraint("eq", p),), ()) is None
     True
     """
-    one, two = _halves(first), _halves(second)
+    one, two = _as_inequalities(first), _as_inequalities(second)
     if one is None or two is None:
         return None
     common = [row for row in one if is_implied(row, (*facts, *second))]
@@ -304,8 +318,8 @@ def union(first: Rows, second: Rows, facts: Rows) -> Rows | None:
     return tuple(dict.fromkeys(common))
 
 
-def _halves(rows: Rows) -> list[Constraint] | None:
-    """Return `rows` as inequalities, two for an equation; None if there are congruences."""
+def _as_inequalities(rows: Rows) -> list[Constraint] | None:
+    """Return `rows` with each equation as two inequalities; None if there are congruences."""
     if any(row.kind == "mod" for row in rows):
         return None
     return [

@@ -7,6 +7,7 @@ their logarithms are moderate. Factors are taken out of a logarithm by these law
     log(a**b)        b*log(a)               log(a if c else b)   log(a) if c else log(b)
     log(a*b)         log(a) + log(b)        log(s(u))            -p(-u)
     log(1 + exp(u))  p(u)                   log(exp(u)+exp(v))   u + p(v - u)
+    log(det(A)*det(B))  log(det(A @ B))     in what is computed
 
 with s and p for `sigmoid` and `softplus`.
 
@@ -39,7 +40,7 @@ _MODERATE = 2
 
 
 class Logarithms:
-    """The constructor of logarithms, which takes out the factors that may overflow.
+    """Builds logarithms that do not overflow: ``log(exp(u)*y)`` as ``u + log(y)``.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ class Logarithms:
     # -------------------------------------------------------------- laws
 
     def logarithm(self, node: Node) -> Node:
-        """Return the logarithm of `node`, by the laws of this module where they apply."""
+        """Return ``log(a)`` for `node`, a logarithm, rewritten so that `a` need not be computed if it may overflow."""
         graph = self.graph
         factors = self.factors(node)
         if len(factors) > 1:
@@ -106,13 +107,17 @@ class Logarithms:
         return self.logarithm(graph.mul((graph.const(2 * number.data), share)))
 
     def factors(self, node: Node) -> tuple[Node, ...]:
-        """Return the factors of `node`, with the number that multiplies a whole tensor."""
+        """Return the factors of `node`; a number that multiplies a whole tensor is one of them."""
         number, rest = self.graph.split_view(node) if node.shape else (1, node)
         return self.graph.factors(rest) if number == 1 else (self.graph.const(number), *self.graph.factors(rest))
 
     def of_factors(self, node: Node, factors: Sequence[Node]) -> Node:
-        """Rewrite log(a*b) as log(a) + log(b) for wide factors of known sign; the others share one logarithm."""
+        """Rewrite log(a*b) as log(a) + log(b) for factors that may overflow and have a known sign; one logarithm for
+        the rest.
+        """
         graph = self.graph
+        if self.numbers and (joined := _of_determinants(graph, factors)) is not None:
+            return self.logarithm(joined)
         some = min(map(self.sign, factors)) >= 0 and all(map(self.sign, factors))
         taken = [factor for factor in factors if self.is_wide(factor) and (some or self.sign(factor) == 2)]
         others = [factor for factor in factors if factor not in taken]
@@ -127,7 +132,9 @@ class Logarithms:
         return graph.add([graph.broadcast(part, node.shape) for part in parts])
 
     def of_power(self, node: Node, base: Node, exponent: Node) -> Node:
-        """Rewrite log(a**b) as b*log(a), for `numbers` also as b*log(abs(a)), where signs allow it; others stay."""
+        """Rewrite log(a**b) as ``b*log(a)``, or as ``b*log(abs(a))`` for kernels, if the signs allow it; others are
+        unchanged.
+        """
         graph = self.graph
         power = exponent.data if exponent.op == "const" else None
         if self.sign(base) == 2 or (power is not None and (self.sign(base) or power % 2)):
@@ -137,7 +144,9 @@ class Logarithms:
         return graph.call(sympy.log, (node,))
 
     def of_product(self, node: Node) -> Node:
-        """Rewrite log(prod_k a(k)) as sum_k log(a(k)); without `numbers`, factors of unknown sign stay in a product."""
+        """Rewrite log(prod_k a(k)) as ``sum_k log(a(k))``; a product with factors of unknown sign is unchanged unless
+        for kernels.
+        """
         graph = self.graph
         variables, rows, body = graph.open(node)
         if self.sign(body):
@@ -163,7 +172,9 @@ class Logarithms:
         return graph.add([graph.broadcast(part, node.shape) for part in parts])
 
     def sign_of(self, node: Node) -> Node:
-        """Return the sign of the product `node`, from those of the bases of its powers: a power itself may overflow."""
+        """Return the sign of the product `node` as the product of the signs of its bases, since a power may
+        overflow.
+        """
         graph, signs = self.graph, []
         for factor in self.factors(node):
             if not self.sign(factor):
@@ -178,14 +189,14 @@ class Logarithms:
         return sign_facts(self.graph, node).sign + 1
 
     def is_wide(self, node: Node) -> bool:
-        """Whether `node` may be huge or tiny although what it is computed from is moderate."""
+        """Whether `node` may overflow or underflow although its tensors have moderate entries, as ``exp(x)``."""
         for part in reachable(node) if node not in self.wide else ():
             if part not in self.wide:
                 self.wide[part] = self._is_wide(part)
         return self.wide[node]
 
     def _is_wide(self, node: Node) -> bool:
-        """Whether `node` is wide, given the answers for its arguments."""
+        """Whether `node` may overflow or underflow, given the answers for its arguments."""
         match node.op:
             case "call":
                 return node.data in _WIDE_RANGE_FUNCTIONS
@@ -200,6 +211,20 @@ class Logarithms:
             case "select":
                 return any(self.wide[arg] for arg in node.args[1:])
         return False
+
+
+def _of_determinants(graph: Graph, factors: Sequence[Node]) -> Node | None:
+    """Return a product with ``det(A)*det(B)`` replaced by ``det(A @ B)``, as the product may overflow; None without
+    such factors.
+    """
+    found = [factor for factor in factors if factor.op == "cof" and factor.data == 0 and not factor.shape]
+    if len(found) < 2 or found[0].args[0].shape != found[1].args[0].shape:
+        return None
+    (one,), (other,) = (factor.args for factor in found[:2])
+    extent = one.shape[0]
+    product = graph.ein(1, [(one, (0, 1)), (other, (1, 2))], (0, 2), dict.fromkeys(range(3), extent))
+    rest = [factor for factor in factors if factor is not found[0] and factor is not found[1]]
+    return graph.mul((graph.tensor_node(found[0], (product,)), *rest))
 
 
 def _as_power(graph: Graph, node: Node) -> tuple[Node, Node]:

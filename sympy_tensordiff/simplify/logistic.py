@@ -35,7 +35,8 @@ _MAX_TERMS = 6
 
 
 def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> list[Node]:
-    """Return `roots` with logistic functions for sums of exponentials, and logarithms of products taken apart.
+    """Return `roots` with ``1/(1 + exp(u))`` and the like as sigmoids, and logarithms of products as sums of
+    logarithms.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ def for_readers(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _rewritten(graph: Graph, roots: Sequence[Node], form: Callable[[Node], Node]) -> list[Node]:
-    """Return `roots` with `form` applied to each node over its rewritten arguments."""
+    """Return `roots` with the function `form` applied to each node below, arguments first."""
     parts = reachable(*roots)
     if not any(part.op == "call" and part.data in _FUNCTIONS for part in parts):
         return list(roots)
@@ -69,25 +70,29 @@ def _rewritten(graph: Graph, roots: Sequence[Node], form: Callable[[Node], Node]
 
 
 class PairJoiner(ABC):
-    """A rewriting of nodes that joins pairs of factors of a product; of whole tensors those under the same labels."""
+    """A rewriting that replaces pairs of factors of a product, such as ``exp(u)*s(-u)``; subclasses say which."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
 
     @abstractmethod
     def form(self, node: Node) -> Node:
-        """Return `node`, whose arguments are rewritten already, with the rules applied."""
+        """Return `node`, whose arguments are rewritten already, after the rules of this class."""
 
     @abstractmethod
     def may_join(self, factor: Node) -> bool:
-        """Whether `factor` may be the second one of two that are joined."""
+        """Whether `factor` may be the second factor of a pair that `joined` replaces."""
 
     @abstractmethod
     def joined(self, first: Node, second: Node) -> list[Node] | None:
-        """Return the factors that replace ``first * second``; None if the two are not joined."""
+        """Return the factors that replace ``first*second`` in a product; None if this rewriting has no rule for the
+        pair.
+        """
 
     def product(self, node: Node) -> Node:
-        """Return the product `node` with pairs of factors joined; whole tensors have to have the same labels for it."""
+        """Return the product `node` with all pairs of factors replaced for which there is a rule; tensors need equal
+        labels.
+        """
         labels = node.data.inputs if node.op == "ein" else [()] * len(node.args)
         factors = list(zip(node.args, labels, strict=True))
         for second, own in [pair for pair in factors if self.may_join(pair[0])]:
@@ -99,9 +104,7 @@ class PairJoiner(ABC):
         return node
 
     def again(self, node: Node, factors: Sequence[tuple[Node, Sequence[int]]]) -> Node:
-        """Return the product `node` with its factors replaced by `factors` (pairs of node and labels); scalars lose
-        their labels.
-        """
+        """Return the product `node` over other `factors`, pairs of a node and its labels; scalars lose their labels."""
         if node.op == "mul":
             return self.graph.mul([factor for factor, _ in factors])
         coefficient, _, output, extents = node.data
@@ -110,7 +113,7 @@ class PairJoiner(ABC):
 
 
 class _Logistic(PairJoiner):
-    """The rewriting rules of `without_overflow`."""
+    """The rules of `without_overflow`, such as ``1/(1 + exp(u))`` to ``s(-u)``, s being the sigmoid."""
 
     def __init__(self, graph: Graph, numbers: bool) -> None:
         super().__init__(graph)
@@ -118,7 +121,7 @@ class _Logistic(PairJoiner):
         self.logarithms = Logarithms(graph, numbers)
 
     def form(self, node: Node) -> Node:
-        """Return `node`, whose arguments are rewritten already, with the rules applied."""
+        """Return `node`, whose arguments are rewritten already, with sums of exponentials as sigmoids."""
         if node.op == "call" and node.data is sympy.log:
             return self.logarithms.logarithm(node.args[0])
         if node.has_tensor_ops and not self.numbers:
@@ -137,7 +140,7 @@ class _Logistic(PairJoiner):
         return self.graph.call(sigmoid, (argument,))
 
     def power(self, node: Node, base: Node, exponent: Node) -> Node:
-        """Rewrite (1 + exp(u))**-n as s(-u)**n; other powers as they are."""
+        """Rewrite (1 + exp(u))**-n as s(-u)**n; other powers are unchanged."""
         exponents = exponents_of(self.graph, base)
         if exponents is None or exponents[0] is not self.graph.zero:
             return node
@@ -146,7 +149,7 @@ class _Logistic(PairJoiner):
         return self.graph.pow(self.sigmoid(self.graph.neg(exponents[1])), self.graph.const(-exponent.data))
 
     def complement(self, node: Node) -> Node:
-        """Rewrite ``a - a*s(u)`` in an addition of few terms as ``a*s(-u)``; other additions as they are."""
+        """Rewrite ``a - a*s(u)`` in a short addition as ``a*s(-u)``; other additions are unchanged."""
         graph, terms = self.graph, node.args
         for term in terms if len(terms) <= _MAX_TERMS else ():
             coefficient, rest = graph.split_view(term)
@@ -163,7 +166,9 @@ class _Logistic(PairJoiner):
         return node
 
     def raised(self, node: Node) -> tuple[Node, int]:
-        """Return ``(s(u), n)`` for ``s(u)**n`` with a positive integer n; the base of another node, and 0."""
+        """Return ``(s(u), n)`` for `node` ``s(u)**n`` with a positive integer n, s the sigmoid; otherwise the base of
+        `node`, and 0.
+        """
         base, times = (node.args[0], node.args[1].data) if node.op == "pow" else (node, 1)
         return base, times if _is_call(base, sigmoid) and isinstance(times, int) and times > 0 else 0
 
@@ -211,10 +216,10 @@ class _Logistic(PairJoiner):
 
 
 class _Readable(_Logistic):
-    """The rewriting rules of `for_readers`: factors are joined, and two sigmoids of opposite arguments are one."""
+    """The rules of `for_readers`: pairs of factors are joined, and ``a*s(u) + b*s(-u)`` gets one sigmoid."""
 
     def form(self, node: Node) -> Node:
-        """Return `node`, whose arguments are rewritten already, with the rules applied."""
+        """Return `node`, whose arguments are rewritten already, with at most one sigmoid for ``u`` and ``-u``."""
         return self.product(node) if node.op in ("mul", "ein") else self.one_sigmoid(node)
 
     def one_sigmoid(self, node: Node) -> Node:
@@ -249,13 +254,13 @@ class _Readable(_Logistic):
         return found[0], self.graph.mul([factor for factor in factors if factor is not found[0]])
 
     def subtracted(self, base: Node) -> int:
-        """Return the number of negative minus that of positive terms in the argument of the sigmoid `base`."""
+        """Return the number of negative minus the number of positive terms in ``u``, where `base` is ``s(u)``."""
         argument = base.args[0]
         terms = argument.args if argument.op == "add" else (argument,)
         return sum(1 if self.graph.split_view(term)[0] < 0 else -1 for term in terms)
 
     def expanded(self, terms: Iterable[Node]) -> Node:
-        """Return the sum of `terms`, with products of additions multiplied out where each gives few terms."""
+        """Return the sum of `terms`, with products of additions multiplied out where that gives few terms."""
         graph = self.graph
         total = graph.add(terms)
         parts: list[Node] = []

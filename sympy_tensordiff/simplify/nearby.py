@@ -1,46 +1,60 @@
 """Differences of one function at two arguments ``a`` and ``b`` that are close, without the loss of digits.
 
-Where ``d = a - b`` has fewer terms than ``a`` or ``b``::
+Where ``d = a - b`` has fewer terms than ``a`` or ``b``, or is itself a difference that is rewritten::
 
     sin(a) - sin(b)                 2*cos((a + b)/2)*sin(d/2)
     cos(a) - cos(b)                 -2*sin((a + b)/2)*sin(d/2)
+    exp(a) - exp(b)                 exp(b)*expm1(d)                         where abs(d) < 1
+    sinh(a) - sinh(b)               2*cosh((a + b)/2)*sinh(d/2)
+    cosh(a) - cosh(b)               2*sinh((a + b)/2)*sinh(d/2)
     tan(a) - tan(b)                 sin(d)/(cos(a)*cos(b))
     atan(a) - atan(b)               atan2(d, 1 + a*b)
-    log(a) - log(b)                 log1p(d/b)                              where d is a positive number
+    log(a) - log(b)                 log1p(d/b)                              where d is positive
     log(a/b)                        log1p(d/b)                              where abs(d/b) < 1/2
     a*log(a) - b*log(b)             d*log(a) + b*log1p(d/b)                 where d is a positive number
     sqrt(a + b**2) - b              a/(sqrt(a + b**2) + b)                  where b > 0 and a < 3*b**2
 
-and of three or more reciprocals whose arguments differ by numbers, ``1/(x + 1) - 2/x + 1/(x - 1)``, the sum over their
-common denominator, where the leading terms of its numerator cancel.
+The cosine of ``(a + b)/2 = b + d/2`` is computed by the addition theorem where that angle is large: its sum has a
+rounding error that grows with it.
+
+Sums of three or more equal negative powers whose bases differ by numbers, as ``1/(x + 1) - 2/x + 1/(x - 1)``, become
+quotients with the common denominator; the leading terms of the numerator cancel.
 
 Source: Hamming 1987, *Numerical Methods for Scientists and Engineers*, chapter 3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
 import sympy
-from sympy.codegen.cfunctions import log1p
+from sympy.codegen.cfunctions import expm1, log1p
 
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.simplify.sign_analysis import sign_facts
 
 _HALF = Fraction(1, 2)
 
 
-def nearby(graph: Graph, factor: Number, one: Node, other: Node) -> Node | None:
-    """Rewrite ``factor*(one - other)``, two values of a function, to avoid cancellation; None if no rule applies."""
+Distance = Callable[[Node, Node], "Node | None"]
+"""A function that returns ``a - b`` in a form that keeps its digits, None if it knows none."""
+
+MAX_POLE_ORDER = 4
+"""The highest order of the poles of sums that get a common denominator."""
+
+
+def nearby(graph: Graph, factor: Number, one: Node, other: Node, distance: Distance) -> Node | None:
+    """Rewrite ``factor*(f(a) - f(b))``, two values of one function, without cancellation; None if no rule applies."""
     if one.op == other.op == "mul":
         return _times_logarithm(graph, factor, one, other)
     (function, a), (own, b) = _called(graph, one), _called(graph, other)
     if function is not own or function not in _RULES:
         return None
-    d = minus(graph, a, b)
-    if not _has_fewer_terms(d, a) and not _has_fewer_terms(d, b):
+    d = distance(a, b)
+    if d is None:
         return None
     value = _RULES[function](graph, a, b, d)
     return None if value is None else graph.scale(factor, value)
@@ -52,7 +66,9 @@ def minus(graph: Graph, a: Node, b: Node) -> Node:
 
 
 def _called(graph: Graph, node: Node) -> tuple[Any, Node]:
-    """Return the function and the argument of a call, log(1 + u) for `log1p`; None and `node` for other nodes."""
+    """Return the function and the argument of a call (log and ``1 + u`` for ``log1p(u)``); None and `node` if it is no
+    call.
+    """
     if node.op != "call" or len(node.args) != 1:
         return None, node
     if node.data is log1p:
@@ -60,8 +76,8 @@ def _called(graph: Graph, node: Node) -> tuple[Any, Node]:
     return node.data, node.args[0]
 
 
-def _has_fewer_terms(difference: Node, argument: Node) -> bool:
-    """Whether `argument` is a sum, and `difference` has fewer terms."""
+def has_fewer_terms(difference: Node, argument: Node) -> bool:
+    """Return whether `argument` is a sum with more terms than `difference`."""
     terms = len(difference.args) if difference.op == "add" else 1
     return argument.op == "add" and terms < len(argument.args)
 
@@ -71,39 +87,83 @@ def _middle(graph: Graph, a: Node, b: Node) -> Node:
     return graph.scale(_HALF, graph.add((a, b)))
 
 
+def _at_middle(graph: Graph, function: Any, a: Node, b: Node, d: Node) -> Node:
+    """Return the sine or cosine of ``(a + b)/2``, accurate also for large angles; `d` is ``a - b``."""
+    middle = _middle(graph, a, b)
+    value = graph.call(function, (middle,))
+    exact = [(part, sign) for part, sign in ((b, 1), (a, -1)) if part.op != "add"]
+    if graph.add((a, b)).op != "add" or not exact:
+        return value
+    start, sign = exact[0]
+    half = graph.scale(_HALF * sign, d)
+    sine, cosine = (graph.call(of, (start,)) for of in (sympy.sin, sympy.cos))
+    step = [graph.call(of, (half,)) for of in (sympy.cos, sympy.sin)]
+    terms = (sine, cosine) if function is sympy.sin else (cosine, graph.neg(sine))
+    is_small = graph.compare("lt", graph.call(sympy.Abs, (middle,)), graph.one)
+    return graph.select(is_small, value, graph.add(list(map(graph.mul, zip(terms, step, strict=True)))))
+
+
 def _sines(graph: Graph, a: Node, b: Node, d: Node) -> Node:
-    """Return ``sin(a) - sin(b)``."""
+    """Return ``sin(a) - sin(b)`` without cancellation; `d` is ``a - b``."""
     half = graph.call(sympy.sin, (graph.scale(_HALF, d),))
-    return graph.scale(2, graph.mul((graph.call(sympy.cos, (_middle(graph, a, b),)), half)))
+    return graph.scale(2, graph.mul((_at_middle(graph, sympy.cos, a, b, d), half)))
 
 
 def _cosines(graph: Graph, a: Node, b: Node, d: Node) -> Node:
-    """Return ``cos(a) - cos(b)``."""
+    """Return ``cos(a) - cos(b)`` without cancellation; `d` is ``a - b``."""
     half = graph.call(sympy.sin, (graph.scale(_HALF, d),))
-    return graph.scale(-2, graph.mul((graph.call(sympy.sin, (_middle(graph, a, b),)), half)))
+    return graph.scale(-2, graph.mul((_at_middle(graph, sympy.sin, a, b, d), half)))
+
+
+def _hyperbolic(of_middle: Any) -> Callable[[Graph, Node, Node, Node], Node]:
+    """Return the rule ``f(a) - f(b) = 2*g((a + b)/2)*sinh((a - b)/2)`` of sinh or cosh, with g = `of_middle`."""
+
+    def rule(graph: Graph, a: Node, b: Node, d: Node) -> Node:
+        """Return the difference of the function at `a` and `b`; `d` is ``a - b``."""
+        half = graph.call(sympy.sinh, (graph.scale(_HALF, d),))
+        return graph.scale(2, graph.mul((graph.call(of_middle, (_middle(graph, a, b),)), half)))
+
+    return rule
+
+
+def _exponentials(graph: Graph, a: Node, b: Node, d: Node) -> Node:
+    """Return ``exp(a) - exp(b)`` without cancellation; `d` is ``a - b``."""
+    far = [graph.call(sympy.exp, (part,)) for part in (a, b)]
+    near = graph.mul((far[1], graph.call(expm1, (d,))))
+    is_near = graph.compare("lt", graph.call(sympy.Abs, (d,)), graph.one)
+    return graph.select(is_near, near, graph.add((far[0], graph.neg(far[1]))))
 
 
 def _tangents(graph: Graph, a: Node, b: Node, d: Node) -> Node:
-    """Return ``tan(a) - tan(b)``."""
+    """Return ``tan(a) - tan(b)`` without cancellation; `d` is ``a - b``."""
     below = [graph.pow(graph.call(sympy.cos, (argument,)), graph.const(-1)) for argument in (a, b)]
     return graph.mul((graph.call(sympy.sin, (d,)), *below))
 
 
 def _arctangents(graph: Graph, a: Node, b: Node, d: Node) -> Node:
-    """Return ``atan(a) - atan(b)``."""
+    """Return ``atan(a) - atan(b)`` without cancellation; `d` is ``a - b``."""
     return graph.call(sympy.atan2, (d, graph.add((graph.one, graph.mul((a, b))))))
 
 
 def _logarithms(graph: Graph, a: Node, b: Node, d: Node) -> Node | None:
-    """Return ``log(a) - log(b)`` where `d` is a number, else None."""
-    if d.op != "const":
+    """Return ``log(a) - log(b)`` without cancellation; None unless the sign of ``d = a - b`` is known."""
+    sign = 1 if sign_facts(graph, d).sign == 1 else -1
+    step = graph.scale(sign, d)
+    if sign_facts(graph, step).sign != 1:
         return None
-    below, sign = (b, 1) if d.data > 0 else (a, -1)
-    quotient = graph.mul((graph.scale(sign, d), graph.pow(below, graph.const(-1))))
-    return graph.scale(sign, graph.call(log1p, (quotient,)))
+    below = b if sign > 0 else a
+    quotient = graph.mul((step, graph.pow(below, graph.const(-1))))
+    near = graph.call(log1p, (quotient,))
+    if d.op != "const":  # the quotient may be infinite
+        far = [graph.call(sympy.log, (part,)) for part in ((a, b) if sign > 0 else (b, a))]
+        near = graph.select(graph.compare("lt", quotient, graph.one), near, graph.add((far[0], graph.neg(far[1]))))
+    return graph.scale(sign, near)
 
 
-_RULES = {
+_RULES: dict[Any, Callable[[Graph, Node, Node, Node], Node | None]] = {
+    sympy.exp: _exponentials,
+    sympy.sinh: _hyperbolic(sympy.cosh),
+    sympy.cosh: _hyperbolic(sympy.sinh),
     sympy.sin: _sines,
     sympy.cos: _cosines,
     sympy.tan: _tangents,
@@ -113,14 +173,16 @@ _RULES = {
 
 
 def log_of_quotient(graph: Graph, argument: Node) -> Node | None:
-    """Return log(a/b) for two sums whose difference has fewer terms, by log1p where they are close; else None."""
+    """Return ``log(a/b)`` through ``log1p((a - b)/b)`` where a and b are close; None unless ``a - b`` has fewer
+    terms.
+    """
     factors = argument.args if argument.op == "mul" else ()
     reciprocal = next((factor for factor in factors if _is_reciprocal(factor)), None)
     if reciprocal is None or len(factors) != 2:
         return None
     a, b = next(factor for factor in factors if factor is not reciprocal), reciprocal.args[0]
     difference = minus(graph, a, b)
-    if b.op != "add" or not _has_fewer_terms(difference, a):
+    if b.op != "add" or not has_fewer_terms(difference, a):
         return None
     share = graph.mul((difference, reciprocal))
     is_near = graph.compare("lt", graph.call(sympy.Abs, (share,)), graph.const(_HALF))
@@ -150,12 +212,12 @@ def _under_logarithm(graph: Graph, product: Node) -> Node | None:
 
 
 def less_value(graph: Graph, root: Node, b: Node) -> Node | None:
-    """Return ``root - b`` for a square root of a sum with the term ``b**2``; None for other values."""
+    """Return ``root - b`` without cancellation, for a root like ``sqrt(b**2 + c)``; None for other values."""
     if root.op != "pow" or root.args[1].op != "const" or root.args[1].data != _HALF or root.args[0].op != "add":
         return None
     square = graph.pow(b, graph.const(2))
     rest = graph.add((root.args[0], graph.neg(square)))
-    if not _has_fewer_terms(rest, root.args[0]):
+    if not has_fewer_terms(rest, root.args[0]):
         return None
     # Where the root is at least 2*b, nothing cancels, and the square may be infinite.
     is_near = graph.compare("lt", rest, graph.scale(3, square))
@@ -164,44 +226,70 @@ def less_value(graph: Graph, root: Node, b: Node) -> Node | None:
     return graph.select(cancels, joined, graph.add((root, graph.neg(b))))
 
 
+def share_less_one(graph: Graph, share: Node) -> Node | None:
+    """Return ``share - 1`` without cancellation, for a share like ``b/sqrt(b**2 + c)``; None for others."""
+    factors = share.args if share.op == "mul" else ()
+    inverse = next((factor for factor in factors if factor.op == "pow" and factor.args[0].op == "add"), None)
+    if inverse is None or inverse.args[1].op != "const" or inverse.args[1].data != -_HALF:
+        return None
+    b = graph.mul([factor for factor in factors if factor is not inverse])
+    square = graph.pow(b, graph.const(2))
+    rest = graph.add((inverse.args[0], graph.neg(square)))
+    if not has_fewer_terms(rest, inverse.args[0]):
+        return None
+    root = graph.pow(inverse.args[0], graph.const(_HALF))
+    is_near = graph.compare("lt", rest, graph.scale(3, square))
+    cancels = graph.logic("and", (graph.compare("lt", graph.zero, b), is_near))
+    joined = graph.mul((graph.const(-1), rest, inverse, graph.pow(graph.add((root, b)), graph.const(-1))))
+    return graph.select(cancels, joined, graph.add((share, graph.const(-1))))
+
+
 # ---------------------------------------------------------------------------- reciprocals
 
 
 def reciprocals(graph: Graph, node: Node, terms: Sequence[tuple[Number, Node]]) -> Node | None:
-    """Return a sum with three or more reciprocals over their common denominator; None if nothing cancels.
+    """Return a sum of three or more terms like ``1/(u + c)`` over their common denominator; None if nothing cancels.
 
     The terms are given as factors and bases.
     """
-    found = [(factor, base.args[0]) for factor, base in terms if _is_reciprocal(base)]
+    order = next((_pole_order(base) for _, base in terms if _pole_order(base)), 0)
+    found = [(factor, base.args[0]) for factor, base in terms if order and _pole_order(base) == order]
     if len(found) < 3:
         return None
-    first = found[0][1]
+    # The center is the base of fewest terms, as x among x + 1, x and x - 1.
+    center = min((base for _, base in found), key=lambda base: (len(base.args) if base.op == "add" else 1, base.id))
     for n, (factor, base) in enumerate(found):  # of opposite sign, such as 1 - x for x + 1
-        if graph.add((base, first)).op == "const":
-            found[n] = -factor, minus(graph, graph.zero, base)
-    shifts = [minus(graph, base, first) for _, base in found]
+        if graph.add((base, center)).op == "const":
+            found[n] = factor * (-1) ** order, minus(graph, graph.zero, base)
+    shifts = [minus(graph, base, center) for _, base in found]
     if sum(factor for factor, _ in found) != 0 or any(
         shift.op != "const" or not isinstance(shift.data, int | Fraction) for shift in shifts
     ):
         return None
-    numerator = [Fraction(0)] * len(found)
+    numerator = [Fraction(0)] * ((len(found) - 1) * order + 1)
     for n, (factor, _) in enumerate(found):
         product = [Fraction(factor)]
         for m, shift in enumerate(shifts):
-            if m != n:
+            for _ in range(order if m != n else 0):
                 product = _times_linear(product, Fraction(shift.data))
         numerator = [c + p for c, p in zip(numerator, product, strict=True)]
     value = graph.zero
     for c in reversed(numerator):
-        value = graph.add((graph.mul((first, value)), graph.const(c.numerator if c.denominator == 1 else c)))
-    below = [graph.pow(base, graph.const(-1)) for _, base in found]
-    rest = [arg for arg, (_, base) in zip(node.args, terms, strict=True) if not _is_reciprocal(base)]
+        value = graph.add((graph.mul((center, value)), graph.const(c.numerator if c.denominator == 1 else c)))
+    below = [graph.pow(base, graph.const(-order)) for _, base in found]
+    rest = [arg for arg, (_, base) in zip(node.args, terms, strict=True) if _pole_order(base) != order]
     return graph.add((*rest, graph.mul((value, *below))))
+
+
+def _pole_order(base: Node) -> int:
+    """Return n if `base` is ``x**-n`` with n of at most `MAX_POLE_ORDER`, else 0."""
+    power = base.args[1].data if base.op == "pow" and base.args[1].op == "const" else 0
+    return -power if isinstance(power, int) and -MAX_POLE_ORDER <= power < 0 else 0
 
 
 def _is_reciprocal(base: Node) -> bool:
     """Whether `base` is ``1/x``."""
-    return base.op == "pow" and base.args[1].op == "const" and base.args[1].data == -1
+    return _pole_order(base) == 1
 
 
 def _times_linear(polynomial: Sequence[Fraction], shift: Fraction) -> list[Fraction]:

@@ -19,7 +19,7 @@ LIMIT = 32
 
 
 class NodeProperties:
-    """Cached answers about nodes: what they read, where they are 0, and where they may be evaluated."""
+    """Cached answers about nodes: where they are defined, and where they are 0."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -28,7 +28,7 @@ class NodeProperties:
         self.reads: dict[Node, dict[Node, None]] = {}
 
     def is_defined(self, node: Node, facts: Rows, row: Constraint | None = None) -> Recursion[bool]:
-        """Return whether `node` is defined under `facts`: it is a number, and reads inside of shapes only.
+        """Return whether `node` has a value wherever `facts` hold: no division by 0, and all reads in bounds.
 
         So it may be evaluated where it was not before. With a `row`: where this constraint does not hold, so that
         nothing behind guards and in ranges that imply it is evaluated.
@@ -59,20 +59,18 @@ class NodeProperties:
         return self.defined[key]
 
     def may_evaluate(self, node: Node, facts: Rows) -> bool:
-        """Return `is_defined` of `node`, for callers that are not recursions over the graph themselves."""
+        """Return whether `node` has a value wherever `facts` hold; runs the recursion of `is_defined`."""
         return trampoline(self.is_defined(node, facts))
 
     def inside(self, node: Node, facts: Rows) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return the variables that `node`, a guard or binder, binds (outermost first), the constraints that hold
-        inside, `facts` included, and its body.
-        """
+        """Return ``(variables, constraints, body)`` of the guard or binder `node`; the constraints include `facts`."""
         if node.op == "guard":
             return (), (*facts, *node.data), node.args[0]
         variables, rows, body = self.graph.inside(node, atoms_in(facts))
         return variables, (*facts, *rows), body
 
     def read_conditions(self, node: Node) -> Iterator[Constraint]:
-        """Yield the constraints under which all reads in `node`, outside of its binders, are defined."""
+        """Yield the constraints under which all reads in `node`, except inside of binders, are in bounds."""
         stack = [node]
         while stack:
             top = stack[-1]
@@ -113,7 +111,7 @@ class NodeProperties:
         return self.zero[key]
 
     def parts_vanish_without(self, node: Node, row: Constraint, facts: Rows) -> Recursion[bool]:
-        """Return the answer of `vanishes_without` for a product, an addition or a choice.
+        """Return whether a product, an addition or a choice is 0 wherever `facts` hold and `row` does not.
 
         Of a product one factor has to be 0, of the others all parts.
         """
@@ -125,12 +123,14 @@ class NodeProperties:
 
 
 def is_chosen(graph: Graph, node: Node) -> bool:
-    """Return whether `node` is 0 unless conditions select something else; False if more than ``LIMIT`` nodes decide."""
+    """Return whether `node` is 0 unless a condition selects a term; False if more than ``LIMIT`` nodes must be
+    visited.
+    """
     return _is_chosen(graph, node, [LIMIT])
 
 
 def _is_chosen(graph: Graph, node: Node, budget: list[int]) -> bool:
-    """Return `is_chosen` of `node`, False once ``budget[0]``, from which each visited node takes 1, is spent."""
+    """Return `is_chosen` of `node`; each visited node takes 1 from ``budget[0]``, and at 0 the answer is False."""
     budget[0] -= 1
     if budget[0] < 0:
         return False
@@ -146,7 +146,8 @@ def _is_chosen(graph: Graph, node: Node, budget: list[int]) -> bool:
 
 
 def count_chosen(graph: Graph, node: Node) -> Node:
-    """Return a node of the shape of `node`: 0 only where conditions select no term of it, 1 without conditions.
+    """Return a node that counts the terms of `node` selected by conditions: 0 where there are none, 1 without
+    conditions.
 
     It counts the selected terms. The value of `node` cannot tell: selected terms may cancel where a derivative is not
     0.
@@ -179,7 +180,7 @@ def count_chosen(graph: Graph, node: Node) -> Node:
 
 
 def is_reciprocal(node: Node, facts: Rows) -> bool:
-    """Whether `node` is a constant power of an index form that `facts` imply to be positive, as ``1/m`` of a size."""
+    """Whether `node` is a constant power, such as ``1/m``, of an index form that is positive by `facts`."""
     base, exponent = node.args if node.op == "pow" else (node, node)
     return base.op == "index" and exponent.op == "const" and is_implied(Constraint("ge", base.data - 1), facts)
 
@@ -191,7 +192,9 @@ def is_power(node: Node) -> bool:
 
 
 def inside_shape(graph: Graph, node: Node) -> Rows:
-    """Return the constraints that a read, and data in its indices, lie inside of shapes; () for other nodes."""
+    """Return the constraints under which the read `node`, and tensor entries in its indices, are in bounds; () for
+    other nodes.
+    """
     if node.op not in ("read", "index"):
         return ()
     data = graph.inside_data(node.data if node.op == "read" else (node.data,)) if graph.integers else ()
@@ -199,7 +202,9 @@ def inside_shape(graph: Graph, node: Node) -> Rows:
 
 
 def defining_constraints(graph: Graph, node: Node) -> Rows:
-    """Return the constraints under which a read or index is defined: inside of its shape, and divisors are positive."""
+    """Return the constraints under which a read or an index form has a value: it is in bounds, and divisors are
+    positive.
+    """
     forms = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
     return (*inside_shape(graph, node), *(() if linear(forms) else divisible(forms)))
 
@@ -223,13 +228,13 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 def context_of(
     row: Constraint, rows: Rows, variables: Sequence[int], entry: IndirectIndex | None = None
 ) -> Iterator[Constraint]:
-    """Yield the constraints of `rows` that hold where `row`, one of them, is tested: those of outer loops, or all
-    others of a guard; without constraints on the tensor entry `entry`.
+    """Yield the constraints in `rows` that hold where `row`, one of them, is tested: those of outer loops, or for a
+    guard all others; never one with `entry`.
     """
     place = {v: n for n, v in enumerate(variables)}
 
     def level(row: Constraint) -> int:
-        """Return the position of the innermost of `variables` in `row`; -1 without one."""
+        """Return the position in `variables` of the innermost one that `row` contains; -1 without one."""
         return max((place[v] for v in row.form.atoms() if v in place), default=-1)
 
     around = (other for other in rows if other is not row and (not variables or level(other) < level(row)))
@@ -241,7 +246,7 @@ MOST_CASES = 8
 
 
 def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
-    """Return the cases of `value` as pairs of constraints and a value without guards; they are disjoint and complete.
+    """Return `value` as a list of ``(constraints, value without guards)``; the cases are disjoint and cover all points.
 
     Guards inside of binders stay. With more than ``MOST_CASES`` cases, `value` itself is the only one.
     """
@@ -269,7 +274,7 @@ def _outermost_guard(node: Node) -> Node | None:
 
 
 def _outside(rows: Rows) -> list[Rows]:
-    """Return disjoint systems of constraints that together hold where not all of `rows` do."""
+    """Return disjoint systems of constraints whose union is the complement of `rows`."""
     pieces: list[Rows] = []
     for n, row in enumerate(rows):
         opposites = (
@@ -280,7 +285,7 @@ def _outside(rows: Rows) -> list[Rows]:
 
 
 def unconditional(root: Node) -> set[Node]:
-    """Return the nodes below `root` that are evaluated under no condition on values or data.
+    """Return the nodes below `root` that are always evaluated: not in branches of selects or guards on tensor entries.
 
     Guards on indices alone do not count: they are part of the cotangents.
     """

@@ -22,7 +22,7 @@ from sympy_tensordiff.simplify.einsums import as_einsums, without_sparse_operand
 from sympy_tensordiff.simplify.facts import input_facts, positive_sizes, read_with_ranges, require_positive_divisors
 from sympy_tensordiff.simplify.logistic import for_readers, without_overflow
 from sympy_tensordiff.simplify.quotients import with_short_quotients
-from sympy_tensordiff.simplify.reads import explicit_reads
+from sympy_tensordiff.simplify.reads import explicit_reads, with_forward_reads
 from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.simplify.sums_over_equal_ranges import merged_sums
 from sympy_tensordiff.simplify.tables import inline_single_reads
@@ -49,7 +49,7 @@ DERIVATIVES: Passes = (
 
 
 def _run(passes: Passes, graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` after all `passes`, in order; a pass is skipped if the graph has no node that it looks for."""
+    """Return `nodes` after all `passes`, in order; a pass whose node kinds do not occur in the graph is skipped."""
     for step, kinds in passes:
         if not kinds.isdisjoint(graph.kinds):
             nodes = step(graph, nodes)
@@ -68,7 +68,7 @@ def read_function(reader: Reader, exprs: Iterable[Any]) -> tuple[list[Node], lis
 
 
 def checked_facts(reader: Reader, given: Sequence[Node], known: Sequence[Node]) -> Rows:
-    """Return the constraints that the nodes `known` take for granted, after a check of the nodes `given`.
+    """Check the reads of the nodes `given`, and return the constraints on sizes that the nodes `known` imply.
 
     Raises `OutOfShapeError` if a read in `given` always leaves its shape, `UnsupportedError` for a divisor that may be
     negative.
@@ -104,7 +104,7 @@ def simplify_derivatives(
         if explicit == nodes:
             break
         nodes = tighten(graph, explicit, facts, sizes, written)
-    nodes = _run(((with_canonical_signs, SIGNS),), graph, nodes)
+    nodes = _run(((with_forward_reads, frozenset({"sum"})), (with_canonical_signs, SIGNS)), graph, nodes)
     if "add" in graph.kinds:
         merged = merged_sums(graph, nodes, sizes, selected=bool(graph.integers))
         if graph.integers and explicit_reads(graph, merged, facts, function) != merged:

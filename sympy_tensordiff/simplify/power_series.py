@@ -22,7 +22,7 @@ Coefficients = Sequence[Fraction]
 
 
 class Series(NamedTuple):
-    """A truncated series ``t**order*(c[0] + c[1]*t + ...)``.
+    """A truncated Laurent series ``t**order*(c[0] + c[1]*t + ...)`` with rational coefficients.
 
     ``terms_order`` is the order of its terms before they cancel: 0 for ``exp(t) - 1``, whose order is 1.
     """
@@ -35,7 +35,7 @@ class Series(NamedTuple):
 def series_of(
     node: Node, powers: Mapping[Node, int], length: int, memo: dict[Node, Series | None] | None = None
 ) -> Series | None:
-    """Return the series of the entry `node` about 0, None if it is not known.
+    """Return the series of the scalar `node` about ``t = 0``; None if it is not known.
 
     Parameters
     ----------
@@ -50,13 +50,13 @@ def series_of(
     memo = {} if memo is None else memo
 
     def visit(part: Node) -> Series | None:
-        """Return the series of `part`, worked out once."""
+        """Return the series of `part`, computed once; None if it is not known."""
         if part not in memo:
             memo[part] = read(part)
         return memo[part]
 
     def read(part: Node) -> Series | None:
-        """Return the series of `part` by the series of its arguments."""
+        """Return the series of `part` from the series of its arguments; None if one is not known."""
         if part in powers:
             return _monomial(Fraction(1), powers[part], length)
         if part.op == "const":
@@ -88,7 +88,7 @@ def _monomial(factor: Fraction, order: int, length: int) -> Series:
 def _power_of(
     part: Node, powers: Mapping[Node, int], visit: Callable[[Node], Series | None], length: int
 ) -> Series | None:
-    """Return the series of a power with a rational exponent."""
+    """Return the series of the power `part`; None unless its exponent is rational and its base has a series."""
     base, exponent = part.args
     if exponent.op != "const" or not isinstance(exponent.data, int | Fraction):
         return None
@@ -101,7 +101,7 @@ def _power_of(
 
 
 def _raised(found: Series, power: Fraction) -> Series | None:
-    """Return a power of a series; None if its first coefficient is not rational, or if it has no series.
+    """Return the series `found` to a rational `power`; None if its first coefficient then is irrational.
 
     A root has none where its sign depends on the sign of ``t``: ``(t**2)**(1/2)`` is ``abs(t)``.
     """
@@ -120,7 +120,7 @@ def _raised(found: Series, power: Fraction) -> Series | None:
 
 
 def total(args: Sequence[Series]) -> Series | None:
-    """Return the sum of series; None if no coefficient is left."""
+    """Return the sum of the series `args`; None if all known coefficients cancel."""
     lowest = min(arg.order for arg in args)
     end = min(arg.order + len(arg.coefficients) for arg in args)
     added = [Fraction(0)] * max(end - lowest, 0)
@@ -133,7 +133,7 @@ def total(args: Sequence[Series]) -> Series | None:
 
 
 def product(args: Sequence[Series], length: int) -> Series:
-    """Return the product of series, 1 with `length` coefficients for none."""
+    """Return the product of the series `args`; the series of 1 with `length` coefficients if there are none."""
     result = args[0] if args else _monomial(Fraction(1), 0, length)
     for arg in args[1:]:
         coefficients = _times(result.coefficients, arg.coefficients)
@@ -147,7 +147,9 @@ def shifted(series: Series, order: int) -> Series:
 
 
 def _call(function: Any, arg: Series, length: int) -> Series | None:
-    """Return the series of a function of a series, which is 0 at 0 (1 for the logarithm)."""
+    """Return the series of ``function(arg)`` for a series `arg` that is 0 at 0 (1 for the logarithm); None
+    otherwise.
+    """
     inner: list[Fraction] = [*[Fraction(0)] * max(arg.order, 0), *arg.coefficients][:length]
     if function is sympy.log:
         if arg.order != 0 or inner[0] != 1:
@@ -167,7 +169,7 @@ def _call(function: Any, arg: Series, length: int) -> Series | None:
 
 
 def _times(a: Coefficients, b: Coefficients) -> list[Fraction]:
-    """Return the coefficients of a product, as many as both factors have."""
+    """Return the coefficients of the product, truncated to the shorter factor."""
     size = min(len(a), len(b))
     result = [Fraction(0)] * size
     for i in range(size):
@@ -198,7 +200,7 @@ def _integral(a: Coefficients) -> list[Fraction]:
 
 
 def _exp(a: Coefficients) -> list[Fraction]:
-    """Return the coefficients of the exponential, where ``a[0]`` is 0: from ``E' = a'*E``."""
+    """Return the coefficients of ``E = exp(a)``, where ``a[0]`` is 0, from ``E' = a'*E``."""
     result = [Fraction(1)]
     for n in range(1, len(a)):
         result.append(sum((k * a[k] * result[n - k] for k in range(1, n + 1) if a[k]), Fraction(0)) / n)
@@ -206,7 +208,7 @@ def _exp(a: Coefficients) -> list[Fraction]:
 
 
 def _circular(a: Coefficients, sign: int) -> tuple[list[Fraction], list[Fraction]]:
-    """Return sine and cosine for the `sign` -1, hyperbolic ones for 1: from ``S' = a'*C``, ``C' = sign*a'*S``."""
+    """Return the coefficients of sine and cosine of `a` for ``sign=-1``, of sinh and cosh for ``sign=1``."""
     sine, cosine = [Fraction(0)], [Fraction(1)]
     for n in range(1, len(a)):
         sine.append(sum((k * a[k] * cosine[n - k] for k in range(1, n + 1) if a[k]), Fraction(0)) / n)
@@ -220,10 +222,12 @@ def _quotient(a: Coefficients, b: Coefficients) -> list[Fraction]:
 
 
 def _inverse_function(sign: int, power: Fraction) -> Callable[[Coefficients], list[Fraction]]:
-    """Return the function with the derivative ``(1 + sign*a**2)**power``."""
+    """Return the function that maps coefficients of `a` to those of ``f(a)``, for ``f'(x) = (1 + sign*x**2)**power``,
+    ``f(0) = 0``.
+    """
 
     def of(a: Coefficients) -> list[Fraction]:
-        """Return its coefficients."""
+        """Return the coefficients of ``f(a)``, the integral of ``a'*(1 + sign*a**2)**power``."""
         square = [sign * c for c in _times(a, a)]
         square[0] += 1
         return _integral(_times(_derivative(a), _power(square, power)[: len(a) - 1]))

@@ -30,7 +30,7 @@ class ContractionParts(NamedTuple):
 
 
 def product_of(graph: Graph, node: Node) -> ContractionParts:
-    """Return `node` as a product of labelled operands; a node that is no product or einsum is the only operand."""
+    """Return `node` as a product of labelled operands; other nodes than products and einsums are its only operand."""
     if node.op == "mul":
         factor, rest = graph.split_coefficient(node)
         if is_core(rest):
@@ -50,7 +50,9 @@ def product_of(graph: Graph, node: Node) -> ContractionParts:
 
 
 def inner_parts(core: Node, labels: Labels) -> list[Operand]:
-    """Return the operands of the einsum `core`, whose axes have `labels`; summed labels contain its id."""
+    """Return the operands of the einsum `core`, relabelled so that its result axes have `labels`; summed labels become
+    unique.
+    """
     outer = dict(zip(core.data.output, labels, strict=True))
     return [
         (arg, tuple(outer.get(label, (core.id, label)) for label in own))
@@ -70,7 +72,7 @@ def build(graph: Graph, product: ContractionParts) -> Node:
 
 
 def cancelled(graph: Graph, product: ContractionParts) -> ContractionParts | None:
-    """Return `product` after all rules; None where none applies."""
+    """Return `product` after all rules of this module, such as ``inv(A) A = 1``; None if none applies."""
     found = None
     while True:
         for rule in RULES:
@@ -123,7 +125,8 @@ def _softmax(graph: Graph, product: ContractionParts) -> list[Operand] | None:
 def _axes_in(
     graph: Graph, exponential: Node, axes: tuple[int, ...], rest: Labels, other: Node, labels: Labels
 ) -> tuple[int, ...] | None:
-    """Return the axes of ``other`` over which a sum of ``exponential`` runs; None where the two differ.
+    """Return the axes of ``other`` that correspond to the summed axes of ``exponential``; None if the two differ in
+    more than axis order.
 
     The sum runs over some ``axes`` and has the labels ``rest``. The two may have their axes in different orders, ``A +
     V`` and ``A.T + V[:, None]``.
@@ -146,7 +149,9 @@ _MOST_ORDERED = 3
 
 
 def _in_order(graph: Graph, node: Node, labels: Labels, output: Labels) -> Node:
-    """Return a tensor with its axes in another order, moved into the operands of element-wise functions."""
+    """Return `node`, whose axes have `labels`, transposed to the order `output`; the transposition moves into
+    element-wise functions.
+    """
     if tuple(labels) == tuple(output):
         return node
     done: dict[Node, Node] = {}
@@ -173,7 +178,7 @@ def summed_axes(node: Node) -> tuple[int, ...] | None:
 
 
 def softmax_of(graph: Graph, tensor: Node, axes: tuple[int, ...]) -> Node:
-    """Return ``exp(tensor - lse(tensor))``, with the log-sum-exp over `axes`."""
+    """Return the softmax ``exp(tensor - lse(tensor))``, with the log-sum-exp over `axes`."""
     labels = range(len(tensor.shape))
     rest = [axis for axis in labels if axis not in axes]
     shift = graph.ein(-1, [(graph.logsumexp(axes, tensor), rest)], labels, dict(enumerate(tensor.shape)))
@@ -181,7 +186,7 @@ def softmax_of(graph: Graph, tensor: Node, axes: tuple[int, ...]) -> Node:
 
 
 def _normalised(graph: Graph, product: ContractionParts) -> list[Operand] | None:
-    """Rewrite sum(exp(u - lse(u))) as 1; None without such an operand."""
+    """Rewrite sum(softmax(u)) as 1, where the softmax is ``exp(u - lse(u))``; None without such an operand."""
     for n, (node, labels) in enumerate(product.parts):
         axes = normalised_axes(graph, node)
         if axes and len(set(labels)) == len(labels) and all(_occurrences(product, labels[axis]) == 1 for axis in axes):
@@ -192,7 +197,7 @@ def _normalised(graph: Graph, product: ContractionParts) -> list[Operand] | None
 
 
 def normalised_axes(graph: Graph, node: Node) -> tuple[int, ...] | None:
-    """Return the axes over which the softmax `node` sums to 1; None for all other nodes."""
+    """Return the axes over which the entries of the softmax `node` sum to 1; None for all other nodes."""
     if node.op != "call" or node.data is not sympy.exp or node.args[0].op not in ("add", "ein"):
         return None
     for term in _shifts(graph, node.args[0]):
@@ -203,7 +208,9 @@ def normalised_axes(graph: Graph, node: Node) -> tuple[int, ...] | None:
 
 
 def _shifts(graph: Graph, exponent: Node) -> list[Node]:
-    """Return the terms of an addition of two, or of one that `exponent` is a multiple of, without views."""
+    """Return the terms of `exponent`, an addition of two terms or a multiple of one, without transpositions; []
+    otherwise.
+    """
     while exponent.op == "ein" and exponent.args and is_view(exponent):
         exponent = exponent.args[0]
     terms = [graph.split_view(term)[1] for term in exponent.args] if len(exponent.args) == 2 else []
@@ -223,7 +230,9 @@ def _exponentials(graph: Graph, product: ContractionParts) -> list[Operand] | No
 def _opposite(
     graph: Graph, product: ContractionParts, function: object, other: object, joined: Callable[[Node], Node]
 ) -> list[Operand] | None:
-    """Rewrite ``function(u) * other(-u)`` as ``joined(u)``, as often as both are there; None without such operands."""
+    """Rewrite ``function(u)*other(-u)`` as ``joined(u)``, in powers as often as possible; None without such
+    operands.
+    """
     known: dict[tuple[Node, tuple[Label, ...]], tuple[int, int]] = {}
     for m, (_, base, power) in _powers(graph, product.parts):
         if base.op == "call" and base.data is other and power > 0:
@@ -269,7 +278,7 @@ def _signs(graph: Graph, product: ContractionParts) -> list[Operand] | None:
 
 
 def _powers_of_products(graph: Graph, product: ContractionParts) -> list[Operand] | None:
-    """Rewrite X (x y)**n as X x**n y**n if a base is that of another operand, with which it may cancel; else None."""
+    """Rewrite ``x*(x*y)**n`` as ``x*x**n*y**n``, if a factor of the base is itself an operand; else None."""
     parts = product.parts
     bases = {(_base(node), tuple(labels)) for node, labels in parts}
     for n, (node, base, power) in _powers(graph, parts):
@@ -287,7 +296,7 @@ RULES: tuple[Callable[[Graph, ContractionParts], list[Operand] | None], ...] = (
 
 
 def may_cancel(parts: Sequence[Node]) -> bool:
-    """Whether a rule may apply to operands: a quick look before they are taken apart."""
+    """Whether a rule for products may apply to `parts`: a cheap necessary test."""
     for part in parts:
         base = _base(part)
         if base.op == "inv" or (base.op == "call" and base.data in (sympy.exp, sympy.sign)):
@@ -303,7 +312,9 @@ def _base(node: Node) -> Node:
 
 
 def _powers(graph: Graph, parts: Sequence[Operand]) -> list[tuple[int, tuple[Node, Node, int]]]:
-    """Return position, node, base and exponent of each operand that is an integer power, of exponent 1 too."""
+    """Return ``(position, (node, base, exponent))`` of each operand with an integer exponent, 1 for an operand without
+    one.
+    """
     found = []
     for n, (node, _) in enumerate(parts):
         base, exponent = node.args if node.op == "pow" else (node, graph.one)
@@ -323,7 +334,9 @@ def _ones(graph: Graph, like: Node, labels: Labels) -> list[Operand]:
 
 
 def _occurrences(product: ContractionParts, label: Label) -> int:
-    """Return how often `label` occurs in operands; a label of the output counts as too often to be summed."""
+    """Return how often `label` occurs in the operands; for a label of the output a number that is too large to
+    match.
+    """
     if label in product.output:
         return len(product.parts) + 3
     return sum(list(labels).count(label) for _, labels in product.parts)
@@ -340,7 +353,7 @@ Uses: TypeAlias = Counter[Node]
 def rewritten(
     graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], rewriting: Callable[[Node], Node], uses: Uses
 ) -> list[Node]:
-    """Return `roots` with `rewriting` applied to each node of whole tensors, over its rewritten arguments.
+    """Return `roots` with `rewriting` applied to each tensor-valued node below, arguments first.
 
     What stands between the binders of index notation is left alone: nodes in which a bound variable is free.
 
@@ -369,7 +382,9 @@ def rewritten(
 
 
 def counted(nodes: Sequence[Node], roots: Sequence[Node]) -> Uses:
-    """Return how often each node is used; a use of a view counts as one of its operand."""
+    """Return how often each of `nodes` and `roots` is used; a use of a transposed or scaled tensor counts for the
+    tensor.
+    """
     uses: Uses = Counter(map(operand_of_view, roots))
     for node in nodes:
         if not node.view:
@@ -380,12 +395,12 @@ def counted(nodes: Sequence[Node], roots: Sequence[Node]) -> Uses:
 
 
 def operand_of_view(node: Node) -> Node:
-    """Return the operand of a view; another node itself."""
+    """Return the operand of a view, ``A`` for ``2*A.T``; another node itself."""
     return node.args[0] if node.args and is_view(node) else node
 
 
 def size(nodes: Sequence[Node]) -> int:
-    """Return the weight of all `nodes` together; see `weight`."""
+    """Return the sum of the weights of `nodes`; a node weighs 1, and 1 for each argument that is not a number."""
     return sum(map(weight, nodes))
 
 

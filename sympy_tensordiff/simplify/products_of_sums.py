@@ -39,7 +39,7 @@ MAX_TERMS_SUMMED = 8
 
 
 def factor_out_common(graph: Graph, body: Node) -> Node:
-    """Return `body` with the factors that all terms of its addition share in front of it; unchanged without any."""
+    """Return the addition `body` with common factors of its terms taken out, ``x*(a + b)``; unchanged without any."""
     number, addition = graph.split_coefficient(body)
     if addition.op != "add" or len(addition.args) > MOST_TERMS:
         return body
@@ -51,9 +51,10 @@ def factor_out_common(graph: Graph, body: Node) -> Node:
         exponents = [powers.get(base, 0) for _, powers in terms]
         least = min(exponents) if min(exponents) > 0 else max(exponents)
         if all(e * least > 0 and (e - least).denominator == 1 for e in exponents):
-            # n/s - S/s**3 is no longer than (n - S/s**2)/s.
+            # n/s - S/s**3 is no longer than (n - S/s**2)/s, but n/t - S/t**2 is longer than (n - S/t)/t.
             numbers = any(all(f is base or f.op == "const" for f in powers) for _, powers in terms)
-            if exponents.count(least) > 1 or (not base.is_guard_free and not numbers):
+            is_shorter = base.op == "add" and least == -1 and -2 in exponents
+            if exponents.count(least) > 1 or is_shorter or (not base.is_guard_free and not numbers):
                 shared[base] = least
     if not shared:
         return body
@@ -68,13 +69,14 @@ def factor_out_common(graph: Graph, body: Node) -> Node:
 
 
 def _flat(graph: Graph, term: Node) -> list[Node]:
-    """Return the terms of a multiple of an addition, each times the number; another `term` alone."""
+    """Return ``[c*a, c*b]`` for the term ``c*(a + b)``; any other `term` as the only element."""
     number, core = graph.split_coefficient(term)
     return [graph.scale(number, inner) for inner in core.args] if core.op == "add" else [term]
 
 
 def _powers(graph: Graph, term: Node) -> tuple[tuple[Constraint, ...], dict[Node, int | Fraction]]:
-    """Return the constraints of the guard around `term`, and the rational exponents of its factors.
+    """Return the constraints of a guard around `term`, and a dictionary from the bases of its factors to their
+    exponents.
 
     A base with an exponent is a factor of all terms or leaves none: if one of them is not guarded, the factor is a
     number already, or the addition is none.
@@ -90,7 +92,8 @@ def _powers(graph: Graph, term: Node) -> tuple[tuple[Constraint, ...], dict[Node
 
 
 class ProductsOfSums:
-    """The constructor of sums with triangular bounds, which moves factors out of sums.
+    """Builds sums with triangular bounds: factors independent of the indices are moved out, independent sums are
+    separated.
 
     Parameters
     ----------
@@ -112,7 +115,9 @@ class ProductsOfSums:
         self.flat = flat
 
     def of(self, limits: Limits, body: Node, facts: Rows) -> Node:
-        """Return the sum of `body` over the triangular bounds `limits`, outermost first, given `facts`."""
+        """Return the sum of `body` over the triangular bounds `limits`, outermost first, with factors moved out where
+        `facts` allow it.
+        """
         if not self.flat:
             body = factor_out_common(self.graph, body)
         choice = self.choice(limits, body, facts)
@@ -124,7 +129,9 @@ class ProductsOfSums:
         )
 
     def choice(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return `body` if it is a choice whose condition may be evaluated outside of the sum; else None."""
+        """Return `body` if it is a select whose condition does not depend on `limits` and may be evaluated without
+        them; else None.
+        """
         graph = self.graph
         if not graph.is_choice(body):
             return None
@@ -133,8 +140,8 @@ class ProductsOfSums:
         return body if outside and (are_ranges_nonempty(limits, facts) or self.may_evaluate(condition, facts)) else None
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
-        """Return `factor`, a guard, as factors that do not depend on the `limits` of a sum and can leave it, and the
-        guard of the remaining ones; else only `factor`.
+        """Split a guard `factor` into factors that do not depend on `limits`, and the guard of the rest; another factor
+        is returned alone.
         """
         if factor.op != "guard":
             return [factor]
@@ -146,7 +153,9 @@ class ProductsOfSums:
         return [*free, self.graph.guard(factor.data, self.graph.mul([part for part in inside if part not in free]))]
 
     def product(self, limits: Limits, factors: Sequence[Node], facts: Rows) -> Node:
-        """Return the sum of the product of `factors`, free factors outside, unconnected groups as factors."""
+        """Return the sum over `limits` of a product: independent factors in front, and one sum per group of connected
+        factors.
+        """
         variables = frozenset(limit.variable for limit in limits)
         free = [factor for factor in factors if factor.free.isdisjoint(variables)]
         runs = are_ranges_nonempty(limits, facts)
@@ -178,7 +187,9 @@ class ProductsOfSums:
         ]
 
     def may_part(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
-        """Whether each group may be evaluated where another one has an empty range; True if all `run`."""
+        """Return whether a sum may be split into one sum per group of factors: each group can be computed even where
+        another's range is empty. True if ``run``.
+        """
         if run:
             return True
         for limits, factors in groups:
@@ -191,7 +202,9 @@ class ProductsOfSums:
         return True
 
     def group(self, limits: list[Bounds], factors: Sequence[Node], facts: Rows) -> Node:
-        """Return the sum of connected `factors`, nested where some of them can leave the inner sums."""
+        """Return the sum of connected `factors` over `limits`, with inner sums where some factors need fewer
+        indices.
+        """
         graph = self.graph
         last = limits[-1]
         if all(last.variable not in factor.free for factor in factors):
@@ -213,7 +226,8 @@ class ProductsOfSums:
         return self.sum(limits, graph.mul(factors), facts)
 
     def repetitions(self, limit: Bounds, factors: Sequence[Node], facts: Rows) -> Affine | None:
-        """Return the number of values of a variable, as a factor in place of a sum that does not depend on it.
+        """Return the number of values of the variable of `limit`, the factor that replaces a sum of a constant; None if
+        unknown or unsafe.
 
         None if it is unknown, or if `factors` may be undefined where there are no values.
         """
@@ -225,14 +239,16 @@ class ProductsOfSums:
         return count if is_implied(Constraint("ge", count), facts) else positive_part(count)
 
     def is_better(self, inner: Limits, free: Sequence[Node], bound: Sequence[Node]) -> bool:
-        """Whether the `inner` sum without the factors `free` falls apart, or depends on fewer indices."""
+        """Whether moving the factors `free` out of the `inner` sum splits that sum or makes it depend on fewer
+        indices.
+        """
         if len(self.groups(inner, bound)) > 1:
             return True
         needed = self.sizes.union(*(factor.free for factor in bound), *(_atoms(limit) for limit in inner))
         return any(_holds_loops(factor) or not factor.free <= needed for factor in free)
 
     def sum(self, limits: Limits, body: Node, facts: Rows) -> Node:
-        """Return the sum of `body` over `limits`; a sum that is the whole summand is merged with it."""
+        """Return the sum of `body` over `limits`; if `body` is itself a sum, both become one sum."""
         coefficient, body = self.graph.split_coefficient(body)
         variables, rows = [limit.variable for limit in limits], bound_rows(limits)
         if body.op == "sum":
@@ -243,7 +259,8 @@ class ProductsOfSums:
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
     def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of the addition `body` term by term, if at most one term is left; else None.
+        """Return the sum of an addition `body` term by term if at most one term remains, as the others cancel; else
+        None.
 
         It is taken apart over all variables, or over the innermost one.
         """
@@ -254,7 +271,9 @@ class ProductsOfSums:
         return None
 
     def by_terms(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of the addition `body` term by term over `limits`, if at most one is left; else None."""
+        """Return the sum over all of `limits` of each term of `body`, added up, if at most one term remains;
+        else None.
+        """
         graph = self.graph
         variables = frozenset(limit.variable for limit in limits)
         free = [term for term in body.args if term.free.isdisjoint(variables)]
@@ -273,7 +292,9 @@ class ProductsOfSums:
         return apart if apart.op != "add" else None
 
     def opened(self, term: Node) -> Node:
-        """Return a multiple of an entry of a comprehension as its body there; another term as it is."""
+        """Return the multiple `term` of an entry of a comprehension with the body in place of the read; other terms
+        unchanged.
+        """
         number, core = self.graph.split_coefficient(term)
         if core.op != "read" or core.args[0].op != "comprehension":
             return term
@@ -293,5 +314,5 @@ def _holds_loops(factor: Node) -> bool:
 
 
 def _atoms(limit: Bounds) -> frozenset[int]:
-    """Return the variables in the bounds `limit`, and the bounded variable itself."""
+    """Return the variables in the loop bounds `limit`, the loop variable included."""
     return atoms_in(bound_rows([limit]))

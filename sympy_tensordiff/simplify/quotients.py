@@ -15,7 +15,7 @@ infinite where the node is a number.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from math import gcd, lcm
@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import sympy
 
+from sympy_tensordiff.graph.contractions import is_core
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -43,18 +44,19 @@ Polynomial = dict[Monomial, Fraction]
 
 
 class _Inexact(Exception):
-    """Raised where a coefficient is a floating point number, or a polynomial gets longer than it may."""
+    """Raised for a floating point coefficient, and for a polynomial with too many terms."""
 
 
 class Term(NamedTuple):
-    """A product: its coefficient, and the exponents of its other factors."""
+    """A product ``coefficient * prod(base**exponent)``."""
 
     coefficient: Fraction
     powers: Powers
 
 
 def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node] | None = None) -> list[Node]:
-    """Return `roots` with sums and products in a form with fewer signs, where `Quotients.shortest` finds one.
+    """Return `roots` with sums and products replaced by equal forms with fewer operators, such as one fraction for
+    several.
 
     Parameters
     ----------
@@ -74,14 +76,13 @@ def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[No
     work, done = Quotients(graph), dict[Node, Node]()
     for node in nodes:
         new = graph.with_args(node, [done[arg] for arg in node.args]) if node.args else node
-        done[node] = work.shortest(new) if _may_cancel(new) else new
+        new = work.shortest(new) if _may_cancel(new) else new
+        done[node] = work.with_scalars_inside(new) if is_core(new) else new
     return [done[root] for root in roots]
 
 
 def _may_cancel(node: Node) -> bool:
-    """Return whether `node` is a divisor that is a product, a product with a sum and a divisor, or a sum of products
-    with sums or divisors.
-    """
+    """Return whether the fractions in `node` may cancel or be merged: a cheap necessary test."""
     if node.op == "pow":
         return _is_quotient(node) and node.args[0].op != "add"
     if node.op == "add":
@@ -90,14 +91,14 @@ def _may_cancel(node: Node) -> bool:
 
 
 def _parts(node: Node) -> Iterable[Node]:
-    """Return the arguments of a product, and of a multiple of one."""
+    """Return the factors of the product `node`; of a numeric multiple of a product the factors of that."""
     if node.op not in ("mul", "ein"):
         return (node,) if node.op == "pow" else ()
     return node.args[0].args if node.view and node.args and node.args[0].op == "ein" else node.args
 
 
 def _has(node: Node, op: str) -> bool:
-    """Return whether `node` is a product with a factor of the kind `op`; a power counts if it is a divisor."""
+    """Return whether the product `node` has a factor with the op `op`; for ``pow`` only divisors count."""
     return any(part.op == op and (op != "pow" or _is_divisor(part)) for part in _parts(node))
 
 
@@ -113,7 +114,9 @@ def _is_quotient(node: Node) -> bool:
 
 
 class Quotients:
-    """Forms of sums and products as polynomials over the nodes inside of them, and lengths as a reader sees them."""
+    """Rewrites sums and products as polynomials in their subexpressions, and measures the printed length of the
+    results.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -128,8 +131,24 @@ class Quotients:
                 best, least = form, self.length(form)
         return best
 
+    def with_scalars_inside(self, node: Node) -> Node:
+        """Return the contraction `node` with its scalars in the quotient among its operands that they shorten:
+        ``X^T (r/(r**2/t + 1))/t`` is ``X^T (r/(r**2 + t))``.
+        """
+        operands = list(zip(node.args, node.data.inputs, strict=True))
+        scalars = [arg for arg, own in operands if not own]
+        for place in {own for arg, own in operands if own and arg.op == "pow" and _is_divisor(arg)} if scalars else ():
+            product = self.graph.mul([*scalars, *(arg for arg, own in operands if own == place)])
+            found = self.shortest(product)
+            if found is not product:
+                rest = [(arg, own) for arg, own in operands if own not in ((), place)]
+                extents: dict[Hashable, Affine] = dict(enumerate(node.data.extents))
+                return self.graph.ein(1, [(found, place), *rest], node.data.output, extents)
+        return node
+
     def _keeps_digits(self, node: Node, form: Node) -> bool:
-        """Return whether `form` has all sums of letters that `node` has, or fewer additions or divisors.
+        """Return whether `form` keeps the differences of inputs such as ``a - b`` in `node`, which lose no digits, or
+        is smaller.
 
         ``(a - b)/a`` keeps the digits of a small difference, which ``1 - b/a`` loses to the rounding of the quotient. A
         difference of computed values has lost them before.
@@ -139,7 +158,9 @@ class Quotients:
         return not lost or (after != before and all(map(operator.le, after, before)))
 
     def _sums_of_letters(self, node: Node) -> set[frozenset[Node]]:
-        """Return the sums of variables, entries and numbers below `node`, as sets of terms without coefficients."""
+        """Return the sums of plain variables, entries and numbers below `node`, each as the set of its terms without
+        coefficients.
+        """
         found: set[frozenset[Node]] = set()
         for part in reachable(node):
             terms = {self.graph.split_view(arg)[1] for arg in part.args if part.op == "add"}
@@ -148,18 +169,22 @@ class Quotients:
         return found
 
     def forms(self, node: Node) -> Iterator[Node]:
-        """Yield other forms of `node`, a sum or a product."""
+        """Yield equal forms of the sum or product `node`, as one fraction, factored, or multiplied out."""
         for form in self._sums(node) if node.op == "add" else self._products(node):
             with suppress(_Inexact):
                 yield form()
 
     def _products(self, node: Node) -> Iterator[Callable[[], Node]]:
-        """Yield functions that make forms of a product: with factors of its sums outside, or multiplied out."""
+        """Yield functions without arguments that return equal forms of the product `node`: with content taken out, or
+        multiplied out.
+        """
         yield lambda: self._built(self.term(node))
         yield lambda: self._distributed(self.term(node))
 
     def _sums(self, node: Node) -> Iterator[Callable[[], Node]]:
-        """Yield functions that make forms of a sum: its terms as they are, or with sums in them multiplied out."""
+        """Yield functions without arguments that return equal forms of the sum `node`: one fraction, or
+        multiplied out.
+        """
         yield lambda: self._over_one_denominator(node.args, node.shape, True)
         yield lambda: self._over_one_denominator(node.args, node.shape, False)
         yield lambda: self._built_sum(self._opened(self._polynomial(map(self.term, node.args))), node.shape)
@@ -167,7 +192,9 @@ class Quotients:
     # -------------------------------------------------------------- terms
 
     def term(self, node: Node) -> Term:
-        """Return `node` as a product; a divisor of the terms of a sum is a factor of its own where it cancels."""
+        """Return `node` as ``coefficient * prod(base**exponent)``; common factors of a sum that cancel with others are
+        taken out.
+        """
         coefficient, powers = Fraction(1), dict[Node, Fraction]()
         stack = [(factor, Fraction(1)) for factor in self.graph.factors(node)]
         while stack:
@@ -191,7 +218,7 @@ class Quotients:
         return found._replace(powers={base: power for base, power in found.powers.items() if power})
 
     def _without_opposites(self, term: Term) -> Term:
-        """Return a product in which no sum is the opposite of another one: ``(1 - a)/(a - 1)`` is -1."""
+        """Return `term` with factors that are opposite sums merged: ``(1 - a)/(a - 1)`` is -1."""
         sums = [base for base, power in term.powers.items() if base.op == "add" and power.denominator == 1]
         if len(sums) < 2 or not any(power < 0 for power in term.powers.values()):
             return term
@@ -206,7 +233,7 @@ class Quotients:
         return Term(coefficient, powers)
 
     def _without_content(self, term: Term, base: Node, exponent: int) -> Term:
-        """Return a product with numbers, and divisors that cancel, taken out of a sum among its factors."""
+        """Return `term` with numbers, and common factors that cancel, taken out of the sum `base` among its factors."""
         polynomial = self._polynomial(map(self.term, base.args))
         content = _content_of(polynomial)
         cancels = {
@@ -221,7 +248,7 @@ class Quotients:
         return _times(_times(term._replace(powers=powers), outside), Term(Fraction(1), {rest: Fraction(exponent)}))
 
     def _polynomial(self, terms: Iterable[Term]) -> Polynomial:
-        """Return a sum of terms, with equal ones joined."""
+        """Return the sum of `terms` as a polynomial, with equal monomials collected."""
         found: Polynomial = {}
         for coefficient, powers in terms:
             key = _key(powers)
@@ -233,7 +260,7 @@ class Quotients:
     # -------------------------------------------------------------- forms
 
     def _distributed(self, term: Term) -> Node:
-        """Return a product with one sum, multiplied by each term of the sum."""
+        """Return the product `term` with its sum multiplied out, ``a*b + a*c`` for ``a*(b + c)``."""
         sums = [base for base, power in term.powers.items() if base.op == "add" and power == 1]
         if len(sums) != 1:
             raise _Inexact
@@ -241,7 +268,7 @@ class Quotients:
         return self._built_sum(self._polynomial(_times(rest, self.term(own)) for own in sums[0].args), sums[0].shape)
 
     def _opened(self, polynomial: Polynomial) -> Polynomial:
-        """Return a polynomial with the sums that are factors of its terms multiplied out, once each."""
+        """Return `polynomial` with each factor that is a sum multiplied out once."""
         terms: list[Term] = []
         for key, coefficient in polynomial.items():
             term = Term(coefficient, dict(key))
@@ -254,7 +281,7 @@ class Quotients:
         return self._polynomial(terms)
 
     def _over_one_denominator(self, args: Sequence[Node], shape: tuple[Affine, ...], greatest: bool) -> Node:
-        """Return a sum as one quotient, with what numerator and denominator have in common left out.
+        """Return the sum of `args` as one fraction, with common factors of numerator and denominator cancelled.
 
         Of a divisor of all terms the `greatest` power that all have stands outside, else the least.
         """
@@ -280,7 +307,9 @@ class Quotients:
         return self._built(_times(content, Term(Fraction(1), below)), rest, shape)
 
     def _multiplied(self, polynomial: Polynomial, base: Node, times: int) -> Polynomial:
-        """Return a polynomial times a power of an addition, of which the terms that are divided by it lose it."""
+        """Return ``polynomial*base**times`` for a sum `base`; terms divided by `base` cancel it, the others are
+        multiplied out.
+        """
         terms: list[Term] = []
         factors = [self.term(arg) for arg in base.args]
         for key, coefficient in polynomial.items():
@@ -297,7 +326,7 @@ class Quotients:
     # -------------------------------------------------------------- nodes
 
     def _built(self, term: Term, rest: Polynomial | None = None, shape: tuple[Affine, ...] = ()) -> Node:
-        """Return a product as a node, times a polynomial if there is one."""
+        """Return ``term*rest`` as a node, broadcast to `shape`; `rest` None counts as 1."""
         graph = self.graph
         factors = [graph.pow(base, graph.const(_number(power))) for base, power in term.powers.items() if power]
         if rest is not None and (len(rest) != 1 or rest.get((), 0) != 1):
@@ -313,8 +342,8 @@ class Quotients:
         return self.graph.broadcast(total, shape) if shape and not total.shape else total
 
     def length(self, node: Node) -> int:
-        """Return the number of signs and names of functions that a reader sees of `node`, shared nodes repeated; of two
-        forms with as many, that with fewer divisors is shorter.
+        """Return the number of operators and function names in the text of `node`, the number of divisors as a
+        tie-breaker.
         """
         for part in reachable(node, known=self.lengths):
             own = sum(self.lengths[arg] for arg in part.args) + _SIGN * (_coefficient(part) not in (1, -1))
@@ -330,14 +359,16 @@ class Quotients:
 
 
 def _size(node: Node) -> tuple[int, int]:
-    """Return the number of additions and of divisors below `node`, shared nodes once."""
+    """Return how many additions and how many divisions `node` contains, as a measure of its length; shared nodes count
+    once.
+    """
     parts = reachable(node)
     additions = sum(len(part.args) - 1 for part in parts if part.op == "add")
     return additions, sum(part.op == "pow" and _is_divisor(part) for part in parts)
 
 
 def _coefficient(node: Node) -> Number:
-    """Return the number in front of a product or a view; 1 for other nodes."""
+    """Return the number in front of a product or of a scaled tensor; 1 for other nodes."""
     if node.op == "ein":
         return node.data.coefficient if node.args else 1
     return node.args[0].data if node.op == "mul" and node.args[0].op == "const" else 1
@@ -356,19 +387,19 @@ def _exact(number: object) -> Fraction:
 
 
 def _whole(number: Fraction) -> int:
-    """Return an integer; raise `_Inexact` for a fraction."""
+    """Return the integer `number` as an int; raise `_Inexact` for another fraction."""
     if number.denominator > 1:
         raise _Inexact
     return int(number)
 
 
 def _number(number: Fraction) -> int | Fraction:
-    """Return a fraction as the number that nodes have: an integer where it is one."""
+    """Return an integral fraction as an int; another one unchanged."""
     return int(number) if number.denominator == 1 else number
 
 
 def _key(powers: Powers) -> Monomial:
-    """Return exponents as a key: equal for equal products."""
+    """Return the dictionary of exponents as a hashable monomial, equal for equal products."""
     return tuple(sorted(((base, power) for base, power in powers.items() if power), key=lambda pair: pair[0].id))
 
 
@@ -381,9 +412,8 @@ def _times(one: Term, other: Term) -> Term:
 
 
 def _content_of(polynomial: Polynomial, *, common: bool = False, greatest: bool = False) -> Term:
-    """Return the number and the divisors that are in the terms of a polynomial; with `common` all factors, with
-    `greatest` only the divisors that all terms have. So are divisors that are not letters, such as norms. Sizes stay
-    where they are: they are numbers, in means.
+    """Return the common content of the terms of `polynomial`: their numeric divisor and the divisors in all terms; with
+    `common` also other common factors, with `greatest` only divisors that all terms have.
     """
     if not polynomial:
         return Term(Fraction(1), {})
@@ -401,14 +431,14 @@ def _content_of(polynomial: Polynomial, *, common: bool = False, greatest: bool 
 
 
 def _divided(polynomial: Polynomial, content: Term) -> Polynomial:
-    """Return a polynomial divided by a product."""
+    """Return `polynomial` divided by the product `content`."""
     inverse = Term(1 / content.coefficient, {base: -power for base, power in content.powers.items()})
     terms = (_times(Term(coefficient, dict(key)), inverse) for key, coefficient in polynomial.items())
     return {_key(term.powers): term.coefficient for term in terms}
 
 
 def _quotient(polynomial: Polynomial, divisor: Polynomial) -> Polynomial | None:
-    """Return a polynomial divided by another one of at least two terms; None where there is a remainder."""
+    """Return `polynomial` divided by a `divisor` of at least two terms; None if the division leaves a remainder."""
     bases = sorted({base for key in (*polynomial, *divisor) for base, _ in key}, key=lambda base: base.id)
 
     def leading(terms: Polynomial) -> Term:

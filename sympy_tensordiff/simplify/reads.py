@@ -1,4 +1,4 @@
-"""Explicit reads: a guard around each read that is not proven to lie inside of its tensor.
+"""Explicit reads: a guard around each read that is not proven to lie inside of its tensor; sums that read forwards.
 
 A read outside of its shape is 0 by definition, and all other passes rely on it. What is printed reads inside, so this
 pass puts a guard around each read that needs one. Data that an index, a condition or a range selects are 0 outside of
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.instances import instance
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
-from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.floor_elimination import times_divisors
@@ -38,7 +38,8 @@ MOST_TRIES = 60
 
 
 def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: Sequence[Node] = ()) -> list[Node]:
-    """Return `nodes` with a guard around each read that neither `facts` nor its context proves to be inside.
+    """Return `nodes` with a guard around each read that is not proven in bounds, by `facts` or as `function` makes it
+    as well.
 
     What the ``function`` reads itself is inside: a call with other arguments is refused.
 
@@ -52,8 +53,8 @@ def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: S
 
 
 class _Written(NamedTuple):
-    """The constraint ``form >= 0``, which holds because a function reads there, under `rows` and `conditions` on
-    values.
+    """The constraint ``form >= 0`` on a read of the original function, with the ranges and conditions under which it is
+    read.
 
     It holds for all values of `variables`.
     """
@@ -65,7 +66,7 @@ class _Written(NamedTuple):
 
 
 class WrittenReads:
-    """The reads of a function, with the conditions and ranges under which it makes them.
+    """The reads of the original function; a derivative may assume that these are in bounds.
 
     Parameters
     ----------
@@ -85,7 +86,9 @@ class WrittenReads:
         self.tries = 0
 
     def holds(self, row: Constraint, facts: Rows, conditions: Conditions = frozenset()) -> bool:
-        """Return whether the original function makes a read with the bound `row` here, so that it may be assumed."""
+        """Return whether the original function makes a read with the bound `row` under these `facts`, so that `row` may
+        be assumed.
+        """
         key = (row, facts, conditions)
         if key not in self.answers:
             if self.found is None:
@@ -95,7 +98,9 @@ class WrittenReads:
         return self.answers[key]
 
     def _matches(self, read: _Written, row: Constraint, facts: Rows, conditions: Conditions) -> bool:
-        """Return whether `row` is an instance of `read`, whose rows and conditions hold; False after many tries."""
+        """Return whether `row` is the bound of `read` for some indices, at which its ranges and conditions hold; False
+        after many tries.
+        """
         graph = self.graph
         alike = len(read.form.terms) == len(row.form.terms) and len(read.conditions) <= len(conditions)
         if not alike or self.tries <= 0:
@@ -131,13 +136,15 @@ class WrittenReads:
                 yield from self._completed(read, {**forms, **found}, facts)
 
     def _all(self) -> Iterator[_Written]:
-        """Yield the constraints that hold because the function makes its unproven reads."""
+        """Yield a bound ``form >= 0`` for each read of the original function that is not provably in bounds."""
         for access, _, row in Accesses(self.graph, self.facts).unproven(self.function):
             around = access.around
             yield from self._cases(row.form, around.variables, around.rows, frozenset(around.choices))
 
     def _cases(self, form: Affine, bound: Variables, known: Rows, conditions: Conditions) -> Iterator[_Written]:
-        """Yield ``form >= 0`` for each case of the clamps, with bound variables it does not need projected out."""
+        """Yield ``form >= 0`` for each case of its minima and maxima, with unneeded bound variables projected out of
+        `known`.
+        """
         system = (Constraint("ge", form), *known)
         for inside, *around in dict.fromkeys((system, *cases(system))):
             needed = inside.form.atoms().union(*(test.free for test in conditions))
@@ -150,7 +157,9 @@ class WrittenReads:
 
 
 class _Explicit:
-    """The recursive pass of `explicit_reads`, with its results by node, facts and conditions."""
+    """The recursion of `explicit_reads`, which puts guards around reads; results are cached by node, facts and
+    conditions.
+    """
 
     def __init__(self, graph: Graph, written: WrittenReads, facts: Rows) -> None:
         self.graph = graph
@@ -161,7 +170,9 @@ class _Explicit:
         self.done: dict[tuple[Node, Rows, Conditions], Node] = {}
 
     def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return `node` with guards around its unproven reads, given `facts`."""
+        """Return `node` with guards around its unproven reads, from the cache if it was visited under the same
+        `facts`.
+        """
         if node.op == "comprehension":  # what is around it says nothing of the variables that it does not use
             facts = tuple([row for row in facts if row in self.facts or row.form.atoms() <= node.free])
         if node.is_guard_free and not self.unproven(tuple(self.choices.read_conditions(node)), facts):
@@ -172,7 +183,7 @@ class _Explicit:
         return self.done[key]
 
     def explicit(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return `node` with guards around its unproven reads, without a look at earlier results.
+        """Return `node` with guards around its unproven reads, computed anew.
 
         A node whose data may lie outside of their tensor is split into cases.
         """
@@ -205,11 +216,15 @@ class _Explicit:
         return graph.guard(self.unproven(inside_shape(graph, node), facts), result)
 
     def unproven(self, rows: Rows, facts: Rows) -> Rows:
-        """Return the constraints in `rows` that neither `facts` nor the reads of the function prove."""
+        """Return the constraints in `rows` that follow neither from `facts` nor from a read of the original
+        function.
+        """
         return tuple([row for row in without_implied(rows, facts) if not self.proven(row, facts)])
 
     def proven(self, row: Constraint, facts: Rows) -> bool:
-        """Return whether `row` follows from `facts` times divisors, or from a read of the function."""
+        """Return whether `row` follows from `facts`, multiplied by divisors if need be, or from a read of the original
+        function.
+        """
         more = times_divisors(facts) if row.form.compounds() else ()
         return bool(more and is_implied(row, (*facts, *more))) or self.written.holds(row, facts, self.conditions)
 
@@ -242,7 +257,9 @@ class _Explicit:
         return None
 
     def forms_with_data(self, variables: Sequence[int], rows: Rows, facts: Rows) -> list[tuple[Affine, Rows]]:
-        """Return the forms of constraints with data, and what the others say where they are tested."""
+        """Return each constraint's form that contains integer tensor entries, with the constraints that hold where it
+        is tested.
+        """
         return [(row.form, (*facts, *context_of(row, rows, variables))) for row in rows if data_entries([row.form])]
 
     def is_inside(self, entry: IndirectIndex, facts: Rows) -> bool:
@@ -250,12 +267,14 @@ class _Explicit:
         return not self.unproven(self.shape(entry), facts)
 
     def shape(self, entry: IndirectIndex) -> Rows:
-        """Return the constraints that `entry` lies inside of its tensor; data in its own indices are not considered."""
+        """Return the constraints that the tensor entry `entry`, such as ``p[i]``, is in bounds; entries in its indices
+        are not considered.
+        """
         return shape_rows(entry.index, self.graph.integers[entry.tensor].shape)
 
     def cases(self, node: Node, rows: Rows, entry: IndirectIndex, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
-        """Yield the case that `entry` is in bounds with `rows`, then the cases that it is not with the rows that are
-        left: pairs of constraints of the case and rows.
+        """Yield ``(case, rows)``: first `entry` in bounds with all of `rows`, then out of bounds with the rows left;
+        None if one fails.
 
         The rows are None where one of them fails. A result is right whatever value an entry outside of its tensor has,
         since its function does not depend on that. The value taken is below all numbers: no equation holds there,
@@ -273,7 +292,9 @@ class _Explicit:
                 yield case, left
 
     def left(self, rows: Rows, entry: IndirectIndex) -> Rows | None:
-        """Return `rows` without those with `entry`, if these hold for an entry below all numbers; None if one fails."""
+        """Return `rows` without those that contain `entry`, if these hold for an entry of minus infinity; None if one
+        does not.
+        """
         left: list[Constraint] = []
         for row in rows:
             slope = row.form.coefficient(entry)
@@ -286,7 +307,7 @@ class _Explicit:
     def split(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, entry: IndirectIndex, known: Rows
     ) -> list[Node]:
-        """Return the cases of `node` for an `entry` that may lie outside of its tensor, as terms of an addition.
+        """Return `node` as guarded terms of an addition: one where `entry` is in bounds, others where it is not.
 
         Raises `UnsupportedError` if the entry bounds a variable of a product, a maximum or a minimum.
         """
@@ -315,3 +336,58 @@ class _Explicit:
                     "write a condition around it"
                 )
         return found
+
+
+# ---------------------------------------------------------------- reads in the order of the entries
+
+
+def with_forward_reads(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """Return `nodes` with each summation index that all reads subtract replaced by the index of one of the reads.
+
+    ``Sum_j x[n - 1 - j]`` over ``j <= i`` is ``Sum_j x[j]`` over ``j >= n - 1 - i``.
+    """
+    changed: dict[Node, Node] = {}
+    for part in reachable(*nodes):
+        new = part
+        if changed and not changed.keys().isdisjoint(part.args):
+            new = graph.with_args(part, [changed.get(arg, arg) for arg in part.args])
+        if new.op == "sum" and not new.has_tensor_ops:
+            new = _forward(graph, new)
+        if new is not part:
+            changed[part] = new
+    return [changed.get(node, node) for node in nodes]
+
+
+def _forward(graph: Graph, total: Node) -> Node:
+    """Return the sum `total` with its backward indices reflected; itself if it has none."""
+    for n, bound in enumerate(graph.bound(total)):
+        if _reflection(total.args[0], bound) is None:
+            continue
+        variables, rows, body = graph.open(total)
+        form = _reflection(body, variables[n])
+        if form is None or any(v in variables for v in form.variables()):
+            continue
+        index = graph.fresh(graph.names[variables[n]])
+        mapping = {variables[n]: form - Affine.variable(index)}
+        chosen = [*variables[:n], index, *variables[n + 1 :]]
+        total = graph.sum(chosen, [row.substitute(mapping) for row in rows], graph.substitute(body, mapping))
+    return total
+
+
+def _reflection(body: Node, variable: int) -> Affine | None:
+    """Return the form ``c`` of a read at ``c - variable``; None unless all forms in `body` subtract `variable`."""
+    found = None
+    for part in reachable(body, keys=frozenset((variable,))):
+        has_rows = part.op in RANGED or part.op == "guard"
+        if part.op == "index" or (has_rows and variable in atoms_in(part.data)):
+            return None
+        for form in part.data if part.op == "read" else ():
+            factors = {v: c for v, c in form.terms if v == variable or not isinstance(v, int)}
+            if factors:
+                if factors != {variable: -1}:
+                    return None
+                found = form if found is None else found
+    if found is None:
+        return None
+    rest = found + Affine.variable(variable)
+    return rest if rest.atoms() <= body.free else None

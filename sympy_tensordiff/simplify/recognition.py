@@ -33,7 +33,7 @@ LEVELS = 4
 
 
 class Facts(NamedTuple):
-    """The lookups of the rules: how often each node is used, and which matrices are known to be symmetric or not."""
+    """The lookup tables of the rules: how often each node is used, and which matrices are known to be symmetric."""
 
     uses: Uses
     symmetric: dict[Node, bool]
@@ -66,7 +66,7 @@ def recognise(
     facts = Facts(counted(nodes, roots), graph.symmetric)
 
     def rewriting(node: Node) -> Node:
-        """Return `node` after all rules, and record whether it is a symmetric matrix."""
+        """Return `node` after all rules, and record in the table whether the result is a symmetric matrix."""
         while True:
             for rule in chosen.get(node.op, ()):
                 found = rule(graph, node, facts)
@@ -97,7 +97,7 @@ def _softplus(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def one_plus_exp(graph: Graph, node: Node) -> Node | None:
-    """Return the ``u`` of ``1 + exp(u)``; None for other nodes."""
+    """Return ``u`` if `node` is ``1 + exp(u)``; else None."""
     if node.op != "add" or len(node.args) != 2 or graph.one not in node.args:
         return None
     other = node.args[1] if node.args[0] is graph.one else node.args[0]
@@ -117,7 +117,7 @@ def _log_sigmoid(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def one_minus(graph: Graph, node: Node) -> Node | None:
-    """Return the ``u`` of ``1 - u``, an addition; None for other additions."""
+    """Return ``u`` if `node` is the addition ``1 - u``; else None."""
     if len(node.args) != 2 or graph.one not in node.args:
         return None
     factor, value = graph.split_view(node.args[1] if node.args[0] is graph.one else node.args[0])
@@ -134,7 +134,9 @@ def _sigmoid(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _complement(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite 1 - sigmoid(u) as sigmoid(-u), where sigmoid(u) is not needed otherwise, or sigmoid(-u) is; else None."""
+    """Rewrite 1 - sigmoid(u) as sigmoid(-u), if sigmoid(u) has no other use or sigmoid(-u) occurs already;
+    else None.
+    """
     value = one_minus(graph, node)
     if value is None or value.op != "call" or value.data is not sigmoid:
         return None
@@ -143,7 +145,7 @@ def _complement(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _collected(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite (x + y) + x as 2 x + y, though x + y is needed elsewhere, if the sum gets no longer; else None."""
+    """Rewrite (x + y) + x as 2 x + y if that is not longer, even if x + y has other uses; else None."""
     if not node.shape:
         return None
     terms = [graph.split_view(term) for term in node.args]
@@ -165,7 +167,7 @@ def _alike(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _content(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite -c x + c y as c (y - x), if a term is no multiple any more; else None."""
+    """Rewrite -c x + c y as c (y - x), if that removes a coefficient from a term; else None."""
     if not node.shape:
         return None
     split = [graph.split_view(term) for term in node.args]
@@ -243,11 +245,49 @@ def _integer(exponent: Node) -> int:
     return exponent.data if exponent.op == "const" and isinstance(exponent.data, int) else 0
 
 
+# ---------------------------------------------------------------- choices
+
+
+def _before_choice(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite a choice between ``u``, ``u/2`` and 0 as ``u`` times a choice between 1, 1/2 and 0, if ``u`` is finite;
+    else return None.
+    """
+    leaves = _leaves(graph, node) if node.shape else []
+    if len(leaves) < 2:
+        return None
+    common = [factor for factor in _factors(graph, leaves[0]) if factor.op != "const" and _is_finite(factor)]
+    common = [factor for factor in common if all(factor in _factors(graph, leaf) for leaf in leaves)]
+
+    def rest(part: Node) -> Node:
+        """Return the choice `part`, or a branch of it, without the factors that all branches have in common."""
+        if part is node or (graph.is_choice(part) and part not in leaves):
+            return graph.select(part.args[0], *map(rest, part.args[1:]))
+        return graph.mul([f for f in _factors(graph, part) if f not in common]) if part in leaves else part
+
+    return graph.mul([*common, rest(node)]) if common else None
+
+
+def _leaves(graph: Graph, choice: Node) -> list[Node]:
+    """Return the values other than 0 between which `choice` and the choices nested in its branches choose."""
+    sides = [side for side in choice.args[1:] if not graph.is_zero(side)]
+    return [leaf for side in sides for leaf in (_leaves(graph, side) if graph.is_choice(side) else [side])]
+
+
+def _factors(graph: Graph, node: Node) -> tuple[Node, ...]:
+    """Return the factors of an element-wise product; a factor that is itself a product is split, too."""
+    return tuple(part for factor in graph.factors(node) for part in graph.factors(factor))
+
+
+def _is_finite(factor: Node) -> bool:
+    """Return whether `factor` is finite whenever the entries that it reads are, or is a power of an index."""
+    return factor.total or (factor.op == "pow" and factor.args[0].op == "index" and factor.args[1].op == "const")
+
+
 # ---------------------------------------------------------------- products
 
 
 def _cancelled(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Apply the rules of `products` to the operands of the product `node`; None if none applies."""
+    """Apply the rules of `products`, such as ``inv(A) A = 1``, to the product `node`; None if none applies."""
     if not may_cancel(node.args):
         return None
     found = cancelled(graph, product_of(graph, node))
@@ -255,12 +295,14 @@ def _cancelled(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _cancelling_sums(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite sum(x - sum(x)/n) as 0: sum an addition term by term where that leaves fewer terms; else None."""
+    """Rewrite sum(x - sum(x)/n) as 0: distribute a sum over an addition where terms then cancel; else None."""
     return _cancelled_terms(graph, node, LEVELS)
 
 
 def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
-    """Return `_cancelling_sums` of `node`, with sums in its terms, down to `levels`, looked at in the same way."""
+    """Distribute sums over additions where terms then cancel, in `node` and in sums inside it down to `levels`; None if
+    none do.
+    """
     product = product_of(graph, node)
     product = product._replace(parts=multiplied_out(product.parts))
     labels = Counter(label for _, own in product.parts for label in own)
@@ -276,14 +318,14 @@ def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
 
 
 def _without_zero(graph: Graph, term: Node, levels: int) -> Node:
-    """Return `term`, or 0 where it is a sum whose terms cancel."""
+    """Return the zero if `term` is a sum whose terms all cancel, looked at down to `levels`; else `term`."""
     _, core = graph.split_view(term)
     found = _cancelled_terms(graph, core, levels - 1) if core.op == "ein" and levels else None
     return term if found is None or not graph.is_zero(found) else found
 
 
 def _summed(graph: Graph, product: ContractionParts, shape: tuple[Affine, ...], term: Node, labels: Labels) -> Node:
-    """Return `product` with one more operand, `term`; of a scalar its factors, as sizes may cancel."""
+    """Return `product` with the operand `term` under `labels` added; the factors of a scalar are added one by one."""
     coefficient, term = graph.split_view(term)
     ones = (graph.filled(1, shape), labels)
     parts: list[Operand] = [(term, labels)] if term.shape else [ones, *((factor, ()) for factor in graph.factors(term))]
@@ -295,7 +337,7 @@ def _summed(graph: Graph, product: ContractionParts, shape: tuple[Affine, ...], 
 
 
 def _unmoved(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite transposed(X^T X) as X^T X, likewise other symmetric matrices; None for other views."""
+    """Rewrite transposed(S) as S for symmetric S, such as X^T X; None for other transposed or scaled tensors."""
     if not is_view(node) or not node.args:
         return None
     coefficient, (labels,), output, _ = node.data
@@ -305,7 +347,9 @@ def _unmoved(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Put the labels of symmetric operands into one order, that of the result; None if they have it."""
+    """Write ``S[j, i]`` as ``S[i, j]`` in the order of the result's labels for symmetric operands S; None if nothing
+    changes.
+    """
     if not is_core(node):
         return None
     _, inputs, output, extents = node.data
@@ -325,7 +369,9 @@ def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand:
-    """Return an operand with repeated labels, if it is a function of views, as the function of their diagonals."""
+    """Return `arg` under repeated `labels`, ``f(A)[i, i]``, with the diagonals taken inside of an element-wise
+    function.
+    """
     own = tuple(dict.fromkeys(labels))
     tensors = [part for part in arg.args if part.shape]
     if len(own) == len(labels) or arg.op not in ("select", "call", "pow") or not all(map(_is_repeated, tensors)):
@@ -335,7 +381,7 @@ def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand
 
 
 def _is_repeated(tensor: Node) -> bool:
-    """Whether `tensor`, or all that a condition compares, is a view, as of a tensor repeated along an axis."""
+    """Whether `tensor` is a view, such as a vector repeated along an axis; a condition if all that it compares is."""
     if tensor.op in ("compare", "and", "or", "not"):
         return all(is_view(part) for part in tensor.args if part.shape)
     return is_view(tensor)
@@ -348,6 +394,7 @@ RULES: Rules = {
     "pow": (_sigmoid, _power, _roots_outside, _outside),
     "add": (_complement, _scalar_inside, _collected, _alike, _content),
     "mul": (_cancelled,),
+    "select": (_before_choice,),
     "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),
 }
 

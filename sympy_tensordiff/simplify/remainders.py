@@ -24,7 +24,9 @@ CASES_LIMIT = 16
 
 
 class RemainderSum(NamedTuple):
-    """A sum with an equation eliminated, for one choice of remainders of the sizes in the equation."""
+    """A sum whose equation has been eliminated, for one residue class of the sizes in it: variables,
+    constraints, body.
+    """
 
     variables: list[int]
     rows: Rows
@@ -34,7 +36,9 @@ class RemainderSum(NamedTuple):
 def systems_by_remainders(
     graph: Graph, variables: Sequence[int], rows: Rows, body: Node, facts: Rows
 ) -> list[RemainderSum] | None:
-    """Return one system, without the equation, for each remainder of the sizes in it; None without such an equation."""
+    """Return one sum without the equation for each residue class of its size coefficients; None without such an
+    equation.
+    """
     for row in rows:
         hidden = row.form.hidden().intersection(variables) if row.kind == "eq" else ()
         numbers = [(abs(c), v) for v, c in row.form.terms if hidden and v in variables and v not in hidden]
@@ -48,7 +52,8 @@ def systems_by_remainders(
 
 
 def _congruences(rest: Affine, variables: Sequence[int], modulus: int) -> list[Rows] | None:
-    """Return, for each choice of remainders of the coefficients in it, constraints that say ``rest mod modulus == 0``.
+    """Return constraints for ``rest mod modulus == 0``, one system per residue class of its symbolic coefficients; None
+    if too many.
 
     None if a coefficient depends on `variables` itself, or if there are more than ``CASES_LIMIT`` choices.
     """
@@ -85,7 +90,7 @@ def _system(
     given: Rows,
     digits: Collection[int],
 ) -> RemainderSum:
-    """Return the sum without `v`, which `equation` determines, for one choice of remainders.
+    """Return the sum with the variable `v` eliminated by `equation`, for one residue class of the sizes.
 
     Of the constraints `given` the last is the congruence under which ``v`` is an integer; it is solved for another
     index if possible. The `digits` are indices that are known to be remainders by the coefficient of ``v``.
@@ -95,7 +100,7 @@ def _system(
     value = {v: quotient(rest if c < 0 else -rest, abs(c))}
 
     def exact(form: Affine) -> Affine:
-        """Return `form` without `v` where its coefficient is a multiple of that in the equation: no rounding."""
+        """Return `form` with `v` eliminated by the equation where that needs no division; else unchanged."""
         factor, left = divmod(form.coefficient(v), c)
         return form if left else form - factor * equation
 
@@ -112,7 +117,9 @@ def _system(
 
 
 def _without(row: Constraint, v: int, equation: Affine, value: Substitution) -> Constraint:
-    """Return `row` without `v`; multiplied by its coefficient, not rounded, where the row is linear in it."""
+    """Return the constraint `row` with `v` eliminated: multiplied by its coefficient rather than divided where `row` is
+    linear in `v`.
+    """
     parts = slope(row.form, v)
     if parts is None:
         return row.substitute(value)
@@ -130,8 +137,8 @@ def _is_remainder(v: int, modulus: int, known: Rows) -> bool:
 def _solved(
     graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], digits: Collection[int]
 ) -> dict[int, Affine] | None:
-    """Return an index as remainder plus multiple of the modulus, by the congruence `row`; None without a unit
-    coefficient.
+    """Return ``{v: modulus*t + remainder}`` from the congruence `row`; None if no variable has a coefficient of 1 or
+    -1.
 
     Indices in `last` are taken only if need be. A remainder without other indices is the least one: with ``t = 2*u + p
     mod 2`` for ``p + t == 0 mod 2`` the products of sizes with ``t`` and ``p`` are small, and ``u`` stays near 0. It is
@@ -158,7 +165,7 @@ def _solved(
 def _solved_twice(
     graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], share: int
 ) -> dict[int, Affine] | None:
-    """Solve the congruence `row` modulo its divisor `share` for an index in `last`, then for another index; None if a
+    """Solve the congruence `row` modulo its divisor `share` for a variable in `last`, then for another one; None if a
     step fails.
 
     Modulo the divisor `share` the coefficients of the other indices vanish.

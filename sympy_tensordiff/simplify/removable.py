@@ -96,7 +96,8 @@ class SeriesTerm(NamedTuple):
 
 
 def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
-    """Return the entries `roots` with sums and products whose terms cancel at 0 as choices with their series there.
+    """Return the entries `roots` with terms that cancel near 0, as in ``(exp(u) - 1 - u)/u**2``, replaced there by a
+    series.
 
     An entry inside of one that is replaced stays as it is.
 
@@ -114,13 +115,14 @@ def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, N
     found: dict[Node, tuple[Node, Node]] = {}
     for node in reversed(nodes):
         if node in outer:
-            choice = by_series(graph, parts, whole[node]) if node.op in ("add", "mul") and not node.shape else None
+            choice = by_series(graph, parts, whole[node]) if _may_cancel(node) else None
             if choice is None:
                 outer.update(_apart(parts, whole, node))
             else:
                 found[node] = choice
     if not found:
         return list(roots)
+    graph.laws["series at 0"] = len(found)
     done: dict[Node, Node] = {}
     for node in nodes:
         new = graph.with_args(node, [done[arg] for arg in node.args])
@@ -128,8 +130,15 @@ def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, N
     return [done[root] for root in roots]
 
 
+def _may_cancel(node: Node) -> bool:
+    """Whether `node` is a sum, a product or a logarithm of numbers."""
+    is_logarithm = node.op == "call" and node.data is sympy.log
+    return not node.shape and (node.op in ("add", "mul") or is_logarithm)
+
+
 def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node]) -> dict[Node, Node]:
-    """Return for each node the node with the entries of `arrays` in place of reads, where they are arithmetic only.
+    """Return each of ``nodes`` mapped to itself with reads of `arrays` replaced by their entries, if these are
+    arithmetic only.
 
     Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all.
     """
@@ -155,7 +164,8 @@ def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, 
 
 
 def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
-    """Return the arguments of `node` that may be replaced one by one.
+    """Return the arguments of `node` that may be rewritten independently; ``whole`` maps each to its form without
+    reads.
 
     Exponentials in several factors of a product may grow beyond all numbers while the product does not: kernels
     scale them together, and need all of them as they are.
@@ -169,7 +179,8 @@ def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Se
 
 
 def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, Node] | None:
-    """Return where the sum or product `node` is replaced by its series about 0, and the series.
+    """Return the condition under which `node` is replaced by its series about 0, and the series; None if no terms
+    cancel.
 
     None if its terms do not cancel.
     """
@@ -215,7 +226,9 @@ class ArithmeticParts(dict[Node, frozenset[Node]]):
         return self[node]
 
     def functions(self, node: Node) -> list[Node]:
-        """Return the parts of `node` that have series: calls of known functions, and powers like ``1/(1 + u)``."""
+        """Return the nodes inside of `node` that have a power series: calls of known functions, and powers like ``1/(1
+        + u)``.
+        """
         found = [part for part in self[node] if part.op == "call" and part.data in KNOWN]
         found += [part for part in self[node] if part.op == "pow" and _constants(part.args[0])]
         return sorted(found, key=lambda part: part.id)
@@ -235,12 +248,12 @@ def _is_arithmetic(entry: Node) -> bool:
 
 
 def _arithmetic(node: Node) -> Sequence[Node]:
-    """Return the arguments of arithmetic and of calls; those of other nodes are none of the entry's terms."""
+    """Return the arguments of an arithmetic operation or call; none for other nodes."""
     return node.args if node.op in _ARITHMETIC else ()
 
 
 def _variables(graph: Graph, parts: ArithmeticParts, node: Node) -> Iterator[Variable]:
-    """Yield the variables in which the functions of `node` have series, each once."""
+    """Yield the variables u of which the functions of `node` have power series, each once."""
     seen: set[tuple[Node, Node]] = set()
     for part in parts.functions(node):
         argument = part.args[0]
@@ -336,7 +349,9 @@ def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tupl
 
 
 def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float) -> float:
-    """Return a bound of the rounding errors of both forms at `u`, in units of the last place."""
+    """Return a bound of the rounding errors at `u` of the sum of `terms` and of its series, relative to the value in
+    units of the last place.
+    """
     value = abs(sum(float(c) * u ** (k + series.order) for k, c in enumerate(series.coefficients)))
     near = sum(abs(float(c) * u ** (k + series.order)) for k, c in enumerate(series.coefficients))
     far = 0.0
@@ -398,7 +413,7 @@ def _polynomial(graph: Graph, u: Node, series: Series, count: int) -> Node:
 
 
 def _number(value: Fraction | float) -> Number:
-    """Return a number as an int or a fraction where that is short, else as a floating point number."""
+    """Return a number as an int or a short fraction if it equals one, else as a float."""
     exact = Fraction(value)
     if exact.denominator == 1 and abs(exact.numerator) < _LARGEST_FRACTION:
         return exact.numerator

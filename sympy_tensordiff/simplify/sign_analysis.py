@@ -6,22 +6,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sympy
 from sympy.codegen.cfunctions import Cbrt, hypot
 
+from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.contractions import is_view
-from sympy_tensordiff.graph.functions import erfcx, sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 
-POSITIVE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sympy.erfc, erfcx, sigmoid, softplus})
-"""Functions that are greater than 0 for all real numbers."""
-
 
 class SignFacts(NamedTuple):
-    """The sign of a value, and whether its derivative is 0 wherever the value is 0.
+    """The sign of a value, and whether it is flat: its derivative is 0 wherever the value is 0.
 
     `sign` is 1 for a positive value, 0 for a nonnegative one, -1 if unknown. `flat` says that the derivative is 0
     wherever the value is.
@@ -49,30 +46,32 @@ def sign_facts(graph: Graph, node: Node) -> SignFacts:
 
 
 def _common_kind(kinds: Kinds) -> SignFacts:
-    """Return the kind of a value that is positive, nonnegative or flat where all of `kinds` are."""
+    """Return the facts that all of `kinds` share: the weakest sign, and flat if all are flat."""
     return SignFacts(min(kind.sign for kind in kinds), all(kind.flat for kind in kinds))
 
 
 def _const(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the kind of a number."""
+    """Return the sign and flatness of a number."""
     return SignFacts((node.data > 0) - (node.data < 0), True)
 
 
 def _index(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the kind of an index form: flat, and nonnegative if its variables are free and all numbers nonnegative."""
+    """Return the sign and flatness of an index form: nonnegative if its variables are free and no coefficient is
+    negative.
+    """
     form = node.data
     sizes = all(isinstance(v, int) and v >= 0 and c > 0 for v, c in form.terms)
     return SignFacts(0 if sizes and form.constant >= 0 else -1, True)
 
 
 def _scalar(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the kind of a scalar symbol, from its SymPy assumptions."""
+    """Return the sign and flatness of a scalar symbol, from its SymPy assumptions."""
     symbol = node.data
     return SignFacts(1, True) if symbol.is_positive else SignFacts(0 if symbol.is_nonnegative else -1, False)
 
 
 def _power(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the kind of a power, from that of its base and a constant exponent."""
+    """Return the sign and flatness of a power, from those of its base and a constant exponent."""
     base, exponent = kinds[0], node.args[1]
     if exponent.op != "const":
         return base if base.sign >= 0 else _UNKNOWN
@@ -84,7 +83,7 @@ def _power(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
 
 
 def _addition(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the kind of an addition: unknown if the sign of a term is."""
+    """Return the sign and flatness of an addition: unknown if the sign of a term is."""
     if len(node.args) == 2 and node.args[1].op == "const" and _is_distance(graph, *node.args):
         return _SQUARE
     if any(kind.sign < 0 for kind in kinds):
@@ -93,7 +92,7 @@ def _addition(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
 
 
 def _is_distance(graph: Graph, term: Node, constant: Node) -> bool:
-    """Whether ``term + constant`` is the distance of a bounded function from its bound, as ``1 - cos(u)**2``.
+    """Whether ``term + constant`` is like ``1 - cos(u)**2``: nonnegative, with derivative 0 where it is 0.
 
     Its derivative is 0 wherever it is 0, since the function turns there.
     """
@@ -111,8 +110,8 @@ def _is_distance(graph: Graph, term: Node, constant: Node) -> bool:
 
 
 def _call(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the kind of a function value, from the function and the kinds of its arguments."""
-    if node.data in POSITIVE:
+    """Return the sign and flatness of a function value, from the function and the facts of its arguments."""
+    if record_of(node.data).is_positive:
         return SignFacts(1, True)
     if node.data is hypot:
         return _SQUARE
@@ -126,7 +125,7 @@ def _call(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
 
 
 def _total(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the kind of a sum over a range: nonnegative at most, since over no points it is 0.
+    """Return the sign and flatness of a sum over a range: at most nonnegative, since the range may be empty.
 
     A sum of values of both signs may be 0 where none of them is, so it is flat only if they are nonnegative.
     """
@@ -135,14 +134,12 @@ def _total(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
 
 
 def _guarded(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the kind of a guard or an extremum over a range, which may be 0: nonnegative at most."""
+    """Return the sign and flatness of a guard or an extremum: at most nonnegative, since its value may be 0."""
     return SignFacts(min(kinds[0].sign, 0), kinds[0].flat)
 
 
 def _contraction(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the kind of an einsum, given the `kinds` of its operands; a product of equal operands under equal labels
-    is a square.
-    """
+    """Return the sign and flatness of an einsum; equal operands under equal labels, as ``x[i]*x[i]``, are a square."""
     coefficient, inputs, output, extents = node.data
     if is_view(node):
         return SignFacts(

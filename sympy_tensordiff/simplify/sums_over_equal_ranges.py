@@ -27,7 +27,7 @@ LEVELS = 4
 
 
 class Summed(NamedTuple):
-    """A term of an addition: `number` times the factors `outside` times the sum `node`."""
+    """A term ``number * prod(outside) * node`` of an addition, where `node` is a sum."""
 
     number: Number
     outside: frozenset[Node]
@@ -35,7 +35,7 @@ class Summed(NamedTuple):
 
 
 class SummedTerm(NamedTuple):
-    """A term of a summand: `number` times `factors`."""
+    """A term ``number * prod(factors)`` under a sum."""
 
     number: Number
     factors: tuple[Node, ...]
@@ -44,7 +44,8 @@ class SummedTerm(NamedTuple):
 def merged_sums(
     graph: Graph, nodes: Sequence[Node], sizes: frozenset[int] = frozenset(), *, selected: bool = False
 ) -> list[Node]:
-    """Return `nodes` with sums over one range merged in each addition; those of whole tensors as they are.
+    """Return `nodes` with ``Sum f + Sum g`` over one range as ``Sum (f + g)``; additions of whole tensors are
+    unchanged.
 
     Parameters
     ----------
@@ -71,7 +72,9 @@ def merged_sums(
 
 
 def _common_outside(graph: Graph, body: Node) -> Node:
-    """Return `body` with common factors outside of its addition, and additions in it shortened where terms cancel."""
+    """Return `body` with common factors taken out of its addition, and sums in it distributed where terms then
+    cancel.
+    """
     new = factor_out_common(graph, body)
     return body if new is body else graph.mul([_shortened(graph, factor) for factor in graph.factors(new)])
 
@@ -91,7 +94,7 @@ def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node
 
 
 def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], selected: bool) -> Node:
-    """Return `addition` with the sums merged that have the same range and outer factors; itself without any."""
+    """Return `addition` with sums over equal ranges and with equal factors in front merged; unchanged without any."""
     groups: dict[object, list[Summed]] = {}
     rest: list[Node] = []
     for term in _terms(graph, addition):
@@ -112,7 +115,7 @@ def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], se
 
 
 def _shortened(graph: Graph, addition: Node) -> Node:
-    """Return `addition` with a sum in it taken term by term where that leaves fewer terms; itself otherwise.
+    """Return `addition` with a sum distributed over its terms where that leaves fewer terms; unchanged otherwise.
 
     ``Sum w*(f + 1)/Sum w - 1`` is ``Sum w*f/Sum w``.
     """
@@ -127,7 +130,7 @@ def _shortened(graph: Graph, addition: Node) -> Node:
 
 
 def _by_terms(graph: Graph, term: Summed) -> list[Node] | None:
-    """Return the terms of a multiple of a sum over one addition with a number in it; None for other sums."""
+    """Return ``c*Sum w*(f + 1)`` as the terms ``c*Sum w*f`` and ``c*Sum w``; None for sums without such an addition."""
     number, factors = graph.split_coefficient(term.node.args[0])
     additions = [factor for factor in graph.factors(factors) if factor.op == "add" and factor.args[-1].op == "const"]
     if len(additions) != 1 or len(additions[0].args) > MOST_TERMS:
@@ -142,7 +145,9 @@ def _by_terms(graph: Graph, term: Summed) -> list[Node] | None:
 
 
 def _terms(graph: Graph, addition: Node) -> list[Node]:
-    """Return the terms of `addition`; a multiple of another addition that has sums is replaced by its terms."""
+    """Return the terms of `addition`, with ``c*(a + b)`` in it replaced by ``c*a`` and ``c*b`` if that
+    contains sums.
+    """
     found = []
     for term in addition.args:
         number, core = graph.split_coefficient(term)
@@ -152,7 +157,7 @@ def _terms(graph: Graph, addition: Node) -> list[Node]:
 
 
 def _summed(graph: Graph, term: Node) -> Summed | None:
-    """Return `term` as a number, factors and the only sum among them; None without exactly one sum."""
+    """Return `term` as number times factors times one sum; None unless exactly one factor is a sum."""
     number, term = graph.split_coefficient(term)
     factors = graph.factors(term)
     sums = [factor for factor in factors if factor.op == "sum"]
@@ -175,7 +180,7 @@ def _lowered(node: Node, count: int) -> tuple[Constraint, ...]:
 def _merge_group(
     graph: Graph, group: Sequence[Summed], levels: int, sizes: frozenset[int], selected: bool
 ) -> list[Node]:
-    """Return the sums of `group`, which have one range, with those merged that share factors."""
+    """Return the sums in `group`, which run over one range, with those merged whose summands share factors."""
     variables, rows, _ = graph.open(group[0].node)
     terms = []
     for number, _, node in group:
@@ -194,7 +199,7 @@ def _merge_group(
 
 
 def _with_equations(graph: Graph, number: Number, body: Node) -> SummedTerm:
-    """Return a term of a summand in which the guard is a factor, if it consists of equations with data."""
+    """Return ``number*body`` as a product; a guard that only compares tensor entries is one of its factors."""
     if body.op != "guard" or not all(row.kind == "eq" and data_entries([row.form]) for row in body.data):
         return SummedTerm(number, graph.factors(body))
     factor, inner = graph.split_coefficient(body.args[0])
@@ -228,7 +233,7 @@ def _factored(
 
 
 def _most_shared(terms: Sequence[SummedTerm]) -> list[SummedTerm] | None:
-    """Return the terms with the most frequent common factor, on a tie one with a sum; None without any."""
+    """Return the terms that contain the most frequent common factor; None without one."""
     found: dict[Node, list[SummedTerm]] = {}
     for term in terms:
         for factor in term.factors:
@@ -243,7 +248,7 @@ def _most_shared(terms: Sequence[SummedTerm]) -> list[SummedTerm] | None:
 
 
 def _are_twins(terms: Sequence[SummedTerm]) -> bool:
-    """Whether `terms` differ only in the order of the indices at which they read one tensor."""
+    """Whether `terms` differ only in the order of indices of one tensor, as ``a*X[i, j]`` and ``a*X[j, i]``."""
     own = [[f for f in term.factors if any(f not in other.factors for other in terms)] for term in terms]
     reads = [factors[0] for factors in own if len(factors) == 1 and factors[0].op == "read"]
     if len(reads) < len(terms) or any(read.args[0] is not reads[0].args[0] for read in reads):

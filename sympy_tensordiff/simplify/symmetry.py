@@ -24,7 +24,7 @@ MOST_FACTORS = 16
 
 
 def is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
-    """Return whether a matrix is its own transpose, as far as its structure shows; comprehensions are added to `known`.
+    """Return whether the matrix `node` is provably its own transpose; results for comprehensions are cached in `known`.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def multiplied_out(parts: Sequence[Operand], level: int = 0) -> list[Operand]:
 
 
 def with_equal_terms_joined(graph: Graph, addition: Node, known: Mapping[Node, bool]) -> Node | None:
-    """Return `addition` with terms that are one product in two groupings joined; None where there are none."""
+    """Return `addition` with equal products such as ``(A B) C`` and ``A (B C)`` collected; None without any."""
     groups: dict[tuple[int, ...], list[Node]] = {}
     for term in addition.args if addition.shape else ():
         parts = _factors(product_of(graph, term).parts) if term.op == "ein" and term.args else None
@@ -89,12 +89,12 @@ def with_equal_terms_joined(graph: Graph, addition: Node, known: Mapping[Node, b
 
 
 def with_equal_products(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return ``roots`` with products that differ in their grouping alone as one: ``X (W v)`` and ``(X W) v``."""
+    """Return ``roots`` in which products that differ only in grouping, ``X (W v)`` and ``(X W) v``, are one node."""
     nodes = reachable(*roots)
     first: dict[Node, Node] = {}
 
     def rewriting(node: Node) -> Node:
-        """Return the first node that is the same product as `node`."""
+        """Return the first node found that is the same product as `node` up to grouping."""
         same = _canonical(graph, node, {}) if is_core(node) and node.shape else node
         return first.setdefault(same, node)
 
@@ -108,7 +108,9 @@ def with_outer_factors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     nodes, known = reachable(*roots), symmetric_nodes(graph, roots)
 
     def rewriting(node: Node) -> Node:
-        """Return a product of the products of groups of operands, if there are several groups; others as they are."""
+        """Return the product `node` as a product of its groups of connected operands; unchanged if there is
+        one group.
+        """
         if not is_core(node):
             return node
         parts: list[Operand] = []
@@ -131,7 +133,7 @@ def with_outer_factors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _groups(parts: Sequence[Operand]) -> list[list[Operand]]:
-    """Return the operands of a product in groups that share no label."""
+    """Partition the operands `parts` into groups connected by shared labels."""
     groups: list[tuple[set[Label], list[Operand]]] = []
     for part in parts:
         linked = [group for group in groups if not group[0].isdisjoint(part[1])]
@@ -142,7 +144,7 @@ def _groups(parts: Sequence[Operand]) -> list[list[Operand]]:
 
 
 def symmetric_nodes(graph: Graph, roots: Sequence[Node]) -> dict[Node, bool]:
-    """Return which of the square matrices below ``roots`` are symmetric, as far as their structure shows."""
+    """Return for the square matrices below ``roots`` whether they are provably symmetric."""
     known = dict(graph.symmetric)
     for node in reachable(*roots):
         if len(node.shape) == 2 and node.shape[0] == node.shape[1] and node not in known:
@@ -152,7 +154,7 @@ def symmetric_nodes(graph: Graph, roots: Sequence[Node]) -> dict[Node, bool]:
 
 
 def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) -> bool:
-    """Whether an einsum is the same product after an exchange of its two axes; False for many operands."""
+    """Whether an einsum stays the same product when its two result axes are exchanged; False for many operands."""
     product = product_of(graph, node)
     if len(product.output) != 2:
         return False
@@ -165,7 +167,9 @@ def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) 
 
 
 def _canonical(graph: Graph, term: Node, known: Mapping[Node, bool], *, flip: bool = False) -> Node:
-    """Return a matrix, or its transpose with `flip`, as one node for all groupings and orders of its products."""
+    """Return the matrix `term`, transposed with `flip`, in a canonical form: equal for all groupings and orders of a
+    product.
+    """
     if not term.shape or known.get(term):
         return term
     if term.op != "ein":
@@ -192,19 +196,21 @@ def _factors(parts: Sequence[Operand]) -> list[Operand] | None:
 def _ordered_product(
     graph: Graph, parts: Sequence[Operand], output: Labels, extents: Mapping[Label, Affine], known: Mapping[Node, bool]
 ) -> Node:
-    """Return the product of `parts` with the labels of symmetric operands in one order."""
+    """Return the product of `parts` with the labels of each symmetric operand sorted."""
     return graph.ein(1, in_order(parts, output, known), output, dict(extents))
 
 
 def _may_be_flipped(parts: Sequence[Operand], output: Labels) -> bool:
-    """Whether the same tensors have the first axis of a product as the second: a quick answer for most products."""
+    """Whether the product may be symmetric: the same tensors have its first axis as its second (a cheap necessary
+    test).
+    """
     first, second = output
     at_first = sorted(arg.id for arg, labels in parts if first in labels and second not in labels)
     return at_first == sorted(arg.id for arg, labels in parts if second in labels and first not in labels)
 
 
 def _has_symmetric_entries(graph: Graph, matrix: Node) -> bool:
-    """Whether a comprehension has equal entries at ``i, j`` and ``j, i``, but for signs of bases of even powers."""
+    """Whether the entries of a comprehension at ``(i, j)`` and ``(j, i)`` are the same node up to signs that cancel."""
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
         return False
     (first, second), _, body = graph.open(matrix)

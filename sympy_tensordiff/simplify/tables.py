@@ -27,7 +27,8 @@ TABLE_SIZE = 20
 
 
 def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node, sizes: frozenset[int]) -> Node:
-    """Return `entry`, over the indices `axes`, with its parts stored in tables that it reads.
+    """Return `entry`, over the indices `axes`, as reads of comprehensions: one for its dense terms, smaller ones for
+    guarded terms.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entr
     terms = entry.args if entry.op == "add" else (entry,)
     dense, sparse, size = [], [], 0
     for term in terms:
-        written = _sparse(graph, axes, extents, term, sizes) if term.op == "guard" else None
+        written = _guard_around_smaller_table(graph, axes, extents, term, sizes) if term.op == "guard" else None
         if written is None:
             dense.append(term)
         else:
@@ -59,16 +60,18 @@ def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entr
 
 
 def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node) -> Node:
-    """Return a read of a table of `entry`; `entry` itself without axes, or if it is a number or a read."""
+    """Return a read ``[entry]_axes[axes]`` of a new comprehension; `entry` itself without axes, or if it is a number or
+    a read.
+    """
     if not axes or entry.op in ("const", "read"):
         return entry
     return graph.read(graph.comprehension(axes, extents, entry), [Affine.variable(v) for v in axes])
 
 
-def _sparse(
+def _guard_around_smaller_table(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], term: Node, sizes: frozenset[int]
 ) -> Node | None:
-    """Return the guarded `term` with its guard around a table of fewer axes; None if that gains nothing."""
+    """Return the guarded `term` as a guard around a read of a table with fewer axes; None if no axis is saved."""
     rows, body = merge_parallel(term.data), term.args[0]
     if rows is None:
         return graph.zero
@@ -105,7 +108,7 @@ def _is_cheap(body: Node) -> bool:
 
 
 def _size(written: Node, most: int) -> int:
-    """Return the number of nodes and constraints at a read, counted up to `most`.
+    """Return the number of nodes and constraints of `written`, counted up to `most`.
 
     A table counts as ``TABLE_SIZE``; a sum counts as one node, as it is shared.
     """
@@ -119,7 +122,7 @@ def _size(written: Node, most: int) -> int:
 
 
 def inline_single_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each comprehension that is read once, at one entry, replaced by its body at that entry.
+    """Return `roots` with each comprehension that is read once, at one index, replaced by its body at that index.
 
     Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
     entry would be computed once per iteration.
@@ -151,7 +154,7 @@ def _single_reads(graph: Graph, nodes: list[Node]) -> set[Node]:
 
 
 def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[Node]:
-    """Return `roots` with the reads in `reads` replaced by the entries of their comprehensions."""
+    """Return `roots` with each read in `reads` replaced by the body of its comprehension at its indices."""
     done: dict[Node, Node] = {}
     for node in reachable(*roots):
         args = [done.get(arg, arg) for arg in node.args]

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
+from html import escape
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import sympy
-from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.api import generate_code, lambdify
 from sympy_tensordiff.codegen.run.compilation import announce_if_slow
+from sympy_tensordiff.codegen.run.plan_text import Plan
 from sympy_tensordiff.derivative.api import hvp, jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.structure.calls import ArgumentReader, CheckedArguments
 from sympy_tensordiff.structure.chain_rule import hessian_terms, jacobian_terms
 from sympy_tensordiff.structure.pattern import TermGroup, find_pattern, group_terms
@@ -28,10 +29,16 @@ from sympy_tensordiff.symbolic.printing import short
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+if TYPE_CHECKING:
     from sympy_tensordiff.structure.operator import StructuredOperator
 
 
 BACKENDS = ("llvm", "numba", "numpy")
+
+MAX_SHOWN_TERMS = 30
+"""The terms that a notebook shows of a structured derivative."""
 
 
 class StructuredDerivative:
@@ -75,6 +82,18 @@ class StructuredDerivative:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.terms)} terms)"
+
+    def _repr_html_(self) -> str:
+        """IPython's hook for HTML output: the terms as a table of formulas."""
+        titles = ("value", "row", "column", "also transposed", "for")
+        lines = ["".join(f"<th>{title}</th>" for title in titles)]
+        for term in self.terms[:MAX_SHOWN_TERMS]:
+            *places, ranges = (f"$\\displaystyle {escape(cell)}$" if cell else "" for cell in term.latex_cells())
+            cells = (*places, "yes" if term.mirrored else "no", ranges)
+            lines.append("".join(f"<td>{cell}</td>" for cell in cells))
+        if len(self.terms) > MAX_SHOWN_TERMS:
+            lines.append(f'<td colspan="5">and {len(self.terms) - MAX_SHOWN_TERMS} more terms</td>')
+        return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
     def __call__(self, *arrays: Any) -> StructuredOperator:
         """Return the matrix at ``arrays`` as a SciPy operator; rows and columns count the entries in C order.
@@ -121,11 +140,13 @@ class StructuredDerivative:
 
     @property
     def plan(self) -> str:
-        """The terms with their kernel results, and the plan of the kernel; empty without terms."""
+        """The terms of the derivative, with the kernel results that hold their values, and the kernel's plan; empty
+        without terms.
+        """
         if not self._groups:
             return ""
         kernel = self.kernel(self._groups)
-        return "\n".join(["terms:", *(f"  {term}" for term in kernel.terms), kernel.function.plan])
+        return Plan("\n".join(["terms:", *(f"  {term}" for term in kernel.terms), kernel.function.plan]))
 
     def generate_code(self, backend: str = "c", **options: Any) -> str:
         """Return the text of a function of the values of all terms, for use without this package.
@@ -169,8 +190,8 @@ class StructuredDerivative:
     # ------------------------------------------------------------------------ for the operator
 
     def entries(self, call: CheckedArguments, *, lower: bool = False, dense: bool = True) -> EntryEvaluator:
-        """Return the evaluator of the entries at the sizes and index arrays of ``call``, cached; without the dense
-        terms if ``dense`` is false, without entries above the diagonal if ``lower``.
+        """Return the cached evaluator of the matrix entries for the sizes and index arrays of ``call``; ``dense`` and
+        ``lower`` select entries.
         """
         dense = dense or not self.dense_groups
         key = (call.key, lower, dense)
@@ -207,11 +228,11 @@ class StructuredDerivative:
 
     @cached_property
     def dense_groups(self) -> list[TermGroup]:
-        """The groups whose terms fill blocks."""
+        """The term groups that fill whole blocks of the matrix, so that the blocks are not stored."""
         return [group for group in self._groups if group.dense]
 
     def shapes(self, environment: dict[Any, Any]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-        """Return the numeric shapes of the tensors that the rows count, and of those that the columns count."""
+        """Return the numeric shapes of the tensors along the rows, and of those along the columns."""
         rows = self._variables if self.is_symmetric else self._functions
         found = [[_numeric_shape(tensor, environment) for tensor in side] for side in (rows, self._variables)]
         return found[0], found[1]
@@ -364,8 +385,8 @@ def structured_jacobian(args: Any, T: Any, wrt: Any = None, **options: Any) -> S
 
 
 def _normalise_argument_order(kind: str, args: Any, function: Any, wrt: Any) -> tuple[Any, Any, Any]:
-    """Return arguments, function and variables for the calls ``(args, f, wrt)`` and ``(f, wrt)``; raise
-    `ArgumentTypeError` if an argument is not a symbol.
+    """Return ``(args, function, wrt)`` for the calls ``f(args, function, wrt)`` and ``f(function, wrt)``; raise if an
+    argument is not a symbol.
     """
     if wrt is None:
         args, function, wrt = function, args, function

@@ -6,12 +6,11 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.codegen.run.repeated_calls import LastCall, remember
 from sympy_tensordiff.codegen.run.signature import size_checker
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
@@ -72,7 +71,7 @@ class ArgumentReader:
         environment |= {argument: np.array(value) for argument, value, is_index_array in arguments if is_index_array}
         digests = [_digest(v) for v, is_key in zip(prepared.values, self._is_key, strict=True) if is_key]
         call = CheckedArguments(prepared.values, environment, (*sorted(sizes.items()), *digests), prepared.dtype)
-        recent = remember(self._checker.arguments, arrays, prepared, _nothing)
+        recent = remember(self._checker.arguments, arrays, prepared, _do_nothing)
         self._last = None if recent is None else (recent, call)
         return call
 
@@ -82,5 +81,5 @@ def _digest(array: Any) -> tuple[Any, ...]:
     return np.shape(array), hashlib.blake2b(np.asarray(array).tobytes(), digest_size=16).digest()
 
 
-def _nothing(*_: Any) -> None:
-    """Do nothing: passed where `remember` expects the function to run on the checked arguments."""
+def _do_nothing(*_: Any) -> None:
+    """Do nothing; a placeholder for the function that `remember` expects."""

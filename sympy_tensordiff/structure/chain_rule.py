@@ -29,7 +29,7 @@ REDUCTIONS = (IndexedSum, IndexedMax, IndexedMin)
 
 
 class _GradientTerm(NamedTuple):
-    """One term of a first derivative: ``value`` at ``position`` for all points of ``binders``."""
+    """One term of a first derivative: the entry ``value`` at ``position``, for all points of the ranges ``binders``."""
 
     binders: tuple[IndexRange, ...]
     value: Expr
@@ -37,7 +37,7 @@ class _GradientTerm(NamedTuple):
 
 
 def hessian_terms(loss: Any, variables: Sequence[Expr]) -> tuple[DerivativeTerm, ...]:
-    """Return the terms of the second derivative of the scalar ``loss`` with respect to ``variables``.
+    """Return the terms of the Hessian of the scalar ``loss``: values at index positions over index ranges.
 
     Examples
     --------
@@ -53,9 +53,7 @@ def hessian_terms(loss: Any, variables: Sequence[Expr]) -> tuple[DerivativeTerm,
 
 
 def jacobian_terms(functions: Sequence[Any], variables: Sequence[Expr]) -> tuple[DerivativeTerm, ...]:
-    """Return the terms of the first derivatives of ``functions`` (tensors or scalars) with respect to ``variables``;
-    rows count the entries of all functions, concatenated.
-    """
+    """Return the terms of the Jacobian of ``functions``; its rows number the entries of all functions, concatenated."""
     found: list[DerivativeTerm] = []
     for number, function in enumerate(functions):
         shape = tuple(getattr(function, "shape", ()))
@@ -71,8 +69,8 @@ def jacobian_terms(functions: Sequence[Any], variables: Sequence[Expr]) -> tuple
 
 
 class _OuterFunction(NamedTuple):
-    """A scalar as a function of symbols that replace its reads of the variables and its inner reductions; ``restore``
-    puts the replaced expressions back.
+    """A scalar as a function of symbols that replace its variable reads and inner sums; ``restore`` substitutes these
+    back.
     """
 
     function: Expr
@@ -107,8 +105,8 @@ def _second_order_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[D
 def _cross_terms(
     outer: _OuterFunction, left: Expr, right: Expr, value: Expr, variables: tuple[Expr, ...]
 ) -> Iterator[DerivativeTerm]:
-    """Yield the terms of one second partial derivative ``value`` with respect to the symbols ``left`` and ``right``,
-    times the first derivatives of both; unequal pairs occur once, marked as mirrored.
+    """Yield the Hessian terms for one second partial ``value = d2f/(dl dr)``: its product with the gradients of both
+    inner scalars.
     """
     rights = _gradient_terms_of_symbol(outer, right, variables)
     for a, one in enumerate(_gradient_terms_of_symbol(outer, left, variables)):
@@ -121,7 +119,7 @@ def _cross_terms(
 
 
 def _gradient_terms_of_symbol(outer: _OuterFunction, symbol: Expr, variables: tuple[Expr, ...]) -> list[_GradientTerm]:
-    """Return the first-derivative terms of the read or the reduction that ``symbol`` replaces."""
+    """Return the gradient terms of the variable read or the inner sum that ``symbol`` replaces."""
     if symbol in outer.reads:
         return [_GradientTerm((), sympy.S.One, outer.reads[symbol])]
     return list(_gradient_terms(outer.sums[symbol], variables))
@@ -145,8 +143,8 @@ def _gradient_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[_Grad
 
 
 def _split_outer_function(scalar: Expr, variables: tuple[Expr, ...]) -> _OuterFunction:
-    """Replace the reads of ``variables`` and the reductions that depend on them by real symbols; raise
-    `UnsupportedError` for any other node that depends on them and is not a scalar function.
+    """Replace variable reads and reductions in ``scalar`` by symbols; raise `UnsupportedError` if what remains is not a
+    scalar function of these.
     """
     reads: dict[Expr, BlockIndex] = {}
     sums: dict[Expr, Expr] = {}
@@ -191,8 +189,7 @@ def _depends_on(node: Expr, variables: tuple[Expr, ...]) -> bool:
 
 
 def _open_reduction(reduction: Any) -> tuple[tuple[IndexRange, ...], Expr, Expr]:
-    """Return the renamed binders of a sum or an extremum, outermost first, its body, and a weight: the derivative of
-    the reduction is the sum of the weight times the derivative of the body.
+    """Return ``(ranges, body, weight)`` of a sum or extremum such that its derivative is the sum of ``weight*d(body)``.
 
     The weight of an extremum is 1 shared equally among the bodies that attain it; it is treated as constant.
     """
@@ -206,7 +203,7 @@ def _open_reduction(reduction: Any) -> tuple[tuple[IndexRange, ...], Expr, Expr]
 
 
 def _rename_bound_indices(total: Any) -> tuple[tuple[IndexRange, ...], Expr]:
-    """Return the binders of a reduction, outermost first, and its body, with fresh names for the bound indices."""
+    """Return ``(ranges, body)`` of a reduction with fresh names for the bound indices, outermost first."""
     body, limits = total.args[0], [tuple(limit) for limit in reversed(total.args[1:])]
     names = Replacement(Substitution({limit[0]: sympy.Dummy(limit[0].name, integer=True) for limit in limits}))
     return tuple(IndexRange(*map(names, limit)) for limit in limits), names(body)

@@ -24,8 +24,8 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in
 
 
 class _SeparatedTerm(NamedTuple):
-    """A dense term as a product: ``inner`` are the summed index ranges, and each side has its own ranges, its value and
-    its row or column position.
+    """A dense term as a product of one factor in the row indices and one in the column indices, summed over ``inner``
+    ranges.
     """
 
     inner: tuple[IndexRange, ...]
@@ -34,8 +34,8 @@ class _SeparatedTerm(NamedTuple):
 
 
 def low_rank_factors(operator: LinearOperator, max_rank: int) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return arrays ``left``, ``right`` such that ``left.T @ right`` is the sum of the dense terms; None if a term has
-    conditions, is not separable, or the rank exceeds ``max_rank``.
+    """Return arrays with ``left.T @ right`` equal to the sum of the dense terms; None if these do not separate or
+    exceed ``max_rank``.
     """
     derivative, environment = operator._derivative, operator._environment
     factor_pairs: list[tuple[Any, Any]] = []
@@ -62,8 +62,8 @@ def low_rank_factors(operator: LinearOperator, max_rank: int) -> tuple[NDArray[A
 
 
 def _separate_term(term: DerivativeTerm) -> _SeparatedTerm | None:
-    """Split the value of ``term`` into a factor that depends on the row indices and one that depends on the column
-    indices; None if a factor depends on both or a range or condition is not constant.
+    """Split the value of ``term`` into factors in the row and in the column indices; None if that is impossible or a
+    range is not constant.
     """
     indices = {b.index for b in term.binders}
     if any(c.free_symbols & indices for c in term.conditions):

@@ -47,7 +47,7 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether the matrix is a Hessian."""
+        """Whether the matrix is symmetric, which it is for a Hessian."""
         return bool(self._derivative.is_symmetric)
 
     @property

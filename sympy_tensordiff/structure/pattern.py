@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import sympy
-from numpy.typing import NDArray
 
 from sympy_tensordiff.errors import DataIndexError, OutOfShapeError
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.structure.points import all_hold, check_inside, enumerate_points, evaluate
 from sympy_tensordiff.structure.terms import DerivativeTerm, IndexRange
 from sympy_tensordiff.symbolic.indices import Substitution, data_of
 from sympy_tensordiff.symbolic.replacement import Replacement
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 Shapes = Sequence[tuple[int, ...]]
 
 
 class TermGroup(NamedTuple):
-    """Terms over the same index points, computed by one loop; ``dense`` if they fill blocks of the matrix."""
+    """Terms with the same index ranges and conditions, evaluated in one loop; ``dense`` if they fill blocks of the
+    matrix.
+    """
 
     binders: tuple[IndexRange, ...]
     conditions: tuple[Any, ...]
@@ -29,13 +33,12 @@ class TermGroup(NamedTuple):
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The distinct values of the terms, in order."""
+        """The distinct values of the group's terms, in order."""
         return tuple(dict.fromkeys(term.value for term in self.terms))
 
 
 class SparsityPattern(NamedTuple):
-    """A compressed-row pattern, the index points of each group (None for a group without points), and the positions of
-    the computed values that are added into each entry.
+    """A compressed-row (CSR) sparsity pattern, and for each entry the computed values that are summed into it.
 
     The values of all groups are concatenated: for each group, each of `TermGroup.values` at all points. Entry ``e`` is
     the sum of the values at ``sources[starts[e]:starts[e + 1]]``; ``starts`` is None if each entry has one source.
@@ -50,7 +53,7 @@ class SparsityPattern(NamedTuple):
 
     @property
     def rows(self) -> NDArray[Any]:
-        """The row of each entry."""
+        """The row number of each stored entry."""
         return np.repeat(np.arange(self.shape[0], dtype=self.columns.dtype), np.diff(self.indptr))
 
 
@@ -95,9 +98,7 @@ def _add_equal_positions(terms: Sequence[DerivativeTerm]) -> tuple[DerivativeTer
 def find_pattern(
     groups: Sequence[TermGroup], sizes: tuple[Shapes, Shapes], environment: Mapping[Any, Any], *, lower: bool = False
 ) -> SparsityPattern:
-    """Return the sparsity pattern of the sum of all ``groups``. ``sizes`` are the shapes of the tensors that rows and
-    columns count; ``lower`` drops the entries above the diagonal.
-    """
+    """Return the sparsity pattern of the sum of all ``groups``; ``sizes`` are the shapes along rows and columns."""
     starts = [np.cumsum([0, *map(math.prod, shapes)]) for shapes in sizes]
     shape = int(starts[0][-1]), int(starts[1][-1])
     points = [points_of_group(group, environment) for group in groups]
@@ -122,7 +123,9 @@ def find_pattern(
 def _to_compressed_rows(
     keys: list[NDArray[np.int64]], sources: list[NDArray[np.int64]], shape: tuple[int, int], points: Any, total: int
 ) -> SparsityPattern:
-    """Sort the flat positions ``keys`` (row-major) and merge equal ones into one entry that sums their ``sources``."""
+    """Return the CSR pattern of the flat positions ``keys``, in which equal positions are one entry that sums its
+    ``sources``.
+    """
     all_keys = np.concatenate([*keys, np.empty(0, np.int64)])
     keys.clear()
     dtype = np.int32 if max(*shape, len(all_keys), total) < 2**31 else np.int64
@@ -158,9 +161,7 @@ def _flat_positions(
     starts: Sequence[NDArray[Any]],
     environment: Mapping[Any, Any],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the flat row and the flat column of ``term`` at all points: C order within a tensor, tensors concatenated;
-    raise if an index is out of bounds.
-    """
+    """Return ``(flat rows, flat columns)`` of ``term`` at all points; raise if an index is out of bounds."""
     values = {**environment, **dict(zip((b.index for b in group.binders), points, strict=True))}
     count = len(points[0]) if points else 1
     flat = []

@@ -8,12 +8,10 @@ limits are constraints of one system. Level by level all points are extended at 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial, reduce
-from typing import Any
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import sympy
-from numpy.typing import NDArray
 from sympy.core.relational import Relational
 
 from sympy_tensordiff.errors import (
@@ -25,9 +23,13 @@ from sympy_tensordiff.errors import (
 )
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.nests import Bounds, bounds
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.structure.terms import IndexRange
 from sympy_tensordiff.symbolic.indices import is_data, parse, relation_row, to_affine
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Environment = Mapping[Any, Any]
 """Sizes and coordinates by symbol, index arrays by tensor."""
@@ -81,9 +83,7 @@ Range = Callable[[Environment], tuple[Any, Any]]
 def _loop_ranges(
     binders: Sequence[IndexRange], conditions: list[Any], environment: Environment
 ) -> tuple[list[Range], list[Any]]:
-    """Return a range function for each loop level and the conditions that the ranges do not imply; empty ranges if the
-    constraints are infeasible.
-    """
+    """Return one range function per loop, and the conditions that the ranges do not imply already."""
     loop_variables = {binder.index: f"{number:02d}" for number, binder in enumerate(binders)}
     rows, guards = [], []
     for condition in conditions:
@@ -174,7 +174,7 @@ def evaluate(expr: Any, values: Environment) -> Any:
     if isinstance(expr, Relational):
         # Denominators are positive integers: they do not change the sign.
         difference = evaluate(sympy.fraction(sympy.together(expr.lhs - expr.rhs))[0], values)
-        return _COMPARISONS[type(expr)](difference, 0)
+        return getattr(np, _COMPARISONS[type(expr)])(difference, 0)
     symbol_of = {entry: sympy.Dummy(integer=True) for entry in expr.atoms(TensorEntry, TensorSymbol) if is_data(entry)}
     environment = {**values, **{symbol: _read_data(entry, values) for entry, symbol in symbol_of.items()}}
     try:
@@ -188,17 +188,17 @@ def evaluate(expr: Any, values: Environment) -> Any:
 
 
 _CONNECTIVES: Mapping[Any, Callable[[list[Any]], Any]] = {
-    sympy.And: partial(reduce, np.logical_and),
-    sympy.Or: partial(reduce, np.logical_or),
+    sympy.And: lambda args: reduce(np.logical_and, args),
+    sympy.Or: lambda args: reduce(np.logical_or, args),
     sympy.Not: lambda args: np.logical_not(args[0]),
 }
-_COMPARISONS: Mapping[Any, Any] = {
-    sympy.Eq: np.equal,
-    sympy.Ne: np.not_equal,
-    sympy.Le: np.less_equal,
-    sympy.Lt: np.less,
-    sympy.Ge: np.greater_equal,
-    sympy.Gt: np.greater,
+_COMPARISONS: Mapping[Any, str] = {
+    sympy.Eq: "equal",
+    sympy.Ne: "not_equal",
+    sympy.Le: "less_equal",
+    sympy.Lt: "less",
+    sympy.Ge: "greater_equal",
+    sympy.Gt: "greater",
 }
 
 

@@ -17,8 +17,8 @@ CALL_COST, DIVISION_COST, REDUCTION_COST = 20, 5, 50
 
 
 def extract_common_subexpressions(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """Return ``values`` with expensive common subexpressions replaced by entries of comprehensions over ``axes``, so
-    that each is computed once and stored. A subexpression is stored only where that costs less than recomputing it.
+    """Return ``values`` with common subexpressions that are cheaper to store than to recompute read from comprehensions
+    over ``axes``.
     """
     with_roots, index = _extract_square_roots(values, axes), tuple(i for i, _ in axes)
     nodes: dict[int, Any] = {}
@@ -33,8 +33,7 @@ def extract_common_subexpressions(values: Sequence[Any], axes: Sequence[tuple[An
 
 
 def _extract_square_roots(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """Return ``values`` with the square roots that several of them need replaced by entries of comprehensions over
-    ``axes``.
+    """Return ``values`` with square roots that several of them contain read from comprehensions over ``axes``.
 
     Half-integer powers of one base are powers of its square root.
     """

@@ -11,6 +11,7 @@ from sympy import Expr, KroneckerDelta, Piecewise
 from sympy.logic.boolalg import Boolean
 
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.indices import Substitution, parse
 from sympy_tensordiff.symbolic.lift import lift
@@ -73,6 +74,17 @@ class DerivativeTerm(NamedTuple):
         text += f" for {ranges}" if ranges else ""
         return text + ("" if not self.conditions else f" where {sympy.And(*self.conditions)}")
 
+    def latex_cells(self) -> tuple[str, str, str, str]:
+        """Return the LaTeX of the value, the row, the column, and the ranges with the conditions of a term."""
+        if any(isinstance(b.index, sympy.Dummy) for b in self.binders):
+            return self._with_names().latex_cells()
+        row, column = (
+            rf"{place.tensor}: \left[{', '.join(map(sympy.latex, place.indices))}\right]"
+            for place in (self.row, self.column)
+        )
+        ranges = [rf"{sympy.latex(b.low)} \le {sympy.latex(b.index)} \le {sympy.latex(b.high)}" for b in self.binders]
+        return hooks.formula([self.value]), row, column, r",\; ".join((*ranges, *map(sympy.latex, self.conditions)))
+
     def _with_names(self) -> DerivativeTerm:
         """Return the term with plain symbols as indices, for printing."""
         taken = {s.name for s in _free_symbols((self.value, *self.conditions)) if not isinstance(s, sympy.Dummy)}
@@ -100,10 +112,10 @@ def to_index_notation(scalar: Any) -> Expr:
 
 
 class _EntryExpander(Rewriting):
-    """Writes out the entries of composite tensors, each shared subexpression once."""
+    """Writes entries of composite tensors in index notation, each shared subexpression once."""
 
     def visit_entry(self, expr: TensorEntry, scope: Any) -> Recursion[Any]:
-        """Return the expanded body of the entry of a composite tensor; an entry of a symbol stays."""
+        """Return the entry of a composite tensor in index notation; an entry of a symbol is unchanged."""
         body = expr.tensor.write_out(expr.indices)
         return expr if body is None else (yield self.visit(body, scope))
 
@@ -119,8 +131,8 @@ class _EntryExpander(Rewriting):
 
 
 def normalise_terms(terms: Iterable[DerivativeTerm]) -> tuple[DerivativeTerm, ...]:
-    """Return ``terms`` with conditions on indices moved out of their values into ``conditions``, indices that an
-    equation determines eliminated, and unused indices summed over. Raise `UnsupportedError` beyond `MAX_TERMS` terms.
+    """Return ``terms`` with index conditions moved to ``conditions``, determined indices eliminated, and unused ones
+    summed over; raise beyond `MAX_TERMS`.
     """
     found: list[DerivativeTerm] = []
     memo: dict[int, Any] = {}
@@ -143,8 +155,7 @@ GuardedSummands: TypeAlias = list[tuple[tuple[Boolean, ...], Expr]]
 
 
 def _guarded_summands(value: Expr, memo: dict[int, tuple[Expr, GuardedSummands]]) -> GuardedSummands:
-    """Split ``value`` into summands, each with its conditions on indices; conditions on real numbers stay inside.
-    ``memo`` caches the results by node id.
+    """Split ``value`` into pairs of a summand and its conditions on indices; conditions on reals stay in the summand.
 
     A node without conditions stays the same object.
     """
@@ -186,9 +197,7 @@ def _combine_summands(value: Any, below: list[GuardedSummands]) -> GuardedSumman
 
 
 def _summands_of_branches(pieces: list[Any], below: list[GuardedSummands]) -> GuardedSummands:
-    """Return the guarded summands of a `Piecewise`: those of each branch under its condition and the negation of the
-    earlier ones.
-    """
+    """Return ``(summand, conditions)`` pairs of a `Piecewise`: branch conditions with negations of the earlier ones."""
     found, before = [], sympy.true
     for condition, cases in zip(pieces, below, strict=True):
         own = sympy.And(before, condition)
@@ -258,7 +267,7 @@ def _eliminate_index(term: DerivativeTerm, equation: Any, binder: IndexRange) ->
 
 
 def _is_known_bound(row: Any) -> bool:
-    """Return whether the inequality ``row`` is true, or implied by the declared range of an index array."""
+    """Return whether the inequality ``row`` is true or follows from the declared range of an index array."""
     tensor = None if row in (sympy.true, sympy.false) else getattr(row.lhs, "tensor", None)
     if tensor is None or tensor.below is None:
         return bool(row == sympy.true)

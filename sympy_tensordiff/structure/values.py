@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
 import sympy
-from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.api import lambdify
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.structure.pattern import SparsityPattern, TermGroup
 from sympy_tensordiff.structure.sharing import extract_common_subexpressions
 from sympy_tensordiff.structure.terms import DerivativeTerm, IndexRange
@@ -19,11 +18,14 @@ from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in
 
-Coordinates = Sequence[NDArray[np.int64]]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Coordinates: TypeAlias = "Sequence[NDArray[np.int64]]"
 
 
 class ValueKernel:
-    """A compiled function that evaluates the terms of several groups at all points of each group.
+    """A compiled function that evaluates the values of several term groups at all of their index points.
 
     Box indices are loops. Other points are given as coordinate arrays, and one loop runs over them.
 
@@ -183,12 +185,12 @@ class EntryEvaluator:
 
     @cached_property
     def _kernel(self) -> ValueKernel:
-        """The kernel of the groups that have points."""
+        """The compiled kernel for the term groups that have at least one index point."""
         return self._make_kernel(self._groups)
 
     @cached_property
     def _coordinates(self) -> list[NDArray[np.int64]]:
-        """The coordinate arguments of the kernel."""
+        """The index coordinates that the kernel takes as arguments."""
         return self._kernel.coordinates(self._points)
 
     def __getstate__(self) -> dict[str, Any]:

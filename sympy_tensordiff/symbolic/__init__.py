@@ -5,6 +5,7 @@
 
 from sympy_tensordiff.symbolic import operators as operators
 from sympy_tensordiff.symbolic import rewriting as rewriting
+from sympy_tensordiff.symbolic import scalar_functions as scalar_functions
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum

@@ -102,8 +102,8 @@ def no_variable(value: Any) -> ArgumentTypeError:
 
 
 def counted(variables: tuple[Any, ...]) -> list[tuple[Any, int]]:
-    """Return the (variable, number of times) pairs of a `diff` call: ``x, 2, (y, 3)`` gives ``[(x, 2), (y, 3)]``. Raise
-    `ArgumentError` for a count without a variable or no variables, `ArgumentTypeError` for another pair or count.
+    """Return the (variable, count) pairs of a `diff` call: ``x, 2, (y, 3)`` gives ``[(x, 2), (y, 3)]``; raise for
+    anything malformed.
     """
     counted: list[tuple[Any, int | None]] = []
     for variable in variables:
@@ -147,7 +147,7 @@ class TensorNode(walkers.CallerDependent, NoCode, Expr):
 
     @property
     def index_parts(self) -> tuple[Any, ...]:
-        """Return the index expressions that belong to the node itself: indices, bounds and extents; empty by
+        """Return the index expressions of the node itself: those in its indices, loop bounds and extents; () by
         default.
         """
         return ()
@@ -201,8 +201,8 @@ class TensorNode(walkers.CallerDependent, NoCode, Expr):
         return super().count_ops(visual)
 
     def _eval_derivative(self, variable: Expr) -> Expr | None:
-        """SymPy's hook for `diff`: return the derivative with respect to ``variable``; raise `UnsupportedError` for an
-        integer. None, an unevaluated `Derivative` for SymPy, if `Expr.is_constant` asks.
+        """SymPy's hook for `diff`: return the derivative with respect to ``variable``; None (unevaluated) if only
+        `is_constant` asks; raise `UnsupportedError` for an integer.
         """
         is_symbol = isinstance(variable, (Symbol, Idx)) and variable in self.free_symbols
         integer = is_symbol and is_integer_in(variable, self)
@@ -253,13 +253,13 @@ class TensorNode(walkers.CallerDependent, NoCode, Expr):
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
         """SymPy's hook for `rewrite`: convert the whole expression if ``rule`` is a notation of this package."""
-        notation = hooks.notations.get(rule)
+        notation = hooks.notation(rule)
         if notation is not None and (not pattern or isinstance(self, tuple(pattern))):
             return notation(self)  # at once: the parts of a node alone do not know the ranges around them
         return super()._rewrite(pattern, rule, method, **hints)
 
     def _subs(self, old: Basic, new: Basic, **hints: Any) -> Any:
-        """Override `Basic._subs`: the parts of a deep node are answered bottom-up."""
+        """Override `Basic._subs`: a deep node is substituted bottom-up, without recursion."""
         if self is old:
             return new
         question = ("subs", old, new)  # whatever the hints, which are about the node that SymPy asks first
@@ -281,10 +281,10 @@ class TensorNode(walkers.CallerDependent, NoCode, Expr):
         return self._unchecked(*args) if is_placeholder(new) else self.func(*args)
 
     def _xreplace(self, rule: Any) -> tuple[Any, bool]:
-        """Override `Basic._xreplace`: the parts of a deep node are answered bottom-up."""
+        """Override `Basic._xreplace`: a deep node is replaced bottom-up, without recursion."""
 
         def entered(node: Any) -> tuple[Any, ...]:
-            """Return the parts of ``node``; none for a binder without a symbol in ``rule``."""
+            """Return the parts of ``node`` to replace in; () for a binder that contains no symbol of ``rule``."""
             is_left = getattr(node, "is_binder", False) and node.free_symbols.isdisjoint(rule)
             return () if is_left else parts(node)
 
@@ -294,7 +294,9 @@ class TensorNode(walkers.CallerDependent, NoCode, Expr):
         return replaced
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:
-        """Replace by the mapping or transform ``rule`` in this node; return the result and whether anything changed."""
+        """Apply the mapping or transform ``rule`` to this node's parts; return the result and whether anything
+        changed.
+        """
         if isinstance(rule, Transform) and self not in rule:
             return self, False  # a function on numbers or products, as in nfloat: indices and bounds stay exact
         if self in rule:

@@ -79,8 +79,8 @@ class Binder(TensorNode):
         return walkers.shown_symbols(self, set(self._free or ()), sys._getframe(1))
 
     def _compute_free_symbols(self) -> frozenset[Basic]:
-        """Return the free symbols of body and limits without the bound indices; those of all binders inside must be
-        cached.
+        """Return the free symbols of body and limits minus the bound indices; those of inner binders must be cached
+        already.
         """
         free: set[Basic] = free_symbols_in(self.args)
         # SymPy hides the sizes in the range of an Idx.
@@ -91,7 +91,9 @@ class Binder(TensorNode):
 
     @classmethod
     def _trusted(cls, body: Expr, limits: Iterable[Any]) -> Any:
-        """Return the binder of ``body`` and ``limits``, which are known to be valid, without validation."""
+        """Return the binder of ``body`` and ``limits`` without validation; the caller guarantees that they are
+        valid.
+        """
         return cls._unchecked(body, *(limit if isinstance(limit, Tuple) else Tuple(*limit) for limit in limits))
 
     def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:
@@ -108,12 +110,12 @@ class Binder(TensorNode):
         return CanonicalNames(zip(self.variables, canonical(self).variables, strict=True))
 
     def without_clashes(self, symbols: set[Any]) -> Any:
-        """Return an equal binder none of whose bound indices is among ``symbols`` or has the name of one."""
+        """Return an equal binder whose bound indices are renamed away from ``symbols`` and from their names."""
         clashing = self._clashing(symbols)
         return self.with_fresh_indices(clashing, symbols) if clashing else self
 
     def with_fresh_indices(self, clashing: Iterable[Basic], others: Iterable[Basic]) -> Any:
-        """Return an equal binder with the bound indices in ``clashing`` renamed to names that occur neither inside nor
+        """Return an equal binder with the bound indices in ``clashing`` renamed to names that occur neither in it nor
         in ``others``.
         """
         taken = names_in(self.args) | names_in(others)
@@ -136,8 +138,8 @@ class Binder(TensorNode):
         return self if result is scope else result
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:
-        """Replace by ``rule`` as `Node._replaced` does, with bound indices renamed first that would capture a symbol of
-        ``rule``.
+        """Apply ``rule`` to body and limits, after renaming bound indices that would capture its symbols; return result
+        and whether it changed.
 
         With a bound index as a key, body and limits are replaced alike; a `Substitution` skips bound indices.
         """
@@ -183,7 +185,7 @@ class Binder(TensorNode):
         try:
             return super()._rewrite(pattern, rule, method, **hints)
         except TensorDiffError:
-            if rule in hooks.notations or hasattr(self, method):
+            if hooks.notation(rule) or hasattr(self, method):
                 raise
             return self  # as SymPy's own where there is no such form: a complex body, a bound that is no index
 
@@ -209,7 +211,7 @@ class Binder(TensorNode):
 
 
 def _uncached_arguments(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``node``; none for a binder whose free symbols are cached."""
+    """Return the arguments of ``node``; () for a binder whose free symbols are cached."""
     return () if isinstance(node, Binder) and node._free is not None else node.args
 
 

@@ -54,11 +54,15 @@ def canonical(expr: Any) -> Any:
 
 
 class CanonicalNames(dict[Any, Any]):
-    """A mapping from bound indices to canonical names, on which `xreplace` returns the canonical form of a binder."""
+    """A mapping from bound indices to canonical names; passed to `xreplace`, it gives the canonical form of a
+    binder.
+    """
 
 
 class Canonical:
-    """The computation of one canonical form: iterative, with one visit to each node, shared ones too."""
+    """Computes one canonical form (equal for expressions that differ in names of bound indices), iteratively, each node
+    once.
+    """
 
     def __init__(self) -> None:
         # Of a node in canonical form: every symbol that is free there, and the lowest number that is
@@ -93,7 +97,9 @@ class Canonical:
         return Symbol(f"{self.stem}{number}", integer=True)
 
     def closed(self, binder: Any) -> Basic:
-        """Return ``binder``, whose parts are in canonical form, with its bound indices renamed to canonical names."""
+        """Return ``binder`` with its bound indices renamed to canonical names; its parts are in canonical form
+        already.
+        """
         variables: tuple[Any, ...] = binder.variables
         for part in binder.args:
             self.read(part)
@@ -104,7 +110,9 @@ class Canonical:
         self.top = max(self.top, lowest + len(variables))
 
         def touched(node: Any) -> tuple[Any, ...]:
-            """Return the parts of ``node``; none if no index of the binder is free in it."""
+            """Return the parts of ``node``; () if no index of the binder is free in it, so that nothing needs
+            renaming.
+            """
             if node is not binder:
                 self.read(node)
                 if self.free[node].keys().isdisjoint(variables):
@@ -124,7 +132,7 @@ class Canonical:
         return done[expr]
 
     def read(self, expr: Basic) -> None:
-        """Record the free symbols of every node of ``expr``, which is in canonical form, in ``self.free``."""
+        """Record in ``self.free`` the free symbols of every node of ``expr``."""
         for node in postorder(expr, self.free):
             is_tensor = getattr(node, "is_tensor_expr", False) and node.is_symbol
             free: dict[Any, int] = {node: 0} if is_tensor or isinstance(node, (Symbol, Idx)) else {}

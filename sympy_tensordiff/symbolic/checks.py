@@ -59,8 +59,8 @@ class ReadContext(NamedTuple):
     def inside_range(
         self, index: Expr, lower: Sequence[Expr], upper: Sequence[Expr], *, of_axis: bool
     ) -> ReadContext | None:
-        """Return the scope inside of a range of ``index``, or None if the range may be empty, so that nothing is known
-        to be read there.
+        """Return the context inside of a range of ``index``; None if the range may be empty, so that a read in it may
+        never happen.
 
         The range of an axis (``of_axis``) is never empty; if its bounds have no form, ``index`` just has no variable.
         """
@@ -76,12 +76,12 @@ class ReadContext(NamedTuple):
         return ReadContext(variables, (*self.names, index), (*self.rows, *range_rows(number, lows, highs)))
 
     def with_conditions(self, rows: Sequence[Constraint]) -> ReadContext:
-        """Return the scope under the further conditions ``rows``."""
+        """Return this context with the constraints ``rows`` added."""
         return self._replace(rows=(*self.rows, *rows)) if rows else self
 
     def violation(self, inside: Constraint) -> dict[int, int] | None:
-        """Return values of the variables at which the row ``inside`` is violated, preferably at ends of the ranges;
-        None if it always holds or no such point is found.
+        """Return values of the variables, preferably at range ends, at which the constraint ``inside`` is violated;
+        None if none is found.
         """
         if is_implied(inside, self.rows):
             return None
@@ -95,7 +95,7 @@ class ReadContext(NamedTuple):
 
 
 def check_reads(body: Expr, ranges: Sequence[Range], *, of_axes: bool) -> None:
-    """Raise `OutOfShapeError` for a read in ``body`` that leaves its shape somewhere in ``ranges``.
+    """Raise `OutOfShapeError` for a read in ``body`` that is out of bounds somewhere in ``ranges``.
 
     Parameters
     ----------
@@ -120,9 +120,7 @@ def check_reads(body: Expr, ranges: Sequence[Range], *, of_axes: bool) -> None:
 
 
 def _check_node(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | None]]:
-    """Raise if ``node`` is a read that leaves its shape; return the parts of ``node`` to visit next, each with its
-    scope.
-    """
+    """Raise if ``node`` is an out-of-bounds read; return the parts of ``node`` to check next, each with its context."""
     if isinstance(node, TensorEntry):
         _check_read(node, scope)
         parts = [index for index in node.indices if not index.is_Symbol and data_of(index)]
@@ -149,8 +147,8 @@ def _check_node(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | 
 def _parts_of_branches(
     pairs: Sequence[tuple[Any, Any]], scope: ReadContext | None
 ) -> list[tuple[Any, ReadContext | None]]:
-    """Return conditions and values of the (value, condition) ``pairs``, each with its scope, up to the first condition
-    that is not affine.
+    """Return conditions and values of a `Piecewise` with their contexts, up to the first condition that is not
+    affine.
     """
     parts: list[tuple[Any, ReadContext | None]] = []
     for value, condition in pairs:
@@ -166,9 +164,7 @@ def _parts_of_branches(
 
 
 def _parts_of_connective(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | None]]:
-    """Return the parts of an `And` or `Or` that contain reads, each with a scope in which the other parts hold (`And`)
-    or fail (`Or`).
-    """
+    """Return the parts of an `And` or `Or` that contain reads, each in the context in which it is evaluated."""
     reading = [part for part in node.args if part.has(TensorEntry)]
     if len(reading) > 1 and any(all(map(is_data, part.atoms(TensorEntry))) for part in reading):
         return []
@@ -180,9 +176,7 @@ def _parts_of_connective(node: Any, scope: ReadContext) -> list[tuple[Any, ReadC
 
 
 def _condition_rows(condition: Any, scope: ReadContext) -> list[Constraint] | None:
-    """Return the rows that are equivalent to ``condition`` over the variables; None if it is not a conjunction of
-    affine relations.
-    """
+    """Return the constraints equivalent to ``condition``; None if it is not a conjunction of affine relations."""
     if condition == S.true:
         return []
     if isinstance(condition, And):
@@ -195,7 +189,7 @@ def _condition_rows(condition: Any, scope: ReadContext) -> list[Constraint] | No
 
 
 def _check_read(entry: TensorEntry, scope: ReadContext) -> None:
-    """Raise `OutOfShapeError` if an index of ``entry`` leaves its axis at some point of ``scope``."""
+    """Raise `OutOfShapeError` if an index of ``entry`` is out of bounds at some point of the context ``scope``."""
     tensor: TensorExpr = entry.tensor
     for axis, (index, extent) in enumerate(zip(entry.indices, tensor.shape, strict=True)):
         form = scope.affine_form(index)

@@ -1,4 +1,6 @@
-"""Notations of elementwise choices: functions that are a `Piecewise` of their arguments, printed with `where`."""
+"""Notations of elementwise choices: functions that are a `Piecewise` of their arguments, printed with `where`, and
+`clip`.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,12 @@ from sympy import And, Not, Or, Piecewise, S, default_sort_key
 
 from sympy_tensordiff.symbolic.notation import Choice, Connected, Indicator, Leaf, Relation
 from sympy_tensordiff.symbolic.notation_text import RELATIONS
+from sympy_tensordiff.symbolic.repeated_tensors import is_a, rank
 
 
 def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | None:
-    """Return the notation of ``body``, a `Piecewise` of function arguments and numbers; None if it is not one.
+    """Return the notation of a `Piecewise` over function arguments, for printing as ``where(...)``; None if it is not
+    of that kind.
 
     ``values`` maps the arguments to the notations of the operands; 1 or 0 by one condition is an `Indicator`.
     """
@@ -27,14 +31,16 @@ def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | N
 
 
 def _argument(value: Any, values: dict[Any, Any]) -> Any | None:
-    """Return the notation of a branch's value: a number, an argument or a nested choice; None for anything else."""
+    """Return the notation of a branch value: a number, a function argument or a nested choice; None for
+    anything else.
+    """
     if isinstance(value, Piecewise):
         return choice_notation(value, values)
     return Leaf(value) if value.is_Number else values.get(value)
 
 
 def _condition(condition: Any, values: dict[Any, Any]) -> Any | None:
-    """Return the notation of a condition on the arguments; None if it is not made of relations."""
+    """Return the notation of a condition on function arguments; None if it is not made of relations."""
     if isinstance(condition, (And, Or, Not)):
         parts = tuple(_condition(part, values) for part in _ordered(condition))
         return None if None in parts else Connected(type(condition).__name__.lower(), parts)
@@ -47,3 +53,22 @@ def _condition(condition: Any, values: dict[Any, Any]) -> Any | None:
 def _ordered(condition: Any) -> list[Any]:
     """Return the parts of a condition in a canonical order."""
     return sorted(condition.args, key=default_sort_key)
+
+
+def clipped(node: Any) -> tuple[Any, Any, Any] | None:
+    """Return the tensor, lower and upper bound of ``min(max(tensor, lower), upper)`` with scalar bounds; None for other
+    nodes.
+    """
+    above, high = _bounded(node, "Min")
+    tensor, low = _bounded(above, "Max")
+    return None if low is None or high is None else (tensor, low, high)
+
+
+def _bounded(node: Any, name: str) -> tuple[Any, Any]:
+    """Return the tensor and the scalar in ``max(tensor, scalar)``, or in the minimum, as `name` says; (None, None) for
+    other nodes.
+    """
+    if not is_a(node, "TensorFunction") or type(node.template.expr).__name__ != name or len(node.operands) != 2:
+        return None, None
+    scalar, tensor = sorted(node.operands, key=lambda operand: rank(operand) > 0)
+    return (tensor, scalar) if rank(tensor) and not rank(scalar) else (None, None)

@@ -200,7 +200,7 @@ def where(condition: Any, A: Scalar, B: Scalar) -> Any:
     infinite = [side in (S.Infinity, S.NegativeInfinity) for side in sides]
 
     def choice(*values: Any) -> Any:
-        """Return the choice between the sides, where infinite ones are no operands."""
+        """Return the `Piecewise` between the two sides; infinite sides are constants, not operands."""
         rest = iter(values)
         a, b = (side if is_infinite else next(rest) for side, is_infinite in zip(sides, infinite, strict=True))
         return Piecewise((a, holds(*rest)), (b, True))

@@ -55,7 +55,7 @@ def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
     place = number % rank
 
     def with_axis(part: Any) -> Any:
-        """Return ``part`` with a new axis of extent 1."""
+        """Return the operand ``part`` with a new axis of extent 1."""
         shape = shape_of(part)
         return tabulate(
             (*shape[:place], 1, *shape[place:]), (part,), lambda *at: read(part, (*at[:place], *at[place + 1 :]))
@@ -108,7 +108,9 @@ def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
     shape[along] = ends[-1]
 
     def entry(*at: Expr) -> Any:
-        """Return the entry at ``at``: of the part in whose range the index lies, as a `Piecewise`."""
+        """Return the entry at the indices ``at``: a `Piecewise` that picks the operand whose range contains the
+        index.
+        """
         place = at[along]
         branches: list[Any] = []
         for part, start, end in zip(parts, [S.Zero, *ends], ends, strict=False):
@@ -156,7 +158,7 @@ def kronecker(tensors: Sequence[Any], read: Callable[..., Any] = read) -> Any:
     extents = [*zip(*shapes, strict=True)]
 
     def entry(*indices: Expr) -> Any:
-        """Return the product of the operands' entries that makes up the entry at ``indices``."""
+        """Return the entry at ``indices``: the product of one entry of each operand."""
         places = [*zip(*map(digits, indices, extents), strict=True)] or [()] * len(tensors)
         pairs = zip(tensors, places, strict=True)
         return Mul(*(read(tensor, place[rank - len(shape_of(tensor)) :]) for tensor, place in pairs))
@@ -196,7 +198,7 @@ def cross(x: Expression, y: Expression) -> Any:
         raise ShapeError(f"cross: the shapes must be equal and end in 3, not {shape} and {shape_of(y)}")
 
     def entry(*at: Expr) -> Any:
-        """Return the entry of the cross product at ``at``."""
+        """Return the entry of the cross product at the indices ``at``."""
         one, two = ((*at[:-1], Mod(at[-1] + step, 3)) for step in (1, 2))
         return read(x, one) * read(y, two) - read(x, two) * read(y, one)
 

@@ -31,7 +31,7 @@ _MAX_COUNTED_SIZE = 10**12
 
 
 class Measures(NamedTuple):
-    """The depth of an expression, its size as a tree, a digest of its structure, and whether a tensor in it is
+    """The nesting depth of an expression, its size as a tree, a digest of its structure, and whether a tensor in it is
     symmetric.
 
     The digest is the same in every process. The size stops counting at a large number.
@@ -44,7 +44,7 @@ class Measures(NamedTuple):
 
     @property
     def is_deep(self) -> bool:
-        """Return whether recursive walks must be avoided."""
+        """Return whether the expression is nested so deeply that recursive functions must be avoided."""
         return self.depth > MAX_RECURSIVE_DEPTH or self.size > MAX_RECURSIVE_SIZE
 
     @property
@@ -59,7 +59,7 @@ class Measures(NamedTuple):
 
     @property
     def described(self) -> str:
-        """Return depth and size in words, for messages."""
+        """Return the depth and size of the expression in words, for messages."""
         size = f"{self.size:,}" if self.size < _MAX_COUNTED_SIZE else f"more than {_MAX_COUNTED_SIZE:,}"
         return f"depth {self.depth:,} with {size} nodes as a tree"
 
@@ -104,7 +104,9 @@ def _without_measures(node: Any) -> tuple[Any, ...]:
 
 
 class _Passes(local):
-    """Per thread: the questions that are being answered bottom-up, each with its answers so far."""
+    """Per thread: the recursive questions that are being answered bottom-up over a deep node, with their answers so
+    far.
+    """
 
     def __init__(self) -> None:
         self.running: dict[Hashable, dict[Any, Any]] = {}
@@ -114,8 +116,8 @@ _passes = _Passes()
 
 
 def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below: Below = parts) -> Any:
-    """Return ``answer(node)`` for a method ``answer`` that recurses into the nodes below; for a deep node it is
-    computed bottom-up.
+    """Return ``answer(node)``, a recursive method; for a deep node all nodes below are answered first, so that
+    recursion stays shallow.
 
     ``question`` identifies the method and its arguments; ``below`` gives the arguments of a node that ``answer``
     recurses into.
@@ -155,9 +157,7 @@ def refuse_walk(node: Any, operation: str) -> None:
 
 
 def not_walked(node: Any, walk: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``node`` that SymPy's breadth-first walk, whose frame is ``walk``, has not
-    collected yet.
-    """
+    """Return the arguments of ``node`` that SymPy's breadth-first walk (the frame ``walk``) has not visited yet."""
     collected = walk.f_locals["args"]
     if _seen.collected is not collected:
         _seen.collected, _seen.ids, _seen.count = collected, set(), 0
@@ -167,7 +167,7 @@ def not_walked(node: Any, walk: Any) -> tuple[Any, ...]:
 
 
 class _Seen(local):
-    """Per thread: the ids of the nodes that the latest breadth-first walk has collected."""
+    """The nodes that SymPy's latest breadth-first walk has visited, by their ids; each thread has its own."""
 
     def __init__(self) -> None:
         self.collected: list[Any] | None = None
@@ -191,8 +191,8 @@ OPERANDS_PER_LEVEL = 50
 
 
 class BoundedDepth:
-    """Limits the nesting of native scalars to ``deepest`` levels: deeper ones are wrapped by ``hold`` as an entry.
-    Caches the levels of scalars.
+    """Limits the nesting of native scalars to ``deepest`` levels: a deeper one is wrapped by ``hold`` as a tensor
+    entry.
 
     SymPy builds, compares and prints its own nodes by recursion, which overflows from some hundred levels on. A wrapped
     scalar, the entry of a comprehension without axes, is a leaf for SymPy, and this package reads through it.
@@ -205,7 +205,7 @@ class BoundedDepth:
         self.measures: KnownMeasures = {}
 
     def applied(self, function: Callable[..., Any], arguments: Sequence[Any], is_deep: bool = False) -> Any:
-        """Return ``applied(...)`` (below), with a cache of measures shared by all calls."""
+        """Return ``function(*arguments)`` as the function `applied` below does, with a shared cache of depths."""
         return applied(function, arguments, is_deep, self.measures)
 
     def bounded(self, scalar: Any) -> Any:

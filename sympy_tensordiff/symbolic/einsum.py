@@ -108,7 +108,7 @@ class EinsumProduct(TensorOperation):
 
     @property
     def subscripts(self) -> str:
-        """Return the subscripts, without blanks."""
+        """Return the subscripts of the einsum, such as ``"ij,jk->ik"``, without blanks."""
         return str(self.args[0].name)
 
     @property
@@ -118,12 +118,12 @@ class EinsumProduct(TensorOperation):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Return the labels of each operand."""
+        """Return the labels of each operand, such as ``("ij", "jk")``."""
         return self._parsed.inputs
 
     @property
     def output(self) -> str:
-        """Return the labels of the result."""
+        """Return the labels of the result, such as ``"ik"``."""
         return self._parsed.output
 
     operands: tuple[Any, ...] = arguments(1, "The operands.")
@@ -140,8 +140,8 @@ class EinsumProduct(TensorOperation):
         return self._of_shape((Str(self.subscripts.translate(letters)), *self.operands), self.shape)
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
-        """Return the entry at ``indices``: the sum, over the labels that are not in the output, of the product of the
-        operands' entries.
+        """Return the entry at ``indices``: a sum over the labels not in the output; ``read`` gives the operands'
+        entries.
         """
         inputs, output = self._parsed
         extents = self.label_extents
@@ -192,7 +192,7 @@ class DeltaTensor(TensorOperation):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the extents of half of the shape."""
+        """Return the index expressions of the node: the extents of half of its shape."""
         return tuple(self.args[0].args)
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
@@ -241,20 +241,20 @@ class FilledTensor(TensorOperation):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the extents of the shape."""
+        """Return the index expressions of the node: the extents of its shape."""
         return tuple(self.args[1].args)
 
     value: Expr = argument(0, "The value of all entries.")
     extents: Tuple = argument(1, "The shape as an argument.")
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
-        """Return the value."""
+        """Return the entry at ``indices``, which is the fill value everywhere."""
         return self.value
 
 
 def aligned(values: Iterable[Any], owner: str) -> tuple[Any, ...]:
-    """Return ``values`` as operands, those of rank > 0 broadcast to the common shape; ``owner`` names the operation in
-    errors.
+    """Return ``values`` as operands of one shape: tensors are broadcast, scalars unchanged; ``owner`` names the
+    operation in errors.
     """
     operands = tuple(operand(value, owner) for value in values)
     shape = broadcast_shape(operands, owner)

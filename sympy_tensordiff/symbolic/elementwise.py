@@ -249,8 +249,8 @@ class TensorFunction(Entrywise):
         return result
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:
-        """Replace by ``rule`` as `Node._replaced` does, in operands and template but not in the template's
-        variables.
+        """Apply ``rule`` to operands and template expression, not to the template's variables; return result and
+        whether it changed.
         """
         if isinstance(rule, Transform) or self in rule:
             replaced: tuple[Any, bool] = super()._replaced(rule)
@@ -263,8 +263,8 @@ class TensorFunction(Entrywise):
         return result, result is not self
 
     def _with(self, operands: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
-        """Return the node with ``operands`` and with ``change`` applied to the template's expression; new free symbols
-        in it become operands.
+        """Return the node with other ``operands`` and with ``change`` applied to the template; new free symbols become
+        operands.
         """
         variables = [Dummy(real=True) for _ in operands]
         body = self.applied(*variables)
@@ -280,7 +280,7 @@ def placeholders(count: int) -> list[Symbol]:
 
 
 def closed_template(template: Any) -> Any:
-    """Return ``template`` with the common template variables.
+    """Return the `Lambda` ``template`` with standard variables ``t0, t1, ...``.
 
     Raises `ArgumentTypeError` if it is not a `Lambda` of symbols, and `ArgumentError` if it has free symbols.
     """

@@ -204,9 +204,7 @@ class TensorEntry(PrintedEntry, RealScalar):
 
     @classmethod
     def _trusted(cls, tensor: TensorExpr, indices: Iterable[Expr]) -> Any:
-        """Return the entry at ``indices``, which are known to be valid, without validation; for a variable of rank 0
-        the variable itself.
-        """
+        """Return the entry at ``indices`` without validation; for a variable of rank 0 the variable itself."""
         indices = tuple(ordered(indices) if tensor.symmetric else indices)
         return cls._unchecked(tensor, *indices) if indices or not tensor.is_symbol else tensor
 
@@ -215,7 +213,7 @@ class TensorEntry(PrintedEntry, RealScalar):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the indices."""
+        """Return the index expressions of the entry: its indices."""
         return self.indices
 
     @property
@@ -268,7 +266,7 @@ class TensorEntry(PrintedEntry, RealScalar):
 
 
 def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr, ...]:
-    """Return ``indices`` as expressions.
+    """Return ``indices`` as index expressions; raise if their number or an index is invalid.
 
     Raises `ShapeError` if their number is not the rank, `OutOfShapeError` if a constant index is out of range, and
     `IndexExpressionError` if one is not an index expression.

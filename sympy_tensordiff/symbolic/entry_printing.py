@@ -52,7 +52,7 @@ class PrintedEntry(Printed):
         return None if self.tensor.is_symbol else _entry_of_operands(self)
 
     def _sympystr(self: Any, printer: Any) -> str:
-        """SymPy's hook for `str`."""
+        """SymPy's hook for `str`: return the text of a tensor entry."""
         if names_a_point(printer):
             return str(srepr(self))
         if (written := self.of_operands()) is not None:
@@ -62,11 +62,11 @@ class PrintedEntry(Printed):
         return f"{tensor}[{indices or '()'}]"
 
     def _sympyrepr(self: Any, printer: Any) -> str:
-        """SymPy's hook for `srepr`."""
+        """SymPy's hook for `srepr`: return ``T[i, j]`` with constructor calls for ``T`` and the indices."""
         return f"{printer._print(self.tensor)}[{joined(printer, self.indices) or '()'}]"
 
     def _latex(self: Any, printer: Any) -> str:
-        """SymPy's hook for LaTeX."""
+        """SymPy's hook for LaTeX: return the LaTeX of a tensor entry."""
         if (written := self.of_operands()) is not None:
             return str(shown_body(printer, written))
         base = printer._print(self.tensor)
@@ -78,7 +78,7 @@ class PrintedEntry(Printed):
         return f"{base}_{{{(' ' if plain else ', ').join(indices)}}}"
 
     def _pretty(self: Any, printer: Any) -> Any:
-        """SymPy's hook for pretty printing."""
+        """SymPy's hook for pretty printing: return the two-dimensional form of a tensor entry."""
         if (written := self.of_operands()) is not None:
             return shown_body(printer, written)
         base = printer._print(self.tensor)

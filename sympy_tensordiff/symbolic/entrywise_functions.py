@@ -12,6 +12,7 @@ from sympy.codegen import cfunctions
 from sympy.core.function import FunctionClass
 
 from sympy_tensordiff.errors import ArgumentTypeError
+from sympy_tensordiff.functions.table import log_of_sum
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.einsum import aligned
 from sympy_tensordiff.symbolic.elementwise import TensorFunction, apply_to, placeholders
@@ -86,7 +87,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @cache
 def _template(function: Callable[..., Basic]) -> Lambda:
-    """Return the template of a function of one variable."""
+    """Return the `Lambda` of a function of one variable, used by `TensorFunction`."""
     (t,) = placeholders(1)
     return Lambda((t,), function(t))
 
@@ -248,7 +249,7 @@ def logaddexp(x: Scalar, y: Scalar) -> Any:
     >>> float(td.evaluate(td.logaddexp(a, b), {a: 1000, b: 1000}))
     1000.6931471805599
     """
-    return elementwise(lambda a, b: sympy.log(sympy.exp(a) + sympy.exp(b)), x, y)
+    return elementwise(log_of_sum, x, y)
 
 
 @explained
@@ -321,7 +322,7 @@ def clip(A: Scalar, low: Any = None, high: Any = None) -> Any:
     --------
     >>> import sympy_tensordiff as td
     >>> td.clip(td.TensorSymbol("A", (3, 4)), 0, 1)
-    minimum(maximum(A, 0), 1)
+    clip(A, 0, 1)
     """
     above = operand(A, "clip") if low is None else maximum(A, low)
     return above if high is None else minimum(above, high)

@@ -3,46 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
+
+_DERIVATIVES = "sympy_tensordiff.derivative.api"
+_EQUATIONS = "sympy_tensordiff.drawing.equations"
 
 
 class Hook:
-    """A function that a later package registers; until then a call applies the default ``function``."""
+    """A function that a package imported later provides, so that earlier packages can call it.
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    The first call imports ``module``, which registers the function; without a module, or while that is imported, a
+    call applies the default ``function``.
+    """
+
+    def __init__(self, function: Callable[..., Any], module: str = "") -> None:
         self.function = function
+        self.module = module
 
     def register(self, function: Callable[..., Any]) -> None:
         """Set the function that the hook calls."""
         self.function = function
 
     def __call__(self, *arguments: Any) -> Any:
+        if self.module:
+            module, self.module = self.module, ""
+            import_module(module)
         return self.function(*arguments)
 
 
-derivative = Hook(lambda expr, variable: None)
+derivative = Hook(lambda expr, variable: None, _DERIVATIVES)
 """Return the derivative of an entry, an indexed sum or a tensor expression with respect to an entry of a tensor symbol,
 a tensor symbol or a scalar symbol; None leaves SymPy's unevaluated ``Derivative``."""
 
-jacobian = Hook(lambda T, variable, simplify: derivative(T, variable))
+jacobian = Hook(lambda T, variable, simplify: derivative(T, variable), _DERIVATIVES)
 """Return the derivative of a parsed expression with respect to a tensor symbol, axes of ``T`` first."""
 
 lifted = Hook(lambda value: value)
 """Convert a variable in SymPy's own notation to these classes; other values are returned unchanged."""
 
-simplified = Hook(lambda expr: expr)
+simplified = Hook(lambda expr: expr, "sympy_tensordiff.derivative.native")
 """Contract Kronecker deltas under a binder, for `sympy.simplify`."""
 
-formula = Hook(str)
+formula = Hook(str, _EQUATIONS)
 """Return the LaTeX that notebooks show for a list of results of these classes."""
 
-lines = Hook(lambda expr: None)
+equations = Hook(lambda parts, reduced: str(reduced), _EQUATIONS)
+"""Return the LaTeX that notebooks show for the reduced expressions of `cse` and their parts."""
+
+lines = Hook(lambda expr: None, _EQUATIONS)
 """Return (name, part) pairs of an expression that is too long for one text, the rest with the name None; or None."""
 
 notations: dict[Any, Callable[[Any], Any]] = {}
 """The conversion that ``expr.rewrite(target)`` applies, for each class ``target``."""
 
 
+def notation(target: Any) -> Callable[[Any], Any] | None:
+    """Return the function that converts expressions to the class ``target``; None if this package has no such
+    conversion.
+    """
+    import_module(_DERIVATIVES)
+    return notations.get(target)
+
+
 def rewritten(expr: Any, target: type) -> Any:
     """Return ``expr`` rewritten in the notation of the class ``target``; ``expr`` may be a native expression."""
+    import_module(_DERIVATIVES)
     return notations[target](expr)

@@ -107,8 +107,8 @@ def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
 
 
 def relation_row(relation: Any, difference: Affine) -> Constraint:
-    """Return the row of an equation or inequality of integers, given ``difference``, the form of its left side minus
-    the right one.
+    """Return an equation or inequality of integers as a constraint, given ``difference``, the form of left minus right
+    side.
 
     >>> i = indices("i")
     >>> relation_row(i < 3, to_affine(i - 3, str))
@@ -196,7 +196,8 @@ def may_be_integer(symbol: Any) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def parse(expr: Expr) -> tuple[Affine, tuple[Expr, ...]]:
-    """Return the affine form of ``expr`` over slots 0, 1, …, and the symbols that belong to the slots.
+    """Return ``(form, symbols)``: the affine form of ``expr`` over variables 0, 1, ..., and the symbol of each
+    variable.
 
     Raises `IndexExpressionError` if ``expr`` is not an integer for all values of its symbols.
     """
@@ -210,8 +211,8 @@ def parse(expr: Expr) -> tuple[Affine, tuple[Expr, ...]]:
 
 
 def _rational_form(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return numerator and denominator of a rational combination, adding its symbols to ``slots``; raise
-    `IndexExpressionError` for another expression.
+    """Return ``(numerator form, denominator)`` of a rational combination of indices; new symbols are added to
+    ``slots``; raise for others.
     """
     if not isinstance(expr, Expr):
         raise IndexExpressionError(f"{expr!r} is no index: an index must be an integer combination of integer symbols")
@@ -248,7 +249,7 @@ def _sum(terms: list[tuple[Affine, int]]) -> tuple[Affine, int]:
 
 
 def _extremum(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return numerator and denominator of a `Max`, `Min` or `Abs`."""
+    """Return ``(numerator form, denominator)`` of a `Max`, `Min` or `Abs`."""
     parts = [_rational_form(arg, slots) for arg in expr.args]
     common = lcm(*(denominator for _, denominator in parts))
     forms = [form * (common // denominator) for form, denominator in parts]
@@ -258,13 +259,13 @@ def _extremum(expr: Expr, slots: Slots) -> tuple[Affine, int]:
 
 
 def _product(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return numerator and denominator of a product."""
+    """Return ``(numerator form, denominator)`` of a product."""
     parts = [_rational_form(factor, slots) for factor in expr.args]
     return times(*(form for form, _ in parts)), prod(denominator for _, denominator in parts)
 
 
 def _quotient_form(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
-    """Return numerator and denominator of ``expr`` as forms; a symbolic denominator is taken to be positive."""
+    """Return ``(numerator, denominator)`` of ``expr``, both as forms; a symbolic denominator is assumed positive."""
     if not any(
         (isinstance(power, Pow) and not power.exp.is_Integer) or power.exp.is_negative for power in expr.atoms(Pow)
     ):
@@ -276,7 +277,9 @@ def _quotient_form(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
 
 
 def _rounding(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return numerator and denominator of ``floor`` or ``ceiling``, or of ``frac`` of a quotient by a number."""
+    """Return ``(numerator form, denominator)`` of ``floor`` or ``ceiling``, or of ``frac`` of a quotient by a
+    number.
+    """
     form, divisor = _quotient_form(expr.args[0], slots)
     if isinstance(expr, floor):
         return quotient_by(form, divisor), 1
@@ -288,14 +291,14 @@ def _rounding(expr: Expr, slots: Slots) -> tuple[Affine, int]:
 
 
 def _over_common_denominator(dividend: Expr, modulus: Expr, slots: Slots) -> tuple[Affine, Affine, int]:
-    """Return the numerators of ``dividend`` and ``modulus`` over their common denominator, and that denominator."""
+    """Return ``(dividend form, modulus form, denominator)`` with both brought to a common denominator."""
     (form, one), (divisor, other) = _rational_form(dividend, slots), _rational_form(modulus, slots)
     denominator = lcm(one, other)
     return form * (denominator // one), divisor * (denominator // other), denominator
 
 
 def _remainder(form: Affine, divisor: Affine, denominator: int, expr: Expr) -> tuple[Affine, int]:
-    """Return numerator and denominator of ``Mod(form, divisor)/denominator``; a symbolic divisor is taken to be
+    """Return ``(numerator form, denominator)`` of ``Mod(form, divisor)/denominator``; a symbolic divisor is assumed
     positive.
     """
     if divisor.is_constant and divisor.constant < 1:

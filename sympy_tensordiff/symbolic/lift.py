@@ -115,7 +115,7 @@ def as_operand(value: object, description: str) -> Any:
 
 
 class _Lift(Rewriting):
-    """The traversal of one call of `lift`; it checks that one name means one tensor."""
+    """One traversal that converts SymPy notation to this package's classes; checks that one name means one tensor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -188,7 +188,7 @@ class _Lift(Rewriting):
     # -------------------------------------------------------------- binders
 
     def visit_binder(self, expr: Binder, scope: Scope) -> Recursion[Any]:
-        """Lift the parts of a binder of this package, whose bound indices stay as they are."""
+        """Convert the parts of a binder of this package; its bound indices are unchanged."""
         inner = frozenset(pair for pair in scope if pair[0] not in expr.variables)
         return (yield self.rebuilt(expr, inner))
 
@@ -218,7 +218,7 @@ class _Lift(Rewriting):
         return sign * IndexedSum(body, *reversed(limits))
 
     def refuse_limits(self, expr: Any, scope: Scope) -> Any:
-        """Raise `UnsupportedError` for another expression with limits, such as an `Integral`."""
+        """Raise `UnsupportedError` for an expression with limits other than a sum or product, such as an `Integral`."""
         raise UnsupportedError(
             f"{type(expr).__name__} is not supported in a tensor expression: {expr}; only Sum and Product are"
         )
@@ -237,9 +237,7 @@ class _Lift(Rewriting):
         return (yield self.rebuilt(expr, scope))
 
     def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Convert the arguments of ``expr`` to this package's classes; SymPy operations on tensors become tensor
-        nodes.
-        """
+        """Return ``expr`` with converted arguments; a SymPy operation on tensors becomes a tensor node."""
         args = yield self.all(expr.args, scope)
         if any(map(is_whole, args)) and not isinstance(expr, TensorNode) and type(expr) is not Tuple:
             return whole_operation(expr, args)
@@ -304,9 +302,7 @@ def kind_of(tensor: TensorSymbol | NamedTensor) -> str:
 
 
 class _IntegerIndices:
-    """The integer symbols that replace the indices of a `Sum` or `Product`; a name that would be captured is
-    changed.
-    """
+    """The integer symbols that replace the indices of a `Sum` or `Product`, renamed where they would be captured."""
 
     def __init__(self, expr: sympy.Sum | sympy.Product) -> None:
         self.expr = expr

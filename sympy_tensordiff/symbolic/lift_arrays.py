@@ -118,18 +118,17 @@ def _comprehension(expr: Any, lift: Lift) -> Any:
 
 
 def constant(value: Expr) -> Rule:
-    """Return the rule that lifts an array all of whose entries are ``value``."""
+    """Return a function that converts an array node all of whose entries are ``value``."""
     return lambda expr, lift: FilledTensor(value, expr.shape)
 
 
 def elementwise(kind: type) -> Rule:
-    """Return the rule that lifts an elementwise operation to the class ``kind``."""
+    """Return a function that converts an elementwise SymPy node to the class ``kind``."""
     return lambda expr, lift: kind(*map(lift, expr.args))
 
 
 def whole_operation(expr: Any, operands: Sequence[Any]) -> Any:
-    """Return the tensor operation for a scalar SymPy node whose lifted ``operands`` include whole tensors: a sum of
-    tensors or a multiple of one.
+    """Return the tensor operation for a scalar `Add` or `Mul` whose converted ``operands`` include whole tensors.
 
     Raises `UnsupportedError` for any other node.
     """
@@ -169,7 +168,7 @@ Network: TypeAlias = tuple[list[Factor], list[int]]
 
 
 def network(expr: Any, lift: Lift) -> Any:
-    """Lift a product of matrices or arrays, a contraction, a diagonal or a permutation of axes."""
+    """Convert a product of matrices or arrays, a contraction, a diagonal or a permutation of axes to an einsum."""
     return contraction(*labelled(expr, lift, itertools.count()))
 
 
@@ -205,8 +204,7 @@ def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
 
 
 def labelled(expr: Any, lift: Lift, labels: Iterator[int], sums: bool = True) -> Network:
-    """Return the factors of ``expr`` and the labels of its axes, taken from the iterator ``labels``; transposes,
-    permutations, diagonals and contractions only change labels.
+    """Return ``expr`` as einsum factors and output labels; transposes, diagonals and contractions only change labels.
 
     With ``sums=False``, matrix products and contractions are factors of their own.
     """

@@ -19,7 +19,7 @@ NOT_FINITE = frozenset((S.Infinity, S.NegativeInfinity, S.ComplexInfinity, S.NaN
 
 
 def checked_body(value: Any, owner: str) -> Expr:
-    """Return ``value`` as a real scalar expression.
+    """Return ``value`` as a real scalar expression, the body of a sum or tensor; raise if it is not one.
 
     Raises `ArgumentTypeError` for anything else, and an error for a whole tensor or an imaginary unit in it.
     """

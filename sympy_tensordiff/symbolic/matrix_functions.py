@@ -55,7 +55,7 @@ class MatrixFunction(TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        """Return the shape of the result: that of the matrix."""
+        """Return the shape of a matrix function's result: that of the matrix."""
         return shape_of(args[0])
 
     matrix = argument(0, "The square matrix.")
@@ -164,7 +164,7 @@ class TensorCofactor(TensorOperation):
 
     @property
     def operands(self) -> tuple[Any, ...]:
-        """Return the matrix as the only operand."""
+        """Return the operands of the cofactor node: the matrix alone."""
         return (self.args[1],)
 
 
@@ -218,7 +218,7 @@ class TensorLogSumExp(TensorOperation):
 
     @property
     def operands(self) -> tuple[Any, ...]:
-        """Return the tensor as the only operand."""
+        """Return the operands of the log-sum-exp node: the tensor alone."""
         return (self.args[0],)
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:

@@ -32,8 +32,8 @@ from sympy_tensordiff.symbolic.notation import (
 
 
 def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any], extents: Mapping[str, Any]) -> Any:
-    """Return the notation of an einsum product: scalars times an elementwise product, a matrix product, or a product in
-    index notation.
+    """Return the notation of an einsum: as an elementwise product or matrix products where possible, else in index
+    notation.
 
     ``operands`` are the notations of the operands with the labels ``inputs``.
     """
@@ -57,7 +57,8 @@ def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any],
 
 
 def added_labels(inputs: Sequence[str], output: str) -> list[str]:
-    """Return the labels that are summed along an axis, rather than contracted in a matrix product.
+    """Return the labels that are summed over one operand's axis, ``sum(A, axis)``, rather than contracted in a matrix
+    product.
 
     They are summed, and one operand alone has them, or matrices over the same label of the result, as ``ij,ij->i``.
     """
@@ -100,7 +101,7 @@ class _Network:
                 self.vectors[row] += [] if is_ones(factor) else [factor]
 
     def _connect(self, row: str, column: str, matrix: Any) -> None:
-        """Add the edge ``matrix`` between two labels, multiplied elementwise with an edge that is there."""
+        """Add the edge ``matrix`` between two labels; if there is one already, multiply both elementwise."""
         known = self.matrices[row].get(column)
         if known is not None and isinstance(known, Transposed):
             row, column, known, matrix = column, row, self.matrices[column][row], transposed(matrix)
@@ -109,7 +110,7 @@ class _Network:
         self.matrices[column][row] = transposed(joined)
 
     def to_matrix_products(self, output: str) -> tuple[list[Any], Any] | None:
-        """Write the einsum as scalar factors times one scalar-, vector- or matrix-valued product.
+        """Return ``(scalar factors, matrix-valued factor or None)`` of the einsum; None if it is no matrix product.
 
         Returns ``(scalars, tensor)``, ``tensor`` being None for a scalar result; None if the einsum has no matrix form.
         """
@@ -147,7 +148,7 @@ class _Network:
         return next((label for label in found if ends[label][0] in self.matrices[ends[label][1]]), (*found, None)[0])
 
     def _join(self, label: str) -> None:
-        """Replace the two edges at ``label`` by their product, one edge between the other ends."""
+        """Replace the two edges at ``label`` by one edge, their matrix product."""
         ends = list(self.matrices[label])
         vectors = self.vectors[label]
         between = [Diagonal(product(factors=vectors))] if vectors else []
@@ -194,7 +195,7 @@ class _Network:
         return path
 
     def _vectors_at(self, label: str, without: Collection[str]) -> list[Any]:
-        """Return the vectors at ``label``, including the subtrees behind edges to labels not in ``without``, each as a
+        """Return the vectors at ``label``; a subtree behind an edge to a label not in ``without`` counts as one
         vector.
         """
         hanging = [
@@ -205,8 +206,8 @@ class _Network:
         return self.vectors[label] + hanging
 
     def _columns(self, label: str, before: str) -> tuple[Any, ...]:
-        """Return the matrices and the vector by which a matrix with columns ``label`` is multiplied; ``before`` is the
-        label of its rows.
+        """Return the factors after a matrix with columns ``label`` in a chain ``A B v``; ``before`` is the label of its
+        rows.
         """
         others = [other for other in self.matrices[label] if other != before]
         if self.vectors[label] or len(others) != 1:
@@ -218,8 +219,8 @@ class _Network:
         return product(factors=self._vectors_at(label, without) or [self._ones(label)])
 
     def _path_product(self, path: Sequence[str], open_ends: bool) -> Any:
-        """Return the product along ``path``; its ends are axes of the result if ``open_ends``, else they are closed by
-        vectors.
+        """Return the matrix product along ``path``; its end labels are axes of the result (``open_ends``) or contracted
+        with vectors.
         """
         factors: list[Any] = []
         for place, label in enumerate(path):
@@ -234,8 +235,8 @@ class _Network:
         return _chain(factors)
 
     def _scalar(self, component: Sequence[str]) -> Any:
-        """Return the scalar of a tree all of whose labels are summed: the product between two most distant ends, in the
-        direction with fewer transposes.
+        """Return the scalar of a tree of summed labels, such as ``x.T A y``: a product between two most distant
+        labels.
         """
         first = list(self._breadth_first(component[0]))[-1]
         last = list(self._breadth_first(first))[-1]
@@ -252,7 +253,7 @@ class _Network:
         return Constant("ones", (self.extents[label],))
 
     def _trace(self, component: Sequence[str]) -> Any | None:
-        """Return the trace that a cycle without labels in the result is; None for a tree."""
+        """Return ``trace(A B ...)`` for a cycle of summed labels; None for a tree."""
         own = [(labels, tensor) for labels, tensor in self.tensors if labels[0] in component]
         if len(own) == 1 and len(component) == 1 and len(own[0][0]) == 2:
             return Call("trace", (own[0][1],))
@@ -290,7 +291,7 @@ class _Network:
 
 
 def _chain(factors: list[Any]) -> Any:
-    """Return the product of matrices ``factors``; unit matrices are left out next to a diagonal matrix."""
+    """Return the notation of the matrix product of ``factors``; unit matrices next to a diagonal matrix are dropped."""
     factors = [part for factor in factors for part in (factor.factors if isinstance(factor, Chain) else (factor,))]
     if any(isinstance(factor, Diagonal) for factor in factors):
         factors = [factor for factor in factors if not (isinstance(factor, Constant) and factor.name == "identity")]

@@ -92,13 +92,13 @@ def is_whole(operand: Any) -> bool:
 
 
 def index_letters(rank: int) -> list[str]:
-    """Return names of ``rank`` indices for an example in a message."""
+    """Return ``rank`` index names for an example in an error message."""
     return [f"i{axis}" if rank > 6 else "ijklmn"[axis] for axis in range(rank)]
 
 
 def refuse_whole(operand: Any, place: str, way_out: str = "", also: str = "") -> None:
-    """Raise `UnsupportedError` if ``operand``, in the scalar ``place``, is a tensor of rank > 0; ``way_out`` and
-    ``also`` are advice.
+    """Raise `UnsupportedError` if ``operand`` is a tensor of rank > 0 where a scalar (``place``) is needed; the other
+    texts are advice.
     """
     if not is_whole(operand):
         return
@@ -112,15 +112,15 @@ def refuse_whole(operand: Any, place: str, way_out: str = "", also: str = "") ->
 
 
 def refuse_property_access(tensor: Any, asking: FrameType) -> None:
-    """Raise `UnsupportedError` if the function that asks ``tensor`` for a property would take it for a scalar."""
+    """Raise `UnsupportedError` if the calling frame reads a property of the whole ``tensor`` as if it were a scalar."""
     found = ASKING.get(_function_of(asking))
     if found is not None:
         refuse_whole(tensor, *found)
 
 
 def refuse_taken(tensor: Any, asking: FrameType) -> None:
-    """Raise `UnsupportedError` if the constructor of a scalar node around the frame ``asking`` is about to accept the
-    whole tensor.
+    """Raise `UnsupportedError` if the SymPy constructor that calls (found on the stack) would use the whole tensor as a
+    scalar.
     """
     taking = asking.f_back
     if taking is None or not is_whole(tensor):

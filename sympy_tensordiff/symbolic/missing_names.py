@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from sympy import Basic
 
+from sympy_tensordiff.lazy import public_name
 from sympy_tensordiff.symbolic.depth import measures
 
 OPERATORS_OF_NUMPY = MappingProxyType(
@@ -98,7 +99,7 @@ METHODS = MappingProxyType(
 
 
 def shown(expr: Any) -> str:
-    """Return the text of ``expr`` for a hint: ``A`` for a large expression, ``…`` for an array."""
+    """Return a short text of ``expr`` for a hint: ``A`` for a large expression, ``...`` for an array."""
     if isinstance(expr, Basic):
         return str(expr) if measures(expr).size <= _MAX_NODES_REPEATED else "A"
     return "…" if getattr(expr, "ndim", 0) else str(expr)
@@ -113,8 +114,12 @@ def of_ufunc(name: str, operands: Sequence[Any]) -> str:
     return f"numpy.{name} computes with arrays, and tensors are expressions: {way_out}"
 
 
-def of_module(name: str) -> NoReturn:
-    """Raise `AttributeError` for a missing ``td.name``, with a replacement if one is known."""
+def of_module(name: str) -> Any:
+    """Return ``td.name`` if it is a name that is imported on first use; else raise `AttributeError`, naming a
+    replacement if one is known.
+    """
+    if (value := public_name(name)) is not None:
+        return value
     module = sys.modules["sympy_tensordiff"]
     text = f"module 'sympy_tensordiff' has no attribute {name!r}"
     if name in INSTEAD:

@@ -53,8 +53,8 @@ def with_norms(expr: Any) -> Any:
 
 
 def at_no_zero(function: Any) -> Any | None:
-    """Return the tensor of which an elementwise function divides by a norm, or is a power of an absolute value, and
-    which it replaces by 0 where that is 0; None for any other function.
+    """Return the tensor ``x`` of an elementwise function like ``x/norm(x)`` that is replaced by 0 at ``x = 0``; None
+    for others.
     """
     body, operands = function.template.expr, dict(zip(function.template.variables, function.operands, strict=True))
     if not isinstance(body, Piecewise) or len(body.args) != 2 or body.args[1].args != (S.Zero, S.true):
@@ -83,14 +83,14 @@ def _is_norm(tensor: Any) -> bool:
 
 
 def _is_power_of_size(power: Any, tensor: Any) -> bool:
-    """Return whether a power has a symbol in its exponent, and the absolute value of ``tensor`` as its base."""
+    """Return whether ``power`` is ``abs(tensor)**p`` with a symbol in p."""
     size = power.base
     is_size = type(size).__name__ == "TensorFunction" and isinstance(size.template.expr, Abs)
     return is_size and size.operands == (tensor,) and not power.exponent.is_number
 
 
 def _squared(expr: Any) -> Any | None:
-    """Return ``x`` if ``expr`` is the sum of the squares of all its entries, else None."""
+    """Return ``x`` if ``expr`` is the sum of squares of all entries of ``x``, else None."""
     if type(expr).__name__ != "EinsumProduct" or expr.rank or len(expr.operands) != 2:
         return None
     (one, other), (labels, others) = expr.operands, expr.inputs
@@ -98,7 +98,7 @@ def _squared(expr: Any) -> Any | None:
 
 
 def _at_no_zero(expr: Piecewise) -> Any | None:
-    """Return the value of a `Piecewise` that divides by a norm and is 0 where the norm is; None for any other."""
+    """Return the value of a `Piecewise` like ``x/norm(x)``, 0 where the norm is 0; None for any other."""
     if len(expr.args) != 2 or expr.args[1].args != (S.Zero, S.true) or not isinstance(expr.args[0].cond, Ne):
         return None
     value, condition = expr.args[0].args

@@ -64,38 +64,38 @@ class Chain(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A transposed vector."""
+    """The notation of a transposed vector, ``x.T``, printed as a row."""
 
     vector: Any
 
 
 class Outer(NamedTuple):
-    """A column vector times a row vector."""
+    """The notation of a column vector times a row vector, ``outer(x, y)``."""
 
     column: Any
     row: Any
 
 
 class Diagonal(NamedTuple):
-    """The diagonal matrix of a vector."""
+    """The notation of the diagonal matrix of a vector, ``diag(x)``."""
 
     vector: Any
 
 
 class Transposed(NamedTuple):
-    """A transposed matrix."""
+    """The notation of a transposed matrix, ``A.T``."""
 
     matrix: Any
 
 
 class Inverse(NamedTuple):
-    """The inverse of a matrix."""
+    """The notation of the inverse of a matrix, ``inv(A)``."""
 
     matrix: Any
 
 
 class Power(NamedTuple):
-    """An elementwise power."""
+    """The notation of an elementwise power, ``A**n``."""
 
     base: Any
     exponent: Any
@@ -140,13 +140,15 @@ class Variant(NamedTuple):
 
 
 def variant(text: Any, formula: Any) -> Any:
-    """Return the two forms as one notation: the form itself if both are the same."""
+    """Return a `Variant` of both notations (Python text, formula); a single notation if they are equal."""
     text, formula = getattr(text, "text", text), getattr(formula, "formula", formula)
     return text if text == formula else Variant(text, formula)
 
 
 def in_forms(change: Callable[..., Any], *notations: Any) -> Any:
-    """Return ``change(*notations)``, separately for text and formulas if a notation has two forms."""
+    """Return ``change(*notations)``; a `Variant`, with ``change`` applied to each form, if one of ``notations``
+    is one.
+    """
     if not any(isinstance(notation, Variant) for notation in notations):
         return change(*notations)
     return variant(*(change(*(getattr(n, form, n) for n in notations)) for form in Variant._fields))
@@ -192,22 +194,20 @@ NOTHING = Product(S.One, (), (), (), ())
 
 
 def total(terms: Iterable[Any]) -> Any:
-    """Return the sum of ``terms``: nested sums joined, positive terms first, scalars last unless all others are
-    negative.
-    """
+    """Return the sum of ``terms`` as one notation: nested sums flattened, positive terms first, scalars last."""
     signed: list[tuple[bool, Any]] = []
     for term in terms:
         signed += term.terms if isinstance(term, Sum) else [_signed(term)]
     # A matrix comes before its own transpose: M + M.T.
     written = [term for _, term in signed]
-    signed.sort(key=lambda item: (_is_scalar(item[1]), item[0], _is_second(item[1], written)))
+    signed.sort(key=lambda item: (_is_scalar(item[1]), item[0], _comes_after(item[1], written)))
     if signed[0][0] and not signed[-1][0]:
         signed.insert(0, signed.pop())
     return Sum(tuple(signed))
 
 
-def _is_second(term: Any, terms: Sequence[Any]) -> bool:
-    """Return whether ``term`` is the transpose of one of ``terms``."""
+def _comes_after(term: Any, terms: Sequence[Any]) -> bool:
+    """Return whether ``term`` is the transpose of one of ``terms``, so that it comes after it."""
     return isinstance(term, Transposed) and any(is_same(term.matrix, other) for other in terms)
 
 
@@ -260,7 +260,7 @@ def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
         case Power(_, Leaf()) | Call(args=(_,), keywords=()) if by_terms:
             return _transposed_function(matrix, by_terms)
         case Sum(terms) if by_terms and not any(isinstance(term, Variant) for _, term in terms):
-            return _fewer(matrix, Sum(tuple((sign, transposed(term)) for sign, term in terms)))
+            return _with_fewest_transposes(matrix, Sum(tuple((sign, transposed(term)) for sign, term in terms)))
         case Repeated(scalar, shape):
             return Repeated(scalar, shape[::-1])
         case Outer(column, row):
@@ -275,9 +275,7 @@ def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
 
 
 def _transposed_function(matrix: Power | Call, by_terms: bool) -> Any:
-    """Return the transpose of a power or of an elementwise function: of what is inside, unless that has fewer
-    transposes as it is.
-    """
+    """Return the transpose of ``f(A)`` as ``f(A.T)``, unless that has more transposes."""
     inner = matrix.base if isinstance(matrix, Power) else matrix.args[0]
     moved = transposed(inner, by_terms=by_terms)
     if count_transposes(moved) > count_transposes(inner):
@@ -289,15 +287,15 @@ def _transposed_product(matrix: Product | Chain, by_terms: bool) -> Any:
     """Return the transpose of a product, with transposed factors and divisors where that has fewer transposes."""
     moved = tuple(transposed(factor, by_terms=by_terms) for factor in matrix.factors)
     if isinstance(matrix, Chain):
-        return _fewer(matrix, Chain(moved[::-1]))
+        return _with_fewest_transposes(matrix, Chain(moved[::-1]))
     if any(divisor.rank != 2 or not by_terms for divisor in matrix.divisors) or any(map(_is_vector, matrix.factors)):
         return Transposed(matrix)
     below = tuple(Divisor(transposed(divisor.tensor, by_terms=by_terms), 2) for divisor in matrix.divisors)
-    return _fewer(matrix, matrix._replace(factors=moved, divisors=below))
+    return _with_fewest_transposes(matrix, matrix._replace(factors=moved, divisors=below))
 
 
 def _is_vector(notation: Any) -> bool:
-    """Return whether a factor is a vector, or a function of one: such a factor is repeated to a matrix."""
+    """Return whether a factor is a vector, or a function of one, which broadcasting repeats to a matrix."""
     match notation:
         case Leaf(tensor):
             return len(getattr(tensor, "shape", ())) == 1
@@ -309,8 +307,8 @@ def _is_vector(notation: Any) -> bool:
 
 
 def entrywise(function: Callable[[Any], Any], matrix: Any) -> Any:
-    """Return the notation that ``function`` makes of ``matrix``, entry by entry; of a matrix whose transpose has fewer
-    transposes, the transpose of what it makes of that.
+    """Return ``function(matrix)``, an entry-by-entry notation; as ``function(matrix.T).T`` if that has fewer
+    transposes.
     """
     turned = transposed(matrix) if count_transposes(matrix) > 1 else matrix
     if count_transposes(turned) + 1 < count_transposes(matrix):
@@ -340,9 +338,9 @@ def _has_same_terms(one: Sum, other: Sum) -> bool:
     return True
 
 
-def _fewer(matrix: Any, moved: Any) -> Any:
-    """Return the transpose of ``matrix``, a sum or product: ``matrix`` if ``moved``, its transposed parts, is equal,
-    else the form with fewer transposes.
+def _with_fewest_transposes(matrix: Any, moved: Any) -> Any:
+    """Return the transpose of ``matrix``: itself if ``moved`` (its parts transposed) is equal, else the form with fewer
+    transposes.
     """
     if _has_same_terms(moved, matrix) if isinstance(matrix, Sum) else is_same(moved, matrix):
         return matrix
@@ -370,7 +368,7 @@ def count_transposes(notation: Any) -> int:
 
 
 def split_scalar(notation: Any) -> tuple[Product, Any]:
-    """Return the scalars in front of a tensor, as a product of nothing else, and the tensor without them."""
+    """Return ``(scalars in front, tensor without them)`` of a notation."""
     if not isinstance(notation, Product):
         return NOTHING, notation
     bare = product(factors=notation.factors, divisors=notation.divisors)
@@ -378,7 +376,7 @@ def split_scalar(notation: Any) -> tuple[Product, Any]:
 
 
 def in_front(scalar: Any) -> Product:
-    """Return a notation of rank 0 as a product that tensors may follow."""
+    """Return a scalar notation as a `Product` of scalars only, to be put in front of tensors."""
     if isinstance(scalar, Product):
         return scalar
     if not isinstance(scalar, Leaf):
@@ -403,7 +401,7 @@ def _signed(term: Any) -> tuple[bool, Any]:
 
 
 def _is_scalar(notation: Any) -> bool:
-    """Return whether ``notation`` is a scalar term."""
+    """Return whether ``notation`` is that of a scalar."""
     return isinstance(notation, Repeated) or (isinstance(notation, Leaf) and not getattr(notation.node, "rank", 0))
 
 

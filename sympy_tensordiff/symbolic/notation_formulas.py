@@ -87,8 +87,8 @@ class TraditionalWriter(Writer):
     connective: Callable[..., str]  # of its name
 
     def replacement(self, notation: Any) -> Any:
-        """Return the notation to write in place of another: here a scalar that is added to a matrix becomes a multiple
-        of ones.
+        """Return the notation to write instead of ``notation``; a scalar added to a matrix becomes a multiple of
+        ones.
         """
         # In a sum of matrices, a number may be read as a multiple of the unit matrix.
         if isinstance(notation, Repeated) and len(notation.shape) > 1:
@@ -96,7 +96,7 @@ class TraditionalWriter(Writer):
         return super().replacement(notation)
 
     def level(self, notation: Any) -> int:
-        """Return how tightly the form of ``notation`` binds."""
+        """Return the precedence of the written form of ``notation``."""
         if isinstance(notation, Row) and isinstance(notation.vector, Chain):
             return MUL
         if isinstance(notation, Contraction) and (not notation.output or self.has_two_factors(notation)):
@@ -108,7 +108,7 @@ class TraditionalWriter(Writer):
         return False
 
     def row(self, notation: Row) -> Any:
-        """Return the form of a transposed vector; that of a product is the product of the transposed factors in
+        """Return the form of a transposed vector; the transpose of a product is written as transposed factors in
         reverse.
         """
         vector = notation.vector
@@ -137,19 +137,19 @@ class TraditionalWriter(Writer):
         return self.superscript(notation.base, self.joined(self.power_sign, exponent))
 
     def elementwise(self, factors: Sequence[Any], alone: int) -> Any:
-        """Return the form of an elementwise product; a single factor is parenthesized if it binds less tightly than
+        """Return the form of an elementwise product; a single factor gets parentheses below the precedence
         ``alone``.
         """
         return self.between(self.by_entry, [self.at(factor, POW if len(factors) > 1 else alone) for factor in factors])
 
     def front(self, scalar: Any) -> Any:
-        """Return the form of a scalar before other factors: sums get parentheses, as their body would seem to go on."""
+        """Return the form of a scalar in front of other factors, in parentheses if it ends in a sum sign."""
         form = self.printer._print(scalar)
         is_open = any(getattr(factor, "is_binder", False) for factor in Mul.make_args(scalar))
         return self.parenthesized(form) if is_open or scalar.is_Add else form
 
     def relation(self, notation: Relation) -> Any:
-        """Return the form of a relation."""
+        """Return the form of a comparison such as ``x < y``."""
         return self.joined(self.at(notation.left, 0), f" {self.sign_of(notation.sign)} ", self.at(notation.right, 0))
 
     def connected(self, notation: Connected) -> Any:
@@ -269,7 +269,7 @@ class LatexWriter(TraditionalWriter):
         return text + " ".join([*(self.at(item, POW) for item in notation.inner), *self.quotient(notation)])
 
     def scalar(self, notation: Product, followed: bool) -> str:
-        """Return the scalars in front, with a blank after them if something is ``followed``; empty for 1."""
+        """Return the LaTeX of the scalars in front, with a space after them if ``followed``; empty for 1."""
         sign = "- " if notation.number.is_negative else ""
         scalar = notation._replace(number=abs(notation.number)).scalar
         if not followed:

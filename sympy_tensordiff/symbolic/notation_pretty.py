@@ -94,7 +94,7 @@ class PrettyWriter(TraditionalWriter):
         return {">=": "≥", "<=": "≤", "==": "=", "!=": "≠"}.get(sign, sign) if self.is_unicode else sign
 
     def connective(self, name: str) -> str:
-        """Return the sign of the connective ``name``."""
+        """Return the printed sign of ``and``, ``or`` or ``not``."""
         if not self.is_unicode:
             return {"and": " and ", "or": " or ", "not": "not "}[name]
         return {"and": " ∧ ", "or": " ∨ ", "not": "¬"}[name]

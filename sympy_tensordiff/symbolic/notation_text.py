@@ -50,7 +50,7 @@ RELATIONS = {
 
 
 class Writer:
-    """The base of the writers of notations: one method per class of notation, named after it. Forms are texts here.
+    """The base of all writers of notations: one method per class of notation; the results (forms) are strings here.
 
     ``printer``, a SymPy printer, may be None if only levels are needed. Writers of other forms override how forms are
     joined and parenthesized.
@@ -65,23 +65,25 @@ class Writer:
         self.printer = printer
 
     def write(self, notation: Any) -> Any:
-        """Return the form of ``notation``, by the method named after its class."""
+        """Return the written form of ``notation``, by the method for its class."""
         notation = self.replacement(notation)
         return getattr(self, type(notation).__name__.lower())(notation)
 
     def replacement(self, notation: Any) -> Any:
-        """Return the notation to write in place of another: the formula of a `Variant`, the scalar of a `Repeated`."""
+        """Return the notation to write instead of ``notation``: the formula of a `Variant`, the scalar of a
+        `Repeated`.
+        """
         if isinstance(notation, Variant):
             return self.replacement(notation.formula)
         return notation.scalar if isinstance(notation, Repeated) else notation
 
     def at(self, notation: Any, least: int) -> Any:
-        """Return the form of ``notation``, in parentheses if it binds less tightly than ``least``."""
+        """Return the form of ``notation``, in parentheses if its precedence is below ``least``."""
         form = self.write(notation)
         return self.parenthesized(form) if self.level(notation) < least else form
 
     def level(self, notation: Any) -> int:
-        """Return how tightly the form of ``notation`` binds."""
+        """Return the precedence of the written form of ``notation``."""
         notation = self.replacement(notation)
         if isinstance(notation, Leaf):
             return int(self.level_of_leaf(notation.node))
@@ -138,7 +140,7 @@ class TextWriter(Writer):
     levels = MappingProxyType({Sum: ADD, Chain: MUL, Power: POW})
 
     def replacement(self, notation: Any) -> Any:
-        """Return the notation to write in place of another: the text of a `Variant`."""
+        """Return the notation to write instead of ``notation``: the Python text of a `Variant`."""
         return self.replacement(notation.text) if isinstance(notation, Variant) else super().replacement(notation)
 
     def constant(self, constant: Constant) -> str:
@@ -236,7 +238,7 @@ class TextWriter(Writer):
 
 
 def _with_one_root(factors: Sequence[Any]) -> list[Any]:
-    """Return scalar factors with a quotient of two square roots of numbers as one root: ``sqrt(2/pi)``."""
+    """Return scalar factors with ``sqrt(2)/sqrt(pi)`` as ``sqrt(2/pi)``."""
     roots = [factor for factor in factors if factor.is_Pow and abs(factor.exp) == S.Half and factor.base.is_positive]
     roots = [factor for factor in roots if factor.is_number]
     if len({factor.exp for factor in roots}) < 2:
@@ -246,7 +248,7 @@ def _with_one_root(factors: Sequence[Any]) -> list[Any]:
 
 
 def sum_of_axes(notation: Contraction) -> Call | None:
-    """Return a contraction of one tensor as its sum over some axes; None for any other contraction."""
+    """Return a contraction of one tensor as ``sum(A, axis=...)``; None for any other contraction."""
     labels, output = notation.inputs[0], notation.output
     kept = [label for label in labels if label in output]
     if len(notation.inputs) > 1 or output != "".join(kept) or len(set(labels)) != len(labels):

@@ -79,8 +79,8 @@ class TensorOperation(PrintedTensor, TensorExpr):
         return self.entry_of(indices, entry) if self.has_index_form else None
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
-        """Return the entry at ``indices`` as a scalar expression of the operands' entries, each written by
-        ``read(operand, indices, varying)``.
+        """Return the entry at ``indices`` in terms of the operands' entries, for which ``read(operand, indices,
+        varying)`` is called.
         """
         raise NotImplementedError
 
@@ -156,7 +156,7 @@ def operand(value: Any, owner: str) -> Expr:
 
 
 def _arguments(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of a scalar in which to look for what is no real number.
+    """Return the arguments of a scalar to search for anything that is not a real number.
 
     Those of tensors' entries are none, nor is an infinite value of a choice, a score that is left out.
     """

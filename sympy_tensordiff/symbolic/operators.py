@@ -282,7 +282,7 @@ def install(tensor_class: Any) -> None:
 
 
 def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
-    """Return the part that NumPy's basic indexing selects: an index removes an axis, None inserts one of extent 1.
+    """Return ``tensor[indices]`` by NumPy's basic indexing: an index removes an axis, None inserts one of extent 1.
 
     Parameters
     ----------
@@ -332,7 +332,7 @@ def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
             places.append(extent + place if counts_back else place)
 
     def entry(*at: Expr) -> Any:
-        """Return the entry of ``tensor`` that is the entry of the part at ``at``."""
+        """Return the entry of ``tensor`` that the slice has at the indices ``at``."""
         full = [place[0] + place[1] * at[place[2]] if isinstance(place, tuple) else place for place in places]
         return read(tensor, TensorEntry(tensor, *full).indices)
 

@@ -23,7 +23,7 @@ _FIRST = 2_900_000
 
 
 class Subs(sympy.Subs):
-    """SymPy's ``Subs`` of a derivative, with variables kept distinct whose points are equal.
+    """A ``Subs`` of a derivative like SymPy's, in which variables with equal points stay distinct.
 
     The expression is the derivative of a function of variables only; the point holds all arguments. SymPy's own
     `Subs` of one variable is equal to this one.
@@ -131,10 +131,10 @@ class Subs(sympy.Subs):
 
 
 class Derivative(Subs):
-    """A `Subs` of several arguments, or of a variable: it equals no native SymPy node."""
+    """A partial derivative of a function of several arguments, which compares unequal to SymPy's own node."""
 
     def _hashable_content(self) -> Any:
-        """SymPy's hook for hashing: the arguments."""
+        """SymPy's hook for hashing and comparison: the arguments of the node."""
         return self.args
 
     def __eq__(self, other: Any) -> bool:
@@ -173,7 +173,7 @@ def distinct(expr: Any, *, template: bool = False) -> Any:
 
 
 class _DistinctIndices(Rewriting):
-    """The traversal of `distinct`."""
+    """The traversal of `distinct`, which replaces SymPy's derivative classes by those of this module."""
 
     def __init__(self, template: bool) -> None:
         super().__init__()
@@ -280,8 +280,8 @@ def _point_values(plain: sympy.Subs) -> dict[Any, Any]:
 
 
 def _evaluate_at(expr: Any, rule: Mapping[Any, Any]) -> Any:
-    """Return ``expr`` with its variables replaced by ``rule``; unevaluated derivatives with respect to them are kept as
-    such.
+    """Return ``expr`` with its variables replaced by ``rule``; an unevaluated derivative with respect to one becomes a
+    derivative evaluated at that point.
     """
     changed = dict(rule)
     walk = sympy.preorder_traversal(expr)

@@ -30,12 +30,12 @@ from sympy_tensordiff.symbolic.traversal import nodes_in
 
 
 def short(tensor: Any) -> str:
-    """Return the text of a tensor for an error message: its name, or another expression in parentheses."""
+    """Return the text of a tensor for an error message: its name, or an expression in parentheses."""
     return str(tensor.name) if tensor.is_symbol else f"({tensor})"
 
 
 def names_a_point(printer: Any) -> bool:
-    """Return whether ``printer`` is that of SymPy's `Subs`, which compares points by their texts.
+    """Return whether ``printer`` is the one that SymPy's `Subs` uses to compare points by their texts.
 
     Tensors with one name and two shapes need different texts there.
     """
@@ -57,7 +57,7 @@ def refuse_unprintable(node: Any, notation: str) -> None:
 
 
 def text_instead(node: Any, printer: Any) -> str | None:
-    """Return the text of ``node`` if it is too large to print as one expression, or a point of `Subs`; None otherwise.
+    """Return a description in place of the text of ``node`` if it is too large to print; None if it can be printed.
 
     A large expression that is printed alone is shown by its parts, one per line; inside of another one it has a short
     text.
@@ -71,12 +71,12 @@ def text_instead(node: Any, printer: Any) -> str | None:
 
 
 def described(node: Any, end: str = "") -> str:
-    """Return the class and the size of an expression, in place of its text, followed by ``end``."""
+    """Return a description of an expression by class and size, followed by ``end``."""
     return f"<{type(node).__name__} of {measures(node).described}, too much to print{end}>"
 
 
 def in_parts(node: Any) -> str | None:
-    """Return the named parts of an expression and what remains, one per line; None if that is too long as well."""
+    """Return the text of an expression split into its named parts, one per line; None if that is too long as well."""
     if len(nodes_in([node])) > MOST_NODES:
         return None
     lines = hooks.lines(node)
@@ -98,7 +98,7 @@ class Printed:
     """The base of the printing mixins: text as the call of the constructor."""
 
     def _sympystr(self: Any, printer: Any) -> str:
-        """SymPy's hook for `str`: body and limits."""
+        """SymPy's hook for `str`: return the constructor call with body and limits."""
         other = text_instead(self, printer)
         if other is not None:
             return other
@@ -152,7 +152,7 @@ class PrintedComprehension(Printed):
     """The mixin that prints a comprehension: the body in brackets with the ranges as a subscript."""
 
     def _latex(self: Any, printer: Any) -> str:
-        """SymPy's hook for LaTeX."""
+        """SymPy's hook for LaTeX: return the body in brackets with its ranges."""
         refuse_unprintable(self, "LaTeX")
         this = unlabelled(self)
         show = printer._print
@@ -160,7 +160,7 @@ class PrintedComprehension(Printed):
         return rf"\left[{shown_body(printer, this.body)}\right]" + (f"_{{{ranges}}}" if ranges else "")
 
     def _pretty(self: Any, printer: Any) -> Any:
-        """SymPy's hook for pretty printing."""
+        """SymPy's hook for pretty printing: return the body in brackets with its ranges."""
         refuse_unprintable(self, "pretty")
         this = unlabelled(self)
         form = prettyForm(*shown_body(printer, this.body).parens("[", "]"))
@@ -296,7 +296,7 @@ def _fractions_joined(printer: Any) -> dict[str, Callable[..., Any]]:
     """
 
     def rounded(expr: Any, **how: Any) -> Any:
-        """SymPy's hook for `floor` and `ceiling`."""
+        """SymPy's hook for `floor` and `ceiling`: print the argument over one denominator."""
         own = getattr(type(printer), f"_print_{type(expr).__name__}", type(printer)._print_Function)
         is_index = all(symbol.is_integer or getattr(symbol, "dtype", None) is int for symbol in expr.free_symbols)
         joined = is_index and printer.order != "none"

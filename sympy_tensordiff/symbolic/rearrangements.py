@@ -128,8 +128,8 @@ def in_shape(tensor: Any, new: Sequence[Expr]) -> Any | None:
 
 
 def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[list[int], list[int]]] | None:
-    """Return pairs (axes of ``old``, axes of ``new``) with equal products of extents, as many as possible; axes of
-    extent 1 are in none.
+    """Return pairs ``(axes of old, axes of new)`` with equal products of extents: for ``(6, n)`` and ``(2, 3, n)``,
+    ([0], [0, 1]) and ([1], [2]).
 
     None if the shapes have different numbers of entries.
     """

@@ -53,7 +53,7 @@ class PrintedReduction(Printed):
         return rf"\left({text}\right)" if _needs_parentheses(body) else text
 
     def _pretty(self: Any, printer: Any) -> Any:
-        """SymPy's hook for pretty printing."""
+        """SymPy's hook for pretty printing: return the sum, product or extremum sign and the body."""
         refuse_unprintable(self, "pretty")
         this = unlabelled(self)
         with positive_first(printer):
@@ -107,7 +107,7 @@ class PrintedExtremum(PrintedReduction):
     _word: str
 
     def _latex_signs(self, printer: Any, this: Any) -> list[str]:
-        """Return the word with all ranges as its subscript, as a list of one."""
+        r"""Return a list of one text: ``\max`` or ``\min`` in LaTeX with all index ranges as its subscript."""
         below = []
         for low, index, sign, high in _ranges(printer, this):
             below.append(rf"{low} \le {index} {_LATEX[sign]} {high}")
@@ -160,13 +160,15 @@ def _split_excluded_value(this: Any) -> tuple[Any, Any]:
 
 
 class _PrintedBody:
-    """The body after a sign, for SymPy's printer; in parentheses if it is a sum or starts with a minus."""
+    """The body after a sum sign as an object for SymPy's printer; in parentheses if it is a sum or starts with
+    a minus.
+    """
 
     def __init__(self, body: Any) -> None:
         self.body = body
 
     def _pretty(self, printer: Any) -> Any:
-        """SymPy's hook for pretty printing."""
+        """SymPy's hook for pretty printing: return the body, in parentheses where needed."""
         form = printer._print(self.body)
         return prettyForm(*form.parens()) if _needs_parentheses(self.body) else form
 
@@ -176,7 +178,7 @@ class _LastFactor(prettyForm):
 
     @classmethod
     def of(cls, form: Any) -> Any:
-        """Return ``form`` as a `_LastFactor`."""
+        """Return the pretty form ``form`` as a `_LastFactor`."""
         return cls("\n".join(form.picture), form.baseline)
 
     @property
@@ -190,7 +192,7 @@ class _LastFactor(prettyForm):
 
     @binding.setter
     def binding(self, value: int) -> None:
-        """Do nothing: the constructor sets the value that the property computes."""
+        """Ignore the value that SymPy's constructor sets, since the property computes it."""
 
 
 def _needs_parentheses(body: Any) -> bool:

@@ -20,7 +20,7 @@ from sympy_tensordiff.symbolic.rearrangements import ravel
 from sympy_tensordiff.symbolic.signatures import Expression, Scalar, documented
 from sympy_tensordiff.symbolic.subscripts import axis_labels
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
-from sympy_tensordiff.symbolic.tabulate import entry_indices, fresh_indices, read, tabulate
+from sympy_tensordiff.symbolic.tabulate import entry_indices, fresh_indices, read, tabulate, upper_nodes
 
 OVER_AXES = """
 Parameters
@@ -261,9 +261,7 @@ def cumprod(A: Expression, axis: int | None = None) -> Any:
 
 
 def _reduce(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> Any:
-    """Return the ``reduction`` (`IndexedMax`, say) of ``A`` over ``axis``, as `td.max` has its arguments; ``A`` itself
-    over no axes.
-    """
+    """Return the ``reduction`` (`IndexedMax`, say) of ``A`` over ``axis``; ``A`` itself over no axes."""
     A = operand(A, owner)
     shape, gone = shape_of(A), checked_axes(axis, A, owner)
     if not gone:
@@ -274,7 +272,7 @@ def _reduce(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> An
     lengths = [shape[axis] for axis in sorted(gone)]
 
     def entry(*indices: Expr) -> Any:
-        """Return the reduction for the entry at ``indices``."""
+        """Return the reduction over the reduced axes, at the remaining ``indices``."""
         own = entry_indices(fresh_indices(len(gone), (A, *indices, *shape)), lengths)
         at = dict(zip(sorted(gone), own, strict=True))
         at |= zip(kept, [indices[axis] for axis in kept] if keepdims else indices, strict=True)
@@ -292,9 +290,19 @@ def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
     along = checked_axis(0 if axis is None else axis, A, owner)
 
     def entry(*indices: Expr) -> Any:
-        """Return the reduction up to the index along the axis."""
+        """Return the reduction over indices up to that of the entry, along the axis."""
         (k,) = fresh_indices(1, (A, *indices, *shape_of(A)))
-        return reduction(read(A, (*indices[:along], k, *indices[along + 1 :])), (k, 0, indices[along]))
+        last = shape_of(A)[along] - 1
+
+        def body(index: Expr) -> Expr:
+            """Return the entry at `index` along the axis."""
+            result: Expr = read(A, (*indices[:along], index, *indices[along + 1 :]))
+            return result
+
+        forwards, backwards = body(k), body(last - k)
+        if len(upper_nodes(backwards)) < len(upper_nodes(forwards)):
+            return reduction(backwards, (k, last - indices[along], last))  # of a reversed tensor
+        return reduction(forwards, (k, 0, indices[along]))
 
     return tabulate(shape_of(A), (A,), entry)
 

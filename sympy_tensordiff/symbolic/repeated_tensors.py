@@ -22,13 +22,12 @@ def is_ones_tensor(operand: Any) -> bool:
 
 
 def _without(labels: str, gone: Collection[str]) -> str:
-    """Return ``labels`` without the labels in ``gone``."""
+    """Return the string ``labels`` without the characters in ``gone``."""
     return "".join(label for label in labels if label not in gone)
 
 
 def labels_of_ones(node: Any) -> list[str]:
-    """Return the labels of the result of an einsum along which its operands are repeated: only tensors of ones have
-    them.
+    """Return the result labels of an einsum that occur in tensors of ones only: along these the result is repeated.
 
     Empty if there is no other tensor, or if ones are summed over, which multiplies by an extent.
     """
@@ -42,8 +41,8 @@ def labels_of_ones(node: Any) -> list[str]:
 
 
 def repeated_tensor(node: Any) -> tuple[Any, tuple[int, ...]] | None:
-    """Return the tensor that an einsum with ones repeats, and the axes of the result that it has; None for any other
-    node.
+    """Return ``(tensor, axes)`` for an einsum that repeats a tensor by a factor of ones; axes are its own in the
+    result; else None.
     """
     new = labels_of_ones(node) if is_a(node, "EinsumProduct") else []
     if not new or len(new) == node.rank:
@@ -67,8 +66,8 @@ def repeated_tensor(node: Any) -> tuple[Any, tuple[int, ...]] | None:
 
 
 def _squeezed(tensor: Any, axes: Sequence[int]) -> Any | None:
-    """Return ``tensor`` without ``axes`` of extent 1 that only come from ones; None if an operand depends on one of
-    them.
+    """Return ``tensor`` without ``axes`` of extent 1 that tensors of ones inserted; None if an operand depends
+    on one.
     """
     if is_a(tensor, "EinsumProduct"):
         gone = {tensor.output[axis] for axis in axes}

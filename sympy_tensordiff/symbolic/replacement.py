@@ -36,11 +36,11 @@ class Replacement:
         return self._done[id(expr)][1]
 
     def _below(self, node: Any) -> tuple[Any, ...]:
-        """Return the native arguments of ``node``; none for a key of the rule."""
+        """Return the native arguments of ``node``; () for a key of the rule, whose parts are not replaced."""
         return () if node in self._rule else native_parts(node)
 
     def _replaced(self, node: Any) -> Any:
-        """Return ``node`` replaced, given that its arguments are."""
+        """Return ``node`` rebuilt over replaced arguments."""
         if node in self._rule:
             return self._rule[node]
         if hasattr(node, "is_tensor_entry"):

@@ -33,7 +33,7 @@ from sympy_tensordiff.symbolic.operations import TensorOperation
 from sympy_tensordiff.symbolic.subscripts import LETTERS
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tabulate import fresh_indices, read, tabulate
-from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol, in_full
+from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorComprehension, TensorSymbol, in_full
 from sympy_tensordiff.symbolic.traversal import EMPTY, Recursion, Rewriting, Rules, Scope, rebound
 
 
@@ -297,12 +297,10 @@ def for_readers(expr: Any) -> Any:
 
 
 class _OfTensors(Rewriting):
-    """The base of traversals whose scope has the enclosing indices; for a tensor it is restricted to those that it
-    depends on.
-    """
+    """The base of traversals whose scope lists the enclosing indices; for a tensor, only those that it depends on."""
 
     def visit(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Convert the scalar or tensor ``expr``."""
+        """Convert the scalar or tensor ``expr``, under the enclosing indices that it depends on."""
         if scope and is_whole(expr):
             free = expr.free_symbols
             scope = frozenset(pair for pair in scope if pair[0] in free)
@@ -316,7 +314,7 @@ class _OfTensors(Rewriting):
 
 
 class _Index(_OfTensors):
-    """The traversal of `to_indices`: enclosing indices are kept; ``read`` writes the entry of a converted tensor."""
+    """The traversal of `to_indices`: each tensor operation becomes entries of its operands."""
 
     def __init__(self, read: Callable[..., Any]) -> None:
         super().__init__()
@@ -333,7 +331,7 @@ class _Index(_OfTensors):
         return expr if body is expr.body else expr._trusted(body, expr.limits)
 
     def visit_operation(self, expr: TensorOperation, scope: Scope) -> Recursion[Any]:
-        """Convert an operation after its operands."""
+        """Convert a whole-tensor operation to index notation, after its operands."""
         return self.to_comprehension((yield self.rebuilt(expr, scope)))
 
     def to_comprehension(self, node: TensorOperation) -> Any:
@@ -353,10 +351,26 @@ class _Index(_OfTensors):
     }
 
 
+def with_entries_written_out(expr: Any) -> Any:
+    """Return ``expr`` with entries of comprehensions with short bodies replaced by the bodies, for printing."""
+    written = _Entries(partial(read, keeps_sums=False)).run(expr)
+    return expr if written is expr else _Distinct().run(written)
+
+
+class _Entries(_Index):
+    """The traversal of `with_entries_written_out`, which leaves operations on whole tensors as they are."""
+
+    def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
+        """Return an entry of a comprehension as the body at these indices, if short."""
+        tensor = yield self.visit(expr.tensor, scope)
+        is_table = isinstance(tensor, TensorComprehension)
+        return self.read(tensor, expr.indices, {index for index, _ in scope} or None) if is_table else expr
+
+    rules: ClassVar[Rules] = {**_OfTensors.rules, TensorEntry: visit_entry, Binder: _Index.visit_binder}
+
+
 class _Distinct(_OfTensors):
-    """The traversal of `for_readers`, from outside to inside: nested binders get distinct index names without
-    numbers.
-    """
+    """The traversal of `for_readers`, from the outside in: nested binders get distinct index names without numbers."""
 
     def visit_binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """Rename the bound indices that have a number or the name of an enclosing index, and convert body and

@@ -9,6 +9,7 @@ from sympy import Expr, Function, Lambda, S
 from sympy.codegen.cfunctions import expm1
 from sympy.core.function import ArgumentIndexError
 
+from sympy_tensordiff.functions.table import Interval, RealFunction, add_record
 from sympy_tensordiff.symbolic.einsum import aligned
 from sympy_tensordiff.symbolic.elementwise import TensorFunction, apply_to, placeholders
 from sympy_tensordiff.symbolic.misplaced_tensors import is_whole
@@ -39,7 +40,7 @@ class EntryFunction(Function):
         return self.slope()
 
     def slope(self) -> Any:
-        """Return the derivative with respect to the argument."""
+        """Return the derivative of the function with respect to its argument; subclasses implement it."""
         raise NotImplementedError
 
     def _eval_is_positive(self) -> bool | None:
@@ -94,7 +95,7 @@ class sigmoid(EntryFunction):  # noqa: N801
     name_in_latex = r"\sigma"
 
     def slope(self) -> Any:
-        """Return the derivative."""
+        """Return the derivative of the sigmoid."""
         return self * (1 - self)
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
@@ -127,7 +128,7 @@ class softplus(EntryFunction):  # noqa: N801
     name_in_latex = r"\operatorname{softplus}"
 
     def slope(self) -> Any:
-        """Return the derivative."""
+        """Return the derivative of softplus, the sigmoid."""
         return sigmoid(self.args[0])
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
@@ -163,7 +164,7 @@ class log1mexp(EntryFunction):  # noqa: N801
     name_in_latex = r"\operatorname{log1mexp}"
 
     def slope(self) -> Any:
-        """Return the derivative."""
+        """Return the derivative of log1mexp."""
         (x,) = self.args
         return sympy.sign(x) / expm1(sympy.Abs(x))
 
@@ -205,7 +206,7 @@ class log_ndtr(EntryFunction):  # noqa: N801
     name_in_latex = r"\log\Phi"
 
     def slope(self) -> Any:
-        """Return the derivative."""
+        """Return the derivative of log_ndtr."""
         (x,) = self.args
         return sympy.sqrt(2) / (sympy.sqrt(sympy.pi) * erfcx(-x / sympy.sqrt(2)))
 
@@ -247,7 +248,7 @@ class erfcx(EntryFunction):  # noqa: N801
     name_in_latex = r"\operatorname{erfcx}"
 
     def slope(self) -> Any:
-        """Return the derivative."""
+        """Return the derivative of erfcx."""
         (x,) = self.args
         return 2 * x * self - 2 / sympy.sqrt(sympy.pi)
 
@@ -326,3 +327,14 @@ class xlogy(Function):  # noqa: N801
 
 for _name in METHODS:
     setattr(xlogy, _name, print_code)
+
+for _record in (
+    RealFunction("sigmoid", sigmoid, "sigmoid", is_public=True, is_defined=True, is_finite=True, values=Interval(0, 1)),
+    RealFunction("softplus", softplus, "softplus", is_public=True, is_defined=True, is_finite=True, values=Interval(0)),
+    RealFunction("log1mexp", log1mexp, is_public=True),
+    RealFunction("log_ndtr", log_ndtr, is_public=True, is_defined=True, is_finite=True, values=Interval(None, 0)),
+    RealFunction("erfcx", erfcx, is_public=True, is_defined=True, values=Interval(0)),
+    RealFunction("xlogy", xlogy, operands=(2, 2), is_public=True),
+    RealFunction("entr", lambda x: -xlogy(x, x), is_public=True),
+):
+    add_record(_record)

@@ -117,13 +117,15 @@ def scan(
 
 
 def _result(parts: Any, kind: str, value: Any) -> Any:
-    """Return a result of the recurrence with these states, sequences, time, length and direction."""
+    """Return a `Scan` node with this kind ("stack", "last", "sum") and value, and the given states, sequences, time and
+    length.
+    """
     return Scan(kind, value, *parts)
 
 
 class _StateBlocks:
-    """A scan over blocks of ``size`` steps, each of which is a scan: its derivative stores the states between blocks,
-    and computes those inside of a block again.
+    """A scan over blocks of ``size`` steps (checkpointing): its derivative stores states between blocks and recomputes
+    the others.
     """
 
     def __init__(self, call: _Call, updates: Sequence[Any], length: Any, reverse: bool, size: Any) -> None:
@@ -149,19 +151,19 @@ class _StateBlocks:
         ]
 
     def block(self, kind: str, value: Any) -> Any:
-        """Return a result of the steps of one block."""
+        """Return the `Scan` over the steps of one block, with this kind and value."""
         sequences = [*zip(self.call.rows, self.rows, strict=True)]
         return Scan(kind, value.xreplace(self.rule), self.inner, sequences, self.times[1], self.size, self.reverse)
 
     def result(self, kind: str, value: Any) -> Any:
-        """Return a result of all steps."""
+        """Return the `Scan` over all blocks, with this kind and value."""
         inside = self.block(kind, value)
         found = Scan(kind, inside, self.states, self.sequences, self.times[0], self.count, self.reverse)
         return reshape(found, (self.length, *shape_of(value))) if kind == "stack" else found
 
 
 class _Call:
-    """One call of `scan`: the bound variables, and the call of the step with them."""
+    """One call of `scan`: creates the bound variables, calls the user's step with them, and builds the results."""
 
     def __init__(self, step: Callable[..., Any], init: Any, xs: Any) -> None:
         self.step = step
@@ -227,8 +229,8 @@ class _Call:
     def with_rows(
         self, updates: list[Any], outputs: list[Any] | None, length: Any
     ) -> tuple[list[Any], list[Any] | None]:
-        """Return the next states and outputs with reads of rows at the time, as ``A[t]``, in place of further
-        sequences: a derivative adds up what belongs to a whole tensor, but stacks what belongs to rows.
+        """Return updates and outputs with each read ``A[t]`` of an outer tensor replaced by a sequence variable, so
+        that its derivative is stacked.
         """
         known = dict(zip(self.sequences, self.rows, strict=True))
         for entry in nodes_in([*updates, *(outputs or ())]):
@@ -267,14 +269,14 @@ class _Call:
 
 
 class _Rows(Rewriting):
-    """The traversal that replaces reads at the ``time`` by the variables ``known`` for the rows of tensors."""
+    """The traversal that replaces reads at the ``time``, ``A[t]``, by the variables in ``known``."""
 
     def __init__(self, time: Any, known: Mapping[Any, Any]) -> None:
         super().__init__()
         self.time, self.known = time, known
 
     def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
-        """Return an entry of the row in place of an entry of the tensor at the time."""
+        """Return the variable's entry in place of an entry of the tensor at the time."""
         tensor, *indices = yield self.all(expr.args, scope)
         if tensor not in self.known or indices[0] != self.time:
             return with_args(expr, [tensor, *indices])
@@ -282,7 +284,7 @@ class _Rows(Rewriting):
         return row[tuple(indices[1:])] if row.rank else row
 
     def visit_comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Any]:
-        """Return the comprehension, or the row that has the same entries."""
+        """Return the comprehension, or the variable for ``A[t]`` if it has the same entries."""
         new = yield from super().rebuilt(expr, scope)
         body = getattr(new, "body", None)
         if isinstance(body, TensorEntry) and body.tensor in self.known.values():
@@ -305,7 +307,7 @@ def _parameters(step: Callable[..., Any]) -> list[str]:
 
 
 def _named_parts(value: Any, name: str) -> tuple[list[str], Sequence[Any]]:
-    """Return names for states or sequences, and their values."""
+    """Return ``(names, values)`` of states or sequences; unnamed ones are named after ``name``."""
     if isinstance(value, Mapping):
         return [checked_name(key) for key in value], [*value.values()]
     if isinstance(value, (tuple, list, Tuple)):
@@ -314,5 +316,5 @@ def _named_parts(value: Any, name: str) -> tuple[list[str], Sequence[Any]]:
 
 
 def _variable(name: str, shape: Sequence[Any]) -> Any:
-    """Return a bound variable of its own, which gets ``name`` once the scan is complete."""
+    """Return a new bound variable with a unique name, which gets ``name`` once the scan is complete."""
     return ScanVariable(fresh_name(name), tuple(shape))

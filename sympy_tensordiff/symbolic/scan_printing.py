@@ -37,7 +37,7 @@ class PrintedScan:
 
 
 def _call(scan: Any, show: Any) -> str:
-    """Return the call of `scan` that makes ``scan``."""
+    """Return the Python call ``scan(...)`` that constructs ``scan``, as text."""
     states, sequences = scan.states, scan.sequences
     place = next((n for n, state in enumerate(states) if state.update == scan.value), None)
     is_output = scan.kind == "sum" or place is None
@@ -63,7 +63,7 @@ def _call(scan: Any, show: Any) -> str:
 
 
 def _formula(scan: Any, show: Any) -> str:
-    """Return the value of a step under its sum or in brackets, and the recursion of the states."""
+    """Return the LaTeX of a scan: the value of a step, and the recursion of the states."""
     time, step = show_time(scan), "+ 1" if scan.reverse else "- 1"
     before = f"{time} {step}"
     rule = {}
@@ -95,7 +95,7 @@ def _formula(scan: Any, show: Any) -> str:
 
 
 def show_time(scan: Any) -> str:
-    """Return the name of the time in a formula."""
+    """Return the name of the time variable as it is printed in a scan's formula."""
     return str(scan.time.name)
 
 
@@ -105,13 +105,13 @@ def _indexed(name: str, time: str) -> str:
 
 
 def _row(text: str, time: str) -> str:
-    """Return the row of a sequence at a time."""
+    """Return the text of a sequence's row at a time, ``x_t``."""
     is_closed = text.isalnum() or text.startswith(("\\mathrm", r"\left("))
     return _indexed(text if is_closed else rf"\left({text}\right)", time)
 
 
 class _Marks:
-    """Prints a step with the time as a subscript of each bound variable."""
+    """Prints a scan step in LaTeX with the time as a subscript of each bound variable."""
 
     def __init__(self, show: Any, times: dict[Any, str]) -> None:
         self.show = show
@@ -126,10 +126,10 @@ class MarkedVariable(TensorSymbol):
     """A variable in a formula whose name is LaTeX, such as ``h_{t-1}``."""
 
     def _latex(self, printer: Any) -> str:
-        """SymPy's hook for LaTeX: the name as it is."""
+        """SymPy's hook for LaTeX: return the name unchanged, since it is LaTeX already."""
         return self.name
 
 
 def _marked(variable: Any, text: str) -> Any:
-    """Return a variable that is printed as ``text``."""
+    """Return a copy of ``variable`` that is printed as ``text``."""
     return MarkedVariable._unchecked(Str(text), variable.args[1])

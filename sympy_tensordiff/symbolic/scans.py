@@ -36,7 +36,7 @@ TIME_INDEX = 2_000_000
 
 
 class ScanVariable(TensorSymbol):
-    """A variable that a `Scan` binds: a state before the step, or the row of a sequence.
+    """A variable bound by a `Scan`: a state before the step, or the current row of a sequence.
 
     It equals no `TensorSymbol`, whatever its name.
     """
@@ -81,7 +81,7 @@ class State(NamedTuple):
 
 
 class Scan(PrintedScan, TensorOperation):
-    """The values of a recurrence; `td.scan` makes it.
+    """The result of a recurrence over time: its stacked, last or summed values; made by `td.scan`.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class Scan(PrintedScan, TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        """Return the shape of the result."""
+        """Return the shape of the scan's result."""
         own = shape_of(args[1])
         return (args[5], *own) if args[0].name == "stack" else own
 
@@ -153,12 +153,12 @@ class Scan(PrintedScan, TensorOperation):
 
     @property
     def kind(self) -> str:
-        """Return what becomes of the values of the steps: "stack", "last" or "sum"."""
+        """Return how the values of the steps are combined: "stack", "last" or "sum"."""
         return str(self.args[0].name)
 
     @property
     def value(self) -> Any:
-        """Return what a step computes."""
+        """Return the expression that each step computes for the result."""
         return self.args[1]
 
     @property
@@ -173,26 +173,26 @@ class Scan(PrintedScan, TensorOperation):
 
     @property
     def time(self) -> Any:
-        """Return the bound symbol of the time."""
+        """Return the bound symbol of the time in the scan's steps."""
         return self.args[4]
 
     @property
     def length(self) -> Any:
-        """Return the number of steps."""
+        """Return the number of steps of the scan."""
         return self.args[5]
 
     @property
     def reverse(self) -> bool:
-        """Return whether the time runs backwards."""
+        """Return whether the scan runs backwards in time."""
         return bool(self.args[6])
 
     @property
     def recurrence(self) -> tuple[Any, ...]:
-        """Return what all results of one recurrence share: all arguments but kind and value."""
+        """Return the arguments that all results of one recurrence have in common: all but kind and value."""
         return tuple(self.args[2:])
 
     def result(self, kind: str, value: Any) -> Any:
-        """Return another result of the same recurrence."""
+        """Return the `Scan` of the same recurrence with another kind and value."""
         return Scan(kind, value, *self.recurrence)
 
     @property
@@ -202,12 +202,12 @@ class Scan(PrintedScan, TensorOperation):
 
     @property
     def steps(self) -> list[Any]:
-        """Return the expressions under the binder: the value and the updates."""
+        """Return the expressions inside of the binder: the value and the updates of the states."""
         return [self.value, *(state.update for state in self.states)]
 
     @property
     def outer(self) -> list[Any]:
-        """Return the expressions around the binder: initial values and sequences."""
+        """Return the expressions outside of the binder: initial values and sequences."""
         return [*(state.initial for state in self.states), *(sequence for _, sequence in self.sequences)]
 
     @property
@@ -243,7 +243,7 @@ class Scan(PrintedScan, TensorOperation):
 
 
 def _truth(value: Any) -> Any:
-    """Return a flag as SymPy's true or false; raise `ArgumentTypeError` for other values."""
+    """Return a bool as SymPy's true or false; raise `ArgumentTypeError` for other values."""
     if isinstance(value, (bool, BooleanAtom)):
         return S.true if value else S.false
     raise ArgumentTypeError(f"reverse must be True or False, not {value!r}")
@@ -256,7 +256,7 @@ def _check_variable(variable: Any) -> None:
 
 
 def _check_shape(what: str, value: Any, shape: Sequence[Any]) -> None:
-    """Raise `ShapeError` unless ``value`` has the shape of its state."""
+    """Raise `ShapeError` unless ``value`` (called ``what``) has the shape of its state."""
     own = shape_of(value)
     if len(own) != len(shape) or not all(map(same_extent, own, shape)):
         raise ShapeError(
@@ -285,9 +285,7 @@ def _check_sequence(variable: Any, sequence: Any, length: Any) -> None:
 
 
 def _without_clashes(args: Any, others: Sequence[Any]) -> Any:
-    """Return the value, states, sequences and time of a scan with bound variables renamed whose names are those of
-    something else in the steps.
-    """
+    """Return the arguments of a scan with bound variables renamed whose names are used otherwise in the steps."""
     value, states, sequences, time = args.args
     bound = [*(row.args[0] for row in states.args), *(row.args[0] for row in sequences.args)]
     steps = [value, *(row.args[2] for row in states.args)]
@@ -307,9 +305,7 @@ def _without_clashes(args: Any, others: Sequence[Any]) -> Any:
 
 
 def _unused(name: str, taken: set[str]) -> str:
-    """Return ``name`` without the number of `fresh_name`, or with another number behind it, so that it is not in
-    ``taken``.
-    """
+    """Return ``name``, without the number added by `fresh_name`, or with another number if it is in ``taken``."""
     name = _without_fresh_number(name)
     stem, _, number = name.rpartition("_")
     stem = stem if stem and number.isdigit() else name
@@ -329,5 +325,5 @@ _fresh = count(FIRST_FRESH + 1)
 
 
 def fresh_name(name: str) -> str:
-    """Return a name that no other variable has; the scan that binds it gives it ``name``, or ``name`` with a number."""
+    """Return a name that no other variable has; the scan that binds it restores ``name`` where possible."""
     return f"{_without_fresh_number(name)}_{next(_fresh)}"

@@ -24,7 +24,7 @@ SEMIRINGS = {"log": _log_sum_exp, "max": IndexedMax, "min": IndexedMin}
 
 
 def semiring_product(subscripts: Subscripts, operands: Sequence[Any], semiring: Any) -> Any:
-    """Return the sum of the operands' entries, reduced over all labels that are not in the result.
+    """Return the einsum of ``operands`` with addition and multiplication of the ``semiring``, such as max and plus.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def semiring_product(subscripts: Subscripts, operands: Sequence[Any], semiring: 
     lengths = [extents[label] for label in summed]
 
     def entry(*indices: Expr) -> Expr:
-        """Return the entry of the result at ``indices``."""
+        """Return the entry of the semiring product at ``indices``."""
         own = entry_indices(fresh_indices(len(summed), (*operands, *indices, *lengths), summed), lengths)
         at = {**dict(zip(output, indices, strict=True)), **dict(zip(summed, own, strict=True))}
         terms = [

@@ -19,7 +19,7 @@ class Expression(Protocol):
 
     @property
     def free_symbols(self) -> Any:
-        """Return the free symbols."""
+        """Return the free symbols of the expression."""
 
 
 Scalar: TypeAlias = Expression | float

@@ -98,8 +98,8 @@ def counted(number: int, noun: str) -> str:
 
 
 def _refuse_repeated(subscripts: Subscripts, label: str, extent: Any, owner: str) -> None:
-    """Raise `ArgumentError` for a ``label`` that the result of an einsum repeats; the message shows the einsum call
-    with a `DeltaTensor` of the given ``extent`` that makes the diagonal. ``owner`` names the function called.
+    """Raise `ArgumentError`, on behalf of ``owner``, for a result ``label`` that is repeated; the message shows an
+    einsum with a `DeltaTensor` instead.
     """
     inputs, output = subscripts
     free = unused_labels(str(subscripts))

@@ -34,8 +34,8 @@ def names_of(module: str) -> dict[str, Any]:
 
 
 def code_of(module: str, name: str, inner: str | None = None) -> CodeType | None:
-    """Return the code object of a SymPy function, or of the function ``inner`` in it; None, which no frame runs, if
-    there is none.
+    """Return the code object of a SymPy function, or of the function ``inner`` inside of it; None if there is no such
+    function.
     """
     try:
         code: CodeType = unwrap(attrgetter(name)(import_module(module))).__code__
@@ -82,7 +82,7 @@ class CallerDependent:
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """Override `Basic.args`: return the arguments, as the calling SymPy function may see them."""
+        """Override `Basic.args`: return the arguments; certain SymPy functions, found on the stack, see others."""
         asking = sys._getframe(1)
         return args_for_caller(self, asking) if id(asking.f_globals) in ASKING else self._args
 
@@ -111,7 +111,7 @@ class CallerDependent:
         return self._is_leaf or (asking.f_globals is CSE and not self.is_scalar)  # type: ignore[attr-defined]
 
     def atoms(self, *types: Any) -> set[Any]:
-        """Override `Basic.atoms`: one visit to each node."""
+        """Override `Basic.atoms`: the same result, with one visit to each shared node."""
         return depth.atoms(self, types)
 
     def has(self, *patterns: Any) -> bool:
@@ -126,15 +126,17 @@ class CallerDependent:
 
 
 class Cases(Expr):
-    """An opaque copy of a `Piecewise` under a binder, which SymPy does not take apart."""
+    """An opaque copy of a `Piecewise` under a binder, shown to SymPy functions that would wrongly move its conditions
+    out.
+    """
 
     is_real = True
     is_commutative = True
 
 
 def args_for_caller(node: Any, asking: FrameType) -> tuple[Any, ...]:
-    """Return the arguments of ``node`` as the calling frame ``asking`` may see them; raise `UnsupportedError` for a
-    walk over a huge node.
+    """Return the arguments of ``node`` that the SymPy function with the frame ``asking`` may see; raise for a walk over
+    a huge node.
     """
     own: tuple[Any, ...] = node._args
     if asking.f_globals is CSE:
@@ -177,7 +179,7 @@ def asked_for_cases(walk: FrameType) -> bool:
 
 
 def outwards(frame: FrameType | None, wanted: Callable[[FrameType], bool]) -> FrameType | None:
-    """Return the first frame from ``frame`` outwards for which ``wanted`` holds; None if there is none."""
+    """Return the first stack frame, from ``frame`` outwards, for which ``wanted`` holds; None if there is none."""
     while frame is not None and not wanted(frame):
         frame = frame.f_back
     return frame
@@ -189,8 +191,8 @@ def caller(walk: FrameType) -> FrameType | None:
 
 
 def asked_for_atoms(walk: FrameType) -> bool:
-    """Return whether the frame ``walk`` collects conditions for a `Piecewise` around a node, which decides them in
-    every combination.
+    """Return whether the frame ``walk`` collects the conditions of a `Piecewise` in order to decide them in every
+    combination.
     """
     frame = caller(walk)
     for _ in range(3):  # the iterator, and from Python 3.12 on no comprehension
@@ -215,7 +217,7 @@ def without_cases(node: Any) -> tuple[Any, ...]:
 
 
 def own_cases(body: Basic) -> Iterable[Any]:
-    """Yield the outermost `Piecewise` nodes of ``body`` that are not inside of another node of this package."""
+    """Yield the outermost `Piecewise` nodes in ``body`` that are not below another node of this package."""
     walk = preorder_traversal(body)
     for node in walk:
         if isinstance(node, Piecewise):
@@ -230,8 +232,8 @@ def asks_whether_constant(asking: FrameType) -> bool:
 
 
 def called_replace(walk: FrameType) -> tuple[Any, Any]:
-    """Return the query and the value of the `Basic.replace` call that the frame ``walk`` belongs to; None for each if
-    there is none.
+    """Return ``(query, value)`` of the `Basic.replace` call that the frame ``walk`` belongs to; (None, None) without
+    one.
     """
     frame = outwards(walk, lambda frame: frame.f_code is REPLACE)
     names = {} if frame is None else frame.f_locals
@@ -239,8 +241,7 @@ def called_replace(walk: FrameType) -> tuple[Any, Any]:
 
 
 def means_one_argument(entry: Any, asking: FrameType) -> bool:
-    """Return whether SymPy is about to write ``Derivative(g(x[p], x[q]), x[p])`` for the derivative by the first
-    argument only.
+    """Return whether SymPy is about to write ``Derivative(g(x[p], x[q]), x[p])``, meaning the first argument only.
 
     Both may be the same entry, so that this would be another derivative; if the entry is not a variable for SymPy, it
     writes ``Subs(Derivative(g(xi, x[q]), xi), xi, x[p])``.
@@ -259,7 +260,8 @@ def means_one_argument(entry: Any, asking: FrameType) -> bool:
 
 
 def shown_symbols(node: Any, free: set[Basic], asking: FrameType) -> set[Basic]:
-    """Return ``free``, the free symbols of ``node``, as the calling frame ``asking`` may see them.
+    """Return ``free``, the free symbols of ``node``, reduced for SymPy functions (frame ``asking``) that would misuse
+    some.
 
     `Derivative` makes the scalar 0 of an expression without the variable. So an expression that has a shape, or gets
     one from a variable, is shown to it with all variables. Raises `UnsupportedError` if SymPy would differentiate

@@ -46,7 +46,7 @@ def fresh_indices(number: int, avoid: Iterable[Basic], wanted: Sequence[str] = (
     avoid = list(avoid)
     taken = {symbol.name for expr in avoid for symbol in expr.free_symbols}
     taken |= {
-        part.name for expr in avoid if not is_whole(expr) for part in _upper_nodes(expr) if isinstance(part, Symbol)
+        part.name for expr in avoid if not is_whole(expr) for part in upper_nodes(expr) if isinstance(part, Symbol)
     }
     others = chain(NAMES, (f"i_{n}" for n in count(1)))
     names = [name if name not in taken else "" for name in (*wanted[:number], *[""] * (number - len(wanted)))]
@@ -111,7 +111,8 @@ def read(
     once: bool = True,
     keeps_sums: bool = True,
 ) -> Any:
-    """Return the entry of a tensor, written out if that repeats no computation; a scalar is returned unchanged.
+    """Return the entry of a tensor at ``indices``, in index notation if that repeats no computation; a scalar
+    unchanged.
 
     Parameters
     ----------
@@ -130,26 +131,27 @@ def read(
     indices = entry_indices(indices, tensor.shape)
     if not isinstance(tensor, TensorComprehension):
         return tensor[indices]
-    nodes = _upper_nodes(tensor.body)
+    nodes = upper_nodes(tensor.body)
     if len(nodes) > WRITTEN_OUT:
         return tensor[indices]
-    cheap = (once and _reads_once(indices, scope)) or not any(isinstance(node, IndexedReduction) for node in nodes)
+    has_sums = any(isinstance(node, IndexedReduction) for node in nodes)
+    cheap = not has_sums or (once and _reads_once(indices, tensor.shape, scope))
     return tensor.write_out(indices) if cheap or not keeps_sums else tensor[indices]
 
 
-def _reads_once(indices: Sequence[Expr], scope: Iterable[Expr] | None) -> bool:
-    """Return whether each entry is read at one point of ``scope`` only: every index that varies can be recovered from
-    ``indices``.
+def _reads_once(indices: Sequence[Expr], shape: Sequence[Expr], scope: Iterable[Expr] | None) -> bool:
+    """Return whether no two points of ``scope`` read the same entry: the indices determine all variables of
+    ``scope``.
     """
-    varying = set().union(*(index.free_symbols for index in (indices if scope is None else scope)))
+    sizes = set().union(*(extent.free_symbols for extent in shape))
+    varying = set().union(*(index.free_symbols for index in (indices if scope is None else scope))) - sizes
     forms = [parse(index) for index in indices]
-    return varying <= {atoms[0] for form, atoms in forms if len(atoms) == 1 and not form.compounds()}
+    found = [(form, [atom for atom in atoms if atom not in sizes]) for form, atoms in forms]
+    return varying <= {atoms[0] for form, atoms in found if len(atoms) == 1 and not form.compounds()}
 
 
-def _upper_nodes(body: Basic) -> list[Any]:
-    """Return the nodes of ``body`` without those of tensors whose entries it reads; at most one more than
-    `WRITTEN_OUT`.
-    """
+def upper_nodes(body: Basic) -> list[Any]:
+    """Return the nodes of ``body`` outside of the tensors whose entries it reads, at most `WRITTEN_OUT` + 1 of them."""
     nodes: list[Any] = []
     stack: list[Any] = [body]
     while stack and len(nodes) <= WRITTEN_OUT:

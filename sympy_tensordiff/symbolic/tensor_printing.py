@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from sympy import Max, Mul, Pow, S, exp
 from sympy.printing.pretty.stringpict import prettyForm
 
-from sympy_tensordiff.symbolic.choice_notation import choice_notation
+from sympy_tensordiff.functions.table import record_of
+from sympy_tensordiff.symbolic.choice_notation import choice_notation, clipped
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.matrix_notation import added_labels, einsum_notation
 from sympy_tensordiff.symbolic.norm_notation import at_no_zero, with_norms
@@ -42,14 +43,6 @@ from sympy_tensordiff.symbolic.printing import Printed, position_in_formula, ref
 from sympy_tensordiff.symbolic.repeated_tensors import is_a, is_ones_tensor, labels_of_ones, rank, repeated_tensor
 from sympy_tensordiff.symbolic.traversal import postorder
 
-# Element-wise functions that the package has under another name than SymPy.
-NAMES = {"Abs": "abs", "Max": "maximum", "Min": "minimum"}
-FUNCTIONS = {
-    *("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-    *("sign", "sigmoid", "softplus", "erf", "floor", "ceiling", "expm1", "log1p", "log1mexp", "log_ndtr", "xlogy"),
-    *("hypot", "erfcx", *NAMES.values()),
-}
-
 
 class PrintedTensor(Printed):
     """The mixin that prints operations on tensors: as matrix products if they have that form, else in index
@@ -58,7 +51,7 @@ class PrintedTensor(Printed):
 
     @property
     def precedence(self) -> int:
-        """Return how tightly the text binds; in LaTeX, products need parentheses unless they are the last factor.
+        """Return the printing precedence; in LaTeX a product needs parentheses unless it is the last factor.
 
         SymPy writes the factors of a negative product as terms of a sum, and Python reads ``*``, ``/`` and ``@`` from
         the left: a text with an operator binds like a sum, and has parentheses as a factor and as a divisor.
@@ -73,17 +66,17 @@ class PrintedTensor(Printed):
         return (MUL - 1 if place == "factor" else MUL) if ADD < level < POW else level
 
     def _sympystr(self: Any, printer: Any) -> str:
-        """SymPy's hook for `str`."""
+        """SymPy's hook for `str`: return the tensor operation as Python text."""
         other = text_instead(self, printer)
         return str(TextWriter(printer).write(notation_of(self))) if other is None else other
 
     def _latex(self, printer: Any) -> str:
-        """SymPy's hook for LaTeX."""
+        """SymPy's hook for LaTeX: return the tensor operation as a formula."""
         refuse_unprintable(self, "LaTeX")
         return str(LatexWriter(printer).write(notation_of(self)))
 
     def _pretty(self, printer: Any) -> Any:
-        """SymPy's hook for pretty printing."""
+        """SymPy's hook for pretty printing: return the tensor operation as a formula."""
         refuse_unprintable(self, "pretty")
         notation, writer = notation_of(self), PrettyWriter(printer)
         form = writer.write(notation)
@@ -138,7 +131,7 @@ def _einsum(node: Any) -> Any:
 
 
 def _expanded(tensor: Any, new: tuple[bool, ...]) -> Any:
-    """Return ``tensor`` with new axes where ``new`` says so, scalars in front."""
+    """Return the notation of ``tensor`` with new axes of extent 1 where ``new`` is True, scalars in front."""
     front, inner = split_scalar(tensor)
     return product(factors=[front, Expanded(inner, new)]) if any(new) else tensor
 
@@ -150,13 +143,13 @@ def _row(vector: Any) -> Any:
 
 
 def _contracted(parts: Sequence[tuple[str, Any]], output: str, node: Any) -> Any:
-    """Return the notation of the einsum of (labels, notation) pairs, with the extents of ``node``."""
+    """Return the notation of the einsum of ``parts``, (labels, notation) pairs, with the extents of ``node``."""
     inputs, operands = [labels for labels, _ in parts], [operand for _, operand in parts]
     return einsum_notation(inputs, output, operands, node.label_extents)
 
 
 def _mean(node: Any, parts: Sequence[tuple[str, Any]]) -> Any | None:
-    """Return the notation of a sum divided by the number of its terms as a mean; None for any other product."""
+    """Return ``mean(...)`` for a sum divided by the number of its terms; None for any other product."""
     labels = added_labels(node.inputs, node.output)
     extents = [node.label_extents[label] for label in labels]
     scalars = [operand for labels, operand in zip(node.inputs, node.operands, strict=True) if not labels]
@@ -179,7 +172,7 @@ def _product(node: Any) -> Any:
     of an outer product.
     """
     operands = [_operand(factor) for factor in node.args]
-    parts = _beside(operands, node.shape)
+    parts = _without_redundant_ones(operands, node.shape)
     factors = [part if rank(factor) else in_front(part) for factor, part in zip(node.args, parts, strict=True)]
     if all(len(own.axes) == rank(factor) for own, factor in zip(operands, node.args, strict=True)):
         return product(factors=factors)
@@ -204,7 +197,7 @@ def _power(node: Any) -> Any:
 
 
 class _Operand(NamedTuple):
-    """An operand of an elementwise node, separated from the tensor of ones that repeats it along other axes.
+    """An operand of an elementwise node, and the axes along which a tensor of ones repeats it.
 
     ``shape`` and ``text`` are its shape and notation next to operands that have the other axes; ``axes`` are its axes
     in the node, ``bare`` its notation with these alone, and ``full`` its notation with the ones.
@@ -221,11 +214,13 @@ def _without_ones(node: Any) -> list[Any]:
     """Return the notations of the operands of an elementwise node, in text without the ones that broadcasting makes
     unnecessary.
     """
-    return _beside([_operand(operand) for operand in node.operands], node.shape)
+    return _without_redundant_ones([_operand(operand) for operand in node.operands], node.shape)
 
 
-def _beside(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
-    """Return the notations of operands ``parts``: without ones in text if others have all axes of ``shape``."""
+def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
+    """Return the notations of the operands ``parts``; ones are dropped in text if other operands have all axes of
+    ``shape``.
+    """
     reached = all(
         any(len(part.shape) > back and part.shape[-1 - back] == extent for part in parts)
         for back, extent in enumerate(shape[::-1])
@@ -234,7 +229,7 @@ def _beside(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
 
 
 def _operand(node: Any) -> _Operand:
-    """Separate an operand of an elementwise node from the tensor of ones that repeats it along other axes."""
+    """Split an operand of an elementwise node into the tensor itself and the axes along which ones repeat it."""
     axes = tuple(range(rank(node)))
     if is_a(node, "TensorMul") and sum(map(bool, map(rank, node.args))) == 1:
         tensor = _operand(node.args[-1])
@@ -252,16 +247,16 @@ def _operand(node: Any) -> _Operand:
     ones = Constant("ones", tuple(node.label_extents[label] for label in new))
     kept = "".join(node.output[axis] for axis in own)
     full = _contracted([(kept, bare), ("".join(new), ones)], node.output, node)
-    if (given := _as_given(node)) is not None:
+    if (given := _unrepeated_operand(node)) is not None:
         return _Operand(tuple(given.shape), _notation(given), own, bare, full)
     flags = tuple(axis not in own for axis in range(own[0], len(axes)))
     shape = tuple(node.shape[axis] if axis in own else S.One for axis in range(own[0], len(axes)))
     return _Operand(shape, in_forms(_expanded, bare, flags), own, bare, full)
 
 
-def _as_given(node: Any) -> Any | None:
-    """Return the operand of an einsum with ones that only repeat it along axes of extent 1, as broadcasting does; None
-    for any other einsum.
+def _unrepeated_operand(node: Any) -> Any | None:
+    """Return the operand of an einsum that repeats it, by ones, along axes of extent 1 only; None for any other
+    einsum.
     """
     rest = [pair for pair in zip(node.inputs, node.operands, strict=True) if not is_ones_tensor(pair[1])]
     (labels, tensor), output = rest[0], node.output
@@ -289,13 +284,14 @@ def _function(node: Any) -> Any:
         return Call("sqrt", operands)
     if isinstance(body, Max) and set(body.args) == {S.Zero, *names}:
         return Call("relu", operands)
-    name = type(body).__name__
-    name = NAMES.get(name, name)
+    if (arguments := clipped(node)) is not None:
+        return Call("clip", tuple(map(_notation, arguments)))
+    record = record_of(type(body))
     numbers = tuple(Leaf(arg) for arg in body.args if arg.is_Number)  # of an extremum
-    if name in FUNCTIONS and len(body.args) == len(names + numbers) and set(names) <= set(body.args):
+    if record.is_public and len(body.args) == len(names + numbers) and set(names) <= set(body.args):
         if len(body.args) == 1 and rank(node) == 2:
-            return entrywise(lambda operand: Call(name, (operand,)), operands[0])
-        return Call(name, operands + numbers)
+            return entrywise(lambda operand: Call(record.name, (operand,)), operands[0])
+        return Call(record.name, operands + numbers)
     return choice_notation(body, dict(zip(names, operands, strict=True))) or Applied(node.template, operands)
 
 
@@ -341,7 +337,7 @@ def softmax_notation(node: Any) -> Any | None:
 
 
 def _subtracted_logsumexp(term: Any) -> tuple[Any, tuple[int, ...]]:
-    """Return the log-sum-exp that ``term`` subtracts and the axes of the term that it has; (None, ()) for
+    """Return ``(node, axes)`` of the log-sum-exp that ``term`` subtracts, with its axes in the term; (None, ()) for
     another term.
     """
     if rank(term) == 0:

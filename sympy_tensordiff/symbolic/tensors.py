@@ -119,7 +119,7 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
 
     @property
     def name(self) -> str:
-        """Return the name."""
+        """Return the name of the tensor symbol."""
         return str(self.args[0].name)
 
     @property
@@ -204,7 +204,7 @@ class NamedTensor(PrintedSymbol, TensorExpr):
 
     @property
     def name(self) -> str:
-        """Return the name."""
+        """Return the name by which the expression is printed."""
         return str(self._args[0].name)
 
     @property
@@ -366,7 +366,7 @@ def as_entry(scalar: Any) -> Any:
 
 
 class _DefinitionExpansion(Rewriting):
-    """The traversal of `in_full`."""
+    """The traversal of `in_full`, which replaces named tensors by their definitions."""
 
     def visit_named_tensor(self, expr: NamedTensor, scope: Scope) -> Recursion[Any]:
         """Return the definition of a named tensor, with the names in it replaced too."""

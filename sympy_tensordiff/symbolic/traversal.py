@@ -71,7 +71,7 @@ def names_in(exprs: Iterable[Basic]) -> set[str]:
 
 
 def itself(node: Any) -> Any:
-    """Return ``node``."""
+    """Return ``node`` unchanged; the default ``key`` of `postorder`."""
     return node
 
 
@@ -153,7 +153,7 @@ Rules: TypeAlias = dict[type, Callable[..., Any]]
 
 
 class Rewriting:
-    """A traversal that rebuilds one expression by rules for classes; shared parts are visited once per scope.
+    """A traversal that rebuilds an expression by one rule per class; a shared node is visited once per scope.
 
     Subclasses give ``rules`` from a class of nodes to a method, which answers or is a recursion; what has no rule is
     rebuilt from its arguments.
@@ -166,7 +166,7 @@ class Rewriting:
         self._done: dict[tuple[int, Any], tuple[Any, Any]] = {}
 
     def run(self, expr: Any, scope: Any = EMPTY) -> Any:
-        """Return the rebuilt expression."""
+        """Return ``expr`` rebuilt by the rules of this traversal."""
         return trampoline(self.visit(expr, scope))
 
     def visit(self, expr: Any, scope: Any) -> Recursion[Any]:
@@ -185,7 +185,7 @@ class Rewriting:
         return self._done[key][1]
 
     def all(self, exprs: Iterable[Any], scope: Any) -> Recursion[list[Any]]:
-        """Return the rebuilt ``exprs`` as a recursion step."""
+        """Return the list of rebuilt ``exprs``, as a recursion step."""
         results = []
         for expr in exprs:
             results.append((yield self.visit(expr, scope)))

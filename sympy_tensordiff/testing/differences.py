@@ -5,16 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
 import sympy
-from numpy.typing import NDArray
 from sympy import Expr
 
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.derivative.api import jacobian, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DerivativeMismatch, OutOfShapeError, ShapeError
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference import tensors_of
 from sympy_tensordiff.simplify.accesses import check_expression
 from sympy_tensordiff.symbolic.base import no_variable, refuse_array
@@ -25,6 +24,9 @@ from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import scans_in
 from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, size_symbols
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 _STEP = 2.0**-12
 _MAX_ATTEMPTS = 12
 _MAX_DENSE_ENTRIES = 96  # larger variables are checked along random directions instead of entry by entry
@@ -33,7 +35,7 @@ _DIRECTION_COUNT = 8
 # Ranges of random inputs, used in turn: roots and logarithms need positive ones.
 _RANGES = ((-2.0, 2.0), (0.25, 1.75), (-0.9, 0.9), (1.25, 3.0))
 
-FloatArray = NDArray[np.float64]
+FloatArray: TypeAlias = "NDArray[np.float64]"
 
 
 class SizeError(ArgumentError):
@@ -44,9 +46,7 @@ _Pullback: TypeAlias = Callable[[dict[Any, Any], FloatArray], FloatArray]
 
 
 class _Slope(NamedTuple):
-    """The central differences along one direction, whether the function is smooth there, and the size of rounding
-    errors.
-    """
+    """Central differences along one direction, with smoothness flags and a bound of rounding errors."""
 
     value: FloatArray
     smooth: NDArray[np.bool_]
@@ -54,7 +54,7 @@ class _Slope(NamedTuple):
 
 
 class Point:
-    """An expression as a function of one of its variables, all other inputs fixed."""
+    """An expression as a function of one variable at a random point, with all other inputs fixed."""
 
     def __init__(self, kernel: Callable[..., Any], arguments: list[Any], arrays: list[Any], wrt: Expr) -> None:
         self.kernel = kernel
@@ -267,7 +267,7 @@ def _jacobian_from_pullback(pullback: _Pullback, shape: tuple[int, ...]) -> Call
     """Return a function that computes the Jacobian by one pullback for each entry of a value of ``shape``."""
 
     def compute_jacobian(drawn: dict[Any, Any]) -> FloatArray:
-        """Return the Jacobian at the inputs."""
+        """Return the Jacobian at the inputs ``drawn``, one pullback per entry of the value."""
         units = np.eye(int(np.prod(shape, dtype=int))).reshape(-1, *shape)
         rows = np.array([pullback(drawn, unit) for unit in units], np.float64)
         return rows.reshape(*shape, *rows.shape[1:])

@@ -7,11 +7,9 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import ceil, floor
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import sympy
-from numpy.typing import NDArray
 from sympy import Basic, Expr
 
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
@@ -23,10 +21,14 @@ from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotie
 from sympy_tensordiff.integer.implication import maximum, minimum
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 from sympy_tensordiff.integer.rows import substitute_all
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference import symbols_of, tensors_of
 from sympy_tensordiff.simplify.accesses import Access, AccessContext, Accesses
 from sympy_tensordiff.symbolic.indices import integers_by_use
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # Fractions with this denominator are exact doubles, so that kernels and oracle have the same inputs; odd numerators
 # avoid 0.
@@ -97,7 +99,7 @@ def random_values(
     generator = random.Random(seed)
 
     def number() -> Fraction | float:
-        """Draw one number."""
+        """Draw one random rational or float between ``low`` and ``high``."""
         if kind == "float":
             return generator.uniform(low, high)
         odd = 2 * generator.randrange(int(low * _DENOMINATOR) // 2, int(high * _DENOMINATOR) // 2) + 1
@@ -241,7 +243,7 @@ class _IndexArrayRanges(Accesses):
             self.constrain_read(form, extent, substitute_all(access.around.rows, self.size_values))
 
     def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
-        """Yield the operands of a read, so that all entries of a table are visited."""
+        """Yield the operands of a read to visit, so that all entries of a comprehension are considered."""
         yield from ((arg, around) for arg in read.args)
 
     def tested(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:

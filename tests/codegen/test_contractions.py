@@ -24,7 +24,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 from sympy_tensordiff.codegen.ir.verify import verify
 from sympy_tensordiff.codegen.program import Task, assemble, build_program
 from sympy_tensordiff.errors import VerificationError
-from sympy_tensordiff.graph.contraction_order import contraction_path, operation_count
+from sympy_tensordiff.graph.contraction_paths import contraction_path, operation_count
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine
 

@@ -252,3 +252,60 @@ def test_outer_products_between_inverses_solve_for_vectors():
     arrays = {one: value if one is A_ else value[0] for one, value in arrays.items()}
     found = td.lambdify([*arrays], between, "numpy")(*arrays.values())
     np.testing.assert_allclose(found, td.evaluate(between, arrays), rtol=1e-12)
+
+
+OUTER_SUM = td.outer(v_, w_) + td.outer(w_, v_)
+PRODUCTS = {  # expressions and the coefficient of the highest power of n in their operations, which is 2 or 3
+    "a chain and a sum of outer products": ((OUTER_SUM @ A_ @ B_ @ C_) @ x_, 2, 20),
+    "a chain with five users": (
+        tuple(f(A_ @ B_ @ one) for f in (td.exp, td.sin) for one in (u_, v_, w_, x_, u_ * x_)),
+        2,
+        40,
+    ),
+    "a transposed sum of private terms": (
+        ((A_.T @ td.diag(u_) @ A_) * td.outer(v_, w_) + ((A_.T @ td.diag(u_) @ A_) * td.outer(v_, w_)).T) @ x_,
+        2,
+        12,
+    ),
+    "a sum of rows of a solution": (td.sum(td.solve(A_ + td.diag(u_), v_)), 3, 2),
+    "a sum of columns of a solution": (td.sum(td.solve(A_, td.outer(v_, w_)), axis=0), 3, 2),
+}
+
+
+@every("name", [*PRODUCTS])
+def test_products_cost_no_more_than_they_must(name):
+    """The chain is multiplied from the vectors on in all its uses, and a system is solved for one right-hand side."""
+    expr, power, most = PRODUCTS[name]
+    found = td.cost(expr).operations
+    assert found.coeff(n, power + 1) == 0 and found.coeff(n, power) <= most
+    symbols = [A_, B_, C_, u_, v_, w_, x_]
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=[4] * len(one.shape)) for one in symbols]
+    values = dict(zip(symbols, arrays, strict=True))
+    results = expr if isinstance(expr, tuple) else (expr,)
+    computed = td.lambdify(symbols, results, "numpy")(*arrays)
+    for one, value in zip(results, computed, strict=True):
+        np.testing.assert_allclose(value, td.evaluate(one, values), rtol=1e-9)
+
+
+def test_a_norm_of_a_product_with_an_outer_product_is_differentiated_twice_by_vectors():
+    """The matrix ``A B`` is a factor of twelve products, all of which are multiplied from a vector on."""
+    A, B = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, n))
+    f = td.norm(td.einsum("ik,k,kj->ij", td.outer(x_, x_), u_, A @ B))
+    gradient, product = td.gradient(f, x_), td.hvp(f, x_, v_)
+    first, second = td.cost(gradient).operations, td.cost(product).operations
+    assert second.coeff(n, 2) == 0 and (4 * first - second).subs({n: 100, m: 100}) > 0
+    td.check_derivative(f, x_)
+    td.check_derivative(td.dot(gradient, v_), x_)
+
+
+@every("name", ["one sum", "of a chain"])
+def test_scores_are_computed_once_for_their_maximum_and_their_exponentials(name):
+    """``log(Sum_i exp(s[i]))`` in index notation reads an array of the scores ``s[i] = Sum_j A[i, j]*x[j]``."""
+    score = td.IndexedSum(A_[i, j] * x_[j], (j, 0, n - 1))
+    value = td.log(td.IndexedSum(td.exp(score), (i, 0, n - 1)))
+    if name == "of a chain":
+        inner = td.IndexedSum(td.exp(score) * B_[k, i], (i, 0, n - 1))
+        value = td.IndexedSum(td.log(inner), (k, 0, n - 1))
+    program = executed((A_, B_, x_), value)
+    assert figures(program, {"n": 50}).operations <= (5000 if name == "one sum" else 10000) + 20 * 50

@@ -234,7 +234,7 @@ declare x[n], A[m, n] A*x/x | the divisor x is a column vector; write ./ or inv(
 declare c, x[n] c @ x | the product @ takes vectors and matrices; write * for a factor that is a number
 declare x[n] x^2 | of a column vector needs a square matrix and a whole number up to 20; write .^ for the powers
 declare A[n, n], c A^c | needs a square matrix
-foo(x) | foo is not a function of matrix formulas: these are DeltaTensor, abs
+foo(x) | foo is not a function of matrix formulas: these are DeltaTensor, Heaviside, abs
 sin(x, y) | sin takes 1 arguments, and 2 are given
 max(x) | max takes 2 or more arguments
 declare x[n] det(x) | det takes a matrix, not a column vector

@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-
 import sympy_tensordiff as td
 from sympy_tensordiff.app.forms import BACKENDS, certificate, certificate_text, check_lines, form_text, parsed_input
 from sympy_tensordiff.errors import ParseError, TensorDiffError, UnsupportedError
+from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
 from sympy_tensordiff.testing.values import random_values, size_symbols
 
@@ -126,6 +125,14 @@ def answer(request: Request) -> Answer:
         return {"error": "the expression or its derivative is nested too deeply"}
 
 
+def answer_text(body: str) -> str:
+    """Answer a request of the page: take its JSON body as text, and return the answer as JSON text."""
+    try:
+        return json.dumps(answer(parse_request(body.encode("utf-8", "surrogatepass"))))
+    except RequestError as error:
+        return json.dumps({"error": str(error)})
+
+
 @lru_cache(maxsize=4)
 def parse_and_derive(language: str, source: str, order: int, wrt: tuple[str, ...]) -> tuple[Any, Any]:
     """Return the parsed input and its derivative; the last few are cached, as a page requests several forms."""
@@ -192,7 +199,7 @@ def convexity(parsed: Any, given: Mapping[str, str]) -> Answer:
     found: list[Any] = []
 
     def write() -> str:
-        """Find a certificate of convexity, else of concavity, and return it as text."""
+        """Return the text of a certificate that the function is convex or, failing that, concave."""
         found.append(certificate(parsed, domains))
         other = None if found[0] else certificate(parsed, domains, concave=True)
         found[:] = [other or found[0]]

@@ -81,7 +81,7 @@ class _Files(_Handler):
 
 
 class _Answers(_Handler):
-    """Handler of requests for answers."""
+    """HTTP handler that computes the answers to the page's requests."""
 
     pending: asyncio.Future[Any] | None = None
 
@@ -145,7 +145,7 @@ class _HTTPServer(HTTPServer):
         super().handle_stream(stream, address)
 
     def on_close(self, server_conn: object) -> None:
-        """Count a closed connection."""
+        """Decrease the number of open connections when one is closed."""
         self.connections -= 1
         super().on_close(server_conn)
 

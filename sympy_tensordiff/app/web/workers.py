@@ -23,11 +23,11 @@ GRACE_SECONDS = 1
 
 
 class BusyError(Exception):
-    """Too many requests are waiting."""
+    """Raised when too many requests are waiting."""
 
 
 class SlowError(Exception):
-    """The answer takes longer than the time limit."""
+    """Raised when an answer takes longer than the time limit."""
 
 
 class LostError(Exception):
@@ -144,7 +144,7 @@ class _Worker:
             loop.remove_reader(self.pipe.fileno())
 
     def _receive(self) -> Any:
-        """Return an answer from the pipe, and retire the worker after its last one."""
+        """Return an answer from the pipe; stop the worker after the last answer that it may give."""
         answer = self.pipe.recv()
         self.answered += 1
         self.is_usable = self.answered < MAX_ANSWERS

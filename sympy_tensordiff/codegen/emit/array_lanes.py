@@ -27,12 +27,12 @@ class Span:
 
     @property
     def length(self) -> Affine:
-        """The number of values."""
+        """The number of index values, ``stop - low``."""
         return self.stop - self.low
 
 
 class Lanes:
-    """The dimensions of the current array operations, outermost first.
+    """The index dimensions over which the current array operations are vectorised, outermost first.
 
     ``images`` are indices that are replaced, with their forms in the indices of the dimensions.
     """
@@ -43,7 +43,7 @@ class Lanes:
         self._spans = {span.axis: span for span in dims}
 
     def image(self, form: Affine) -> Affine:
-        """Return ``form`` with replaced indices written as forms in the indices of the dimensions."""
+        """Return the index form with replaced loop indices written in terms of the current dimensions."""
         return form.substitute(self.images) if self.images else form
 
     def axes_in(self, form: Affine) -> list[str]:
@@ -52,11 +52,11 @@ class Lanes:
         return [axis for axis in self._spans if axis in atoms]
 
     def dims_of(self, *forms: Affine) -> frozenset[Span]:
-        """Return the dimensions along which some of the forms vary."""
+        """Return the dimensions along which some of `forms` vary."""
         return frozenset(self.dim(axis) for form in forms for axis in self.axes_in(form))
 
     def varying_rows(self, rows: Rows) -> Rows:
-        """Return the rows that differ from lane to lane."""
+        """Return the constraints whose truth differs along a dimension."""
         return tuple([row for row in rows if self.dims_of(row.form)])
 
     def has(self, name: str) -> bool:
@@ -64,7 +64,7 @@ class Lanes:
         return name in self._spans
 
     def dim(self, axis: str) -> Span:
-        """Return the span of an index."""
+        """Return the span of values of the index called ``axis``."""
         return self._spans[axis]
 
     def dims_after(self, dim: Span) -> int:
@@ -72,7 +72,7 @@ class Lanes:
         return len(self.dims) - 1 - self.dims.index(dim)
 
     def with_outer(self, *spans: Span) -> Lanes:
-        """Return the lanes with further dimensions in front."""
+        """Return the lanes with further dimensions `spans` in front."""
         return Lanes((*spans, *self.dims), self.images)
 
     def replace(self, old: Span, new: Span, image: Affine | None = None) -> Lanes:
@@ -85,7 +85,7 @@ class Lanes:
         return Lanes(tuple(new if dim is old else dim for dim in self.dims), images)
 
     def dims_from_first(self, wanted: frozenset[Span]) -> Iterator[tuple[Span, bool]]:
-        """Yield the dimensions from the first one in ``wanted`` on, each with whether it is in ``wanted``."""
+        """Yield ``(dimension, whether it is in wanted)``, starting at the first dimension in ``wanted``."""
         started = False
         for dim in self.dims:
             started = started or dim in wanted
@@ -118,7 +118,7 @@ class Lanes:
 
 
 class SpanEnds(NamedTuple):
-    """The bounds that conditions impose on one span."""
+    """Lower and upper bounds that conditions impose on the range of one index."""
 
     lows: list[Affine]
     stops: list[Affine]
@@ -126,7 +126,7 @@ class SpanEnds(NamedTuple):
 
 @dataclass
 class LaneConditions:
-    """Conditions sorted by their treatment: a Python ``if``, narrower spans, a mask."""
+    """Conditions sorted by how array code tests them: by a Python ``if``, by narrower spans, or by a mask."""
 
     scalar: list[Constraint] = field(default_factory=list)
     spans: dict[str, SpanEnds] = field(default_factory=dict)
@@ -136,8 +136,8 @@ class LaneConditions:
 
 
 def sort_conditions(lanes: Lanes, rows: Rows, masks_data: bool = False) -> LaneConditions:
-    """Return ``rows`` sorted by their treatment; maxima and minima of the lanes' indices are split into several
-    rows. With ``masks_data``, conditions on data are masks.
+    """Return the constraints ``rows`` sorted into a Python ``if``, narrower spans and a mask; with ``masks_data``,
+    those on data are masked.
     """
     sorted_ = LaneConditions()
     for row in rows:
@@ -160,8 +160,8 @@ def sort_conditions(lanes: Lanes, rows: Rows, masks_data: bool = False) -> LaneC
 
 
 def _note_span_end(found: LaneConditions, row: Constraint, axis: str) -> bool:
-    """Add the bound that ``row`` imposes on its only index to ``found``; return False if it is not a bound of a
-    span.
+    """Add the bound that ``row`` imposes on the span of ``axis`` to ``found``; return False if it is not such a
+    bound.
     """
     if axis in row.form.hidden() or row.kind == "mod":
         return False

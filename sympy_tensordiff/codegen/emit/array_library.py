@@ -24,7 +24,7 @@ from sympy_tensordiff.codegen.ir.programs import Apply, ContractionStep, Product
 
 
 class PureLibraryCall(LibraryCall):
-    """Prints the result of one library step as text; a singular matrix gives infinities or nan, as the library says."""
+    """Prints a linear-algebra step as an expression without side effects; a singular matrix gives infinities or nan."""
 
     functions: ClassVar = {
         "inv": ("np.linalg.inv({0})", "inverse_factorized({0})"),
@@ -44,7 +44,7 @@ class PureLibraryCall(LibraryCall):
             self.lengths = {row: own.get(column, ""), column: own.get(row, "")} | own
 
     def value(self, step: ProductStep | Apply) -> tuple[str, str]:
-        """Return the description and the text of the result of a step, without its factor."""
+        """Return ``(description, expression text)`` of the result of a step, without its factor."""
         if not isinstance(step, ContractionStep):
             return super().value(step)
         labels = dict.fromkeys(label for operand in step.operands for label in operand.labels)
@@ -58,7 +58,7 @@ class PureLibraryCall(LibraryCall):
 def pure_library_text(
     step: ProductStep | Apply, program: Program, names: FormNames, dialect: Dialect
 ) -> tuple[str, str, list[str]]:
-    """Return the function of a library step that returns its result, its decorator, "", and its parameters."""
+    """Return ``(text, decorator "", parameters)`` of a function that returns the result of a library step."""
     what, value = PureLibraryCall(step, program, names).value(step)
     value = value.replace(".transpose(", f".{dialect.transpose}(")
     if isinstance(step, ContractionStep):
@@ -71,7 +71,7 @@ def pure_library_text(
 
 
 def pure_driver(program: Program, names: FormNames, functions: Functions, dialect: Dialect) -> str:
-    """Return the function ``run`` that returns the results of a program, a tuple."""
+    """Return the text of the function ``run`` that calls the steps and returns the results as a tuple."""
     block = TextBlock()
     body = TextBlock()
     for line in size_lines(program, names):

@@ -40,7 +40,7 @@ _MAX_FACTORS = 8
 
 
 def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
-    """Append loops around one addition of a product as an ``einsum``; return False for other loops.
+    """Append a loop that only adds up a product as one ``einsum`` call, and return True; return False for other loops.
 
     Also for products that would need an array with an axis for each index.
     """
@@ -77,7 +77,7 @@ def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
 
 
 def factors_of(value: Scalar) -> tuple[bool, list[Scalar]]:
-    """Return whether a product is negated, and its factors."""
+    """Return ``(is negated, factors)`` of a product."""
     is_negative, factors, waiting = False, list[Scalar](), [value]
     while waiting:
         node = waiting.pop()
@@ -93,7 +93,7 @@ def factors_of(value: Scalar) -> tuple[bool, list[Scalar]]:
 
 
 def product_of(factors: Sequence[Scalar]) -> Scalar:
-    """Return the product of factors; 1 for none."""
+    """Return the product of `factors` as one expression; 1 for none."""
     if not factors:
         return Number(1)
     return factors[0] if len(factors) == 1 else Operation("mul", tuple(factors))
@@ -112,9 +112,7 @@ class FactorGroup(NamedTuple):
 
 
 class Arrangement(NamedTuple):
-    """The evaluation of a sum of products: its operands, one or two unless the library orders several, and whether they
-    are multiplied as matrices.
-    """
+    """A way to evaluate a sum of products: its operands, and whether they are multiplied as matrices."""
 
     operands: tuple[FactorGroup, ...]
     by_matrices: bool
@@ -131,7 +129,7 @@ class Arrangement(NamedTuple):
 
 
 class _SumOfProducts:
-    """A product that is summed over the lanes of a frame into an accumulator."""
+    """A product that is summed over the dimensions of a frame into an accumulator."""
 
     def __init__(self, frame: Frame, add: Set, additions: Additions) -> None:
         self.frame = frame
@@ -142,7 +140,7 @@ class _SumOfProducts:
         self.is_negative, self.factors = factors_of(add.value)
 
     def arranged(self) -> Arrangement | None:
-        """Return the grouping of the factors into one or two operands with the least work; None if none is useful."""
+        """Return the grouping of the factors into one or two operands with the least work; None if no grouping pays."""
         with self.values.inside(self.frame):
             varying = [factor for factor in self.factors if self.values.varies(factor)]
             if not varying or len(varying) > _MAX_FACTORS:
@@ -164,8 +162,8 @@ class _SumOfProducts:
         return None if len(best.operands) == 1 and best.operands[0].is_computed else best
 
     def _several(self, varying: Sequence[Scalar]) -> Arrangement | None:
-        """Return more than two operands, which the library orders itself: the factors along the same dimensions; None
-        if there are fewer, or one has to be computed along all.
+        """Return an arrangement with more than two operands, one per set of dimensions, which the library orders; None
+        if it does not apply.
         """
         groups: dict[frozenset[Span], list[Scalar]] = {}
         for factor in varying:
@@ -175,7 +173,7 @@ class _SumOfProducts:
         return Arrangement(operands, True) if len(operands) > 2 and not has_wide else None
 
     def _operand(self, factors: Sequence[Scalar]) -> FactorGroup:
-        """Return some factors as one operand."""
+        """Return the `factors` multiplied into one operand."""
         dims = frozenset[Span]().union(*map(self.values.varies, factors))
         parts = [part for factor in factors for part in subexpressions(factor)]
         ranks = [len(part.index) for part in parts if isinstance(part, Load)]
@@ -185,7 +183,7 @@ class _SumOfProducts:
         return FactorGroup(tuple(factors), dims, len(factors) > 1 or not is_read, max(ranks, default=0) < len(dims))
 
     def print(self) -> None:
-        """Append the addition of the sum to the accumulator."""
+        """Append the line that adds the sum of products to the accumulator."""
         found = self.arranged()
         assert found is not None
         with self.values.inside(self.frame):
@@ -231,7 +229,7 @@ class _SumOfProducts:
         return sorted(dims, key=lambda dim: operand.is_computed and not _is_short(dim))
 
     def _array(self, operand: FactorGroup, order: Sequence[Span]) -> str:
-        """Return the text of an operand with the axes ``order``."""
+        """Return the text of an operand, as an array with the axes ``order``."""
         with self.values.inside(self.frame._replace(lanes=Lanes(tuple(order), self.frame.lanes.images))):
             return self.values.scalar(product_of(operand.factors))
 
@@ -290,8 +288,8 @@ _MAX_WINDOW_RATIO = 4
 
 
 def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
-    """Return the span along which each value of a loop touches few adjacent entries, the first of them, and their
-    number.
+    """Return ``(span, first, count)`` if each value of a loop touches only ``count`` adjacent entries along a
+    dimension; else None.
 
     None if each value touches many entries, or all values the same ones.
     """
@@ -310,7 +308,7 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
 
 
 def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple[Loop, list[str]] | None:
-    """Return the sum of a loop around one addition over the widest range, and the conditions under which it is valid.
+    """Return a sum over the widest of its ranges, padded with zeros, and the conditions for that; None if impossible.
 
     None if the loop is not such a sum.
     """
@@ -343,8 +341,8 @@ def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions
 
 
 def print_window(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> bool:
-    """Append a sum like ``sum_k w[k]*x[p - k]`` over all ``k`` for which ``x`` has an entry; return False for other
-    loops.
+    """Append a windowed sum like ``sum_k w[k]*x[p - k]``, for all ``k`` with ``x`` in bounds, and return True; False
+    for other loops.
 
     NumPy's ``convolve`` and ``correlate`` compute the sums at all positions of a window that overlaps a vector partly.
     """

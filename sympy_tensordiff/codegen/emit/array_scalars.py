@@ -38,7 +38,7 @@ _INFINITE = INFINITY, Operation("neg", (INFINITY,))
 
 
 class Frame(NamedTuple):
-    """The context in which statements are printed: lanes, the block of their text, and known conditions.
+    """The context in which statements are printed: vectorised dimensions, text block, and known constraints.
 
     ``known`` are conditions on Python integers, ``context`` conditions that hold in each lane, and ``mask`` is a
     condition on lanes: values computed where it fails are not used.
@@ -51,13 +51,13 @@ class Frame(NamedTuple):
     mask: Scalar | None = None
 
     def child(self, head: str, known: Rows = ()) -> Frame:
-        """Return the frame of a block below ``head``, in which ``known`` holds, too."""
+        """Return the frame of an indented block below ``head``, in which the constraints ``known`` hold as well."""
         return self._replace(block=self.block.child(head), known=self.known + known)
 
 
 class StoredValue(NamedTuple):
-    """The context in which a named value was computed: its lanes, the dimensions along which it varies, and the
-    mask.
+    """The record of a named value: over which dimensions it was computed, along which it varies, and under
+    which mask.
     """
 
     lanes: Lanes
@@ -66,7 +66,7 @@ class StoredValue(NamedTuple):
 
 
 class VectorPrinter(ScalarPrinter):
-    """Prints scalar expressions as arrays over the current ``lanes``."""
+    """Prints scalar expressions as array expressions over the current dimensions (``lanes``)."""
 
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {
         **ScalarPrinter.operators,
@@ -92,7 +92,7 @@ class VectorPrinter(ScalarPrinter):
 
     @contextmanager
     def inside(self, frame: Frame) -> Iterator[None]:
-        """Print over the lanes of ``frame`` within the ``with`` block; new index arrays are defined at the end of its
+        """Context manager: print over the dimensions of ``frame``; index arrays needed inside are defined in its
         block.
         """
         outer = self.lanes, self._slots, self.context, self.masks, self.frame
@@ -105,7 +105,7 @@ class VectorPrinter(ScalarPrinter):
         self.lanes, self._slots, self.context, self.masks, self.frame = outer
 
     def varies(self, node: Scalar) -> frozenset[Span]:
-        """Return the dimensions of the lanes along which ``node`` varies."""
+        """Return the current dimensions along which ``node`` varies."""
         forms: list[Affine] = []
         for part in subexpressions(node):
             forms += [part.form] if isinstance(part, IndexValue) else part.index if isinstance(part, Load) else []
@@ -114,7 +114,7 @@ class VectorPrinter(ScalarPrinter):
         return self.lanes.dims_of(*forms)
 
     def variable(self, name: str) -> str:
-        """Return a variable as text; a lane index is an index array."""
+        """Return the text of an integer variable; that of a vectorised index is an index array."""
         return self.index_array(name) if self.lanes.has(name) else super().variable(name)
 
     def index_array(self, axis: str) -> str:
@@ -134,7 +134,7 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ integers
 
     def data(self, entry: IndirectIndex) -> str:
-        """Return an entry of an integer array over the lanes as text."""
+        """Return the text of an entry of an integer array, over the current dimensions."""
         if not entry.index:
             return self.names(entry.tensor)
         return self.read_text(entry.tensor, entry.index)
@@ -147,7 +147,7 @@ class VectorPrinter(ScalarPrinter):
         return f"inside({', '.join([self.names(entry.tensor), ' & '.join(tests), *map(self.form, entry.index)])})"
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
-        """Return an integer form, in the indices of the lanes, as text."""
+        """Return the text of an integer form over the current dimensions."""
         return super().form(self.lanes.image(form), level)
 
     def extremum(self, extremum: Extremum) -> str:
@@ -160,11 +160,11 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ reads
 
     def load(self, node: Load) -> str:
-        """Return a read over the lanes as text."""
+        """Return the text of a read over the current dimensions."""
         return self.names(node.array) if node.array in self.bare else self.read_text(node.array, node.index)
 
     def name(self, name: str) -> str:
-        """Return a scalar variable, as a view that broadcasts over the current lanes."""
+        """Return the text of a named value, as a view that broadcasts over the current dimensions."""
         home, text = self.stored.get(name), self.names(name)
         if home is None or not home.varies:
             return text
@@ -174,7 +174,7 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(text, *self.indices_into(home))
 
     def indices_into(self, home: StoredValue) -> tuple[list[Affine], list[Affine]]:
-        """Return the indices at which the current lanes read a stored value, and the extents of its array."""
+        """Return the indices at which the current dimensions read a stored value, and the extents of its array."""
         entries, extents = [], []
         for dim, wanted in home.lanes.dims_from_first(home.varies):
             image = self.lanes.image(Affine.variable(dim.axis)) - dim.low
@@ -197,8 +197,8 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
 
     def _part_text(self, array: str, index: Sequence[Affine]) -> str:
-        """Return a part of an array with zeros around it, given by its start and length along each axis; "" if indices
-        are not those of a part.
+        """Return the text of a read that runs over an array's end, as a part of the array padded with zeros; "" if it
+        is not of that kind.
         """
         spans, texts, dims = [], [], list[Span]()
         for form in map(self.lanes.image, index):
@@ -225,7 +225,9 @@ class VectorPrinter(ScalarPrinter):
         return texts
 
     def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Constraint]]:
-        """Return the axes and conditions by which a read under a mask may be out of bounds; [] without a mask."""
+        """Return ``(axis, constraint)`` for each bound by which a masked read may be out of bounds; [] without a
+        mask.
+        """
         load = Load(array, tuple(index))
         return self.prover.axes_inside(load, self.context) if self.masks else []
 
@@ -266,8 +268,8 @@ class VectorPrinter(ScalarPrinter):
         return f"view({', '.join([name, *map(tuple_text, rows)])}{options})"
 
     def _rows_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine]) -> str | None:
-        """Return array entries as text in which some axes, next to each other, have index arrays, and the others
-        slices; None if there are no such axes.
+        """Return the text of a read with index arrays on some adjacent axes and slices on the others; None if it has no
+        such axes.
         """
         axes = [self.lanes.dims_of(form) for form in index]
         alone = [
@@ -316,8 +318,8 @@ class VectorPrinter(ScalarPrinter):
         return f"{first}:{last}" + (f":{step}" if step > 1 else "")
 
     def in_lane_order(self, name: str, dims: Sequence[Span], texts: Sequence[str]) -> str:
-        """Return an array with the subscript ``texts``, whose slices run along ``dims``, with its axes in the order of
-        the lanes.
+        """Return the text of an array with the subscripts ``texts``, transposed so that its axes follow the current
+        dimensions.
         """
         order = [self.lanes.dims.index(dim) for dim in dims]
         texts = list(texts)
@@ -339,7 +341,7 @@ class VectorPrinter(ScalarPrinter):
         return name + subscript(result + ["None"] * (len(self.lanes.dims) - expected if order else 0))
 
     def _strides(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
-        """Return the stride of each index along each dimension; None if an index is not regular."""
+        """Return for each dimension the stride of each index; None if an index is not affine in the dimensions."""
         used = self.lanes.dims_of(*index)
         steps: dict[Span, list[int]] = {}
         for dim, is_used in self.lanes.dims_from_first(used):
@@ -352,13 +354,13 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ operations
 
     def operation(self, node: Operation) -> tuple[str, int]:
-        """Return the text of an operation and its precedence."""
+        """Return the array-library text of an operation and its precedence."""
         if node.function == "not":
             return f"{self.dialect.negation}({self.scalar(node.arguments[0])})", ATOM
         return super().operation(node)
 
     def constant(self, text: str) -> str:
-        """Return a constant as text, without a conversion."""
+        """Return the text of a constant unchanged: Python numbers take the type of arrays."""
         return text
 
     def argument(self, argument: Scalar) -> str:
@@ -368,7 +370,7 @@ class VectorPrinter(ScalarPrinter):
         return f"real({self.scalar(argument)})" if is_constant else self.scalar(argument)
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the call of a function; NumPy calls a function of the user only in lanes that are not masked."""
+        """Return the text of a function call; a user function is called only at entries that are not masked."""
         if isinstance(function, External) and self.masks and not self.dialect.is_pure:
             mask = " & ".join(self.scalar(mask, SUM) for mask in dict.fromkeys(self.masks))
             texts = [self.names.functions[function], mask, *map(self.argument, arguments)]
@@ -400,7 +402,7 @@ class VectorPrinter(ScalarPrinter):
 
 
 def is_static(condition: Scalar) -> bool:
-    """Return whether a condition depends on Python integers only: not on numbers, and not on data."""
+    """Return whether a condition depends on integers known before the array operations, not on array values."""
     parts = [part for part in subexpressions(condition) if isinstance(part, IndexValue)]
     return as_integer_or_condition(condition) is not None and not data_entries(part.form for part in parts)
 

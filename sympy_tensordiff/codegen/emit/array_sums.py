@@ -58,7 +58,7 @@ A minimum image in three dimensions takes 1.8 of the time of JAX's own gradient,
 
 
 class Narrowing:
-    """Restricts lanes by conditions and loop ranges, and appends the lines that this needs."""
+    """Restricts the current dimensions by conditions and loop ranges, and appends the code that this needs."""
 
     def __init__(self, values: VectorPrinter, prover: Prover) -> None:
         self.values = values
@@ -66,7 +66,7 @@ class Narrowing:
         self.has_blocks = False
 
     def restrict_lanes(self, frame: Frame, rows: Rows) -> Frame:
-        """Return the frame of the lanes that satisfy ``rows``; its block runs only if there may be some."""
+        """Return the frame restricted to points that satisfy ``rows``; its block runs only if there may be some."""
         found = sort_conditions(frame.lanes, rows, self.values.dialect.is_pure)
         scalar = tuple(row for row in found.scalar if not self.prover.proves(row, frame.known))
         if scalar:
@@ -88,7 +88,9 @@ class Narrowing:
         return frame._replace(mask=Name(mask))
 
     def _narrow_span(self, frame: Frame, axis: str, wanted: SpanEnds) -> Frame:
-        """Return the frame with a narrower span of one index; its block runs only if the span is not empty."""
+        """Return the frame with the span of ``axis`` narrowed to ``wanted``; its block runs only if that is not
+        empty.
+        """
         span = frame.lanes.dim(axis)
         low, frame = self._extreme(frame, f"{axis}_low", [span.low, *wanted.lows], 1)
         stop, frame = self._extreme(frame, f"{axis}_stop", [span.stop, *wanted.stops], -1)
@@ -98,17 +100,17 @@ class Narrowing:
     # ------------------------------------------------------------------------ loops
 
     def widest(self, loop: Loop, frame: Frame) -> Loop:
-        """Return ``loop`` with the smallest range that includes its ranges for all lanes of ``frame``."""
+        """Return ``loop`` with one range that includes its ranges at all points of ``frame``."""
 
         def furthest(bounds: Sequence[Bound], name: str, sign: int) -> tuple[Bound, ...]:
-            """Return the bounds over all lanes."""
+            """Return the lowest of lower bounds (or highest of upper ones) over all points, by `sign`."""
             forms = [self._furthest(bound.form, f"{loop.variable}_{name}", sign, frame) for bound in bounds]
             return tuple([Bound(form, bound.divisor) for form, bound in zip(forms, bounds, strict=True)])
 
         return Loop(loop.variable, furthest(loop.lows, "low", -1), furthest(loop.highs, "high", 1), loop.body)
 
     def _furthest(self, form: Affine, name: str, sign: int, frame: Frame) -> Affine:
-        """Return the maximum (``sign`` 1) or minimum of a form over all lanes, as a new variable if it must be
+        """Return the maximum (``sign`` 1) or minimum of a form over all points, as a new variable if it must be
         computed.
         """
         image = frame.lanes.image(form)
@@ -129,7 +131,7 @@ class Narrowing:
         return Affine.variable(variable)
 
     def span(self, frame: Frame, loop: Loop) -> tuple[Span, Frame]:
-        """Return the range of a loop, whose bounds do not depend on lanes, and the frame whose block runs unless it is
+        """Return the range of a loop that is the same at all points, and a frame whose block runs unless it is
         empty.
         """
         lows, stops = ([frame.lanes.image(form) for form in forms] for forms in loop_ends(loop))
@@ -164,7 +166,7 @@ class Narrowing:
         return Span(span.axis, low, stop), frame
 
     def without_dominated(self, forms: list[Affine], sign: int, known: Rows) -> list[Affine]:
-        """Return the forms that decide the maximum (``sign`` 1) or minimum of ``forms``."""
+        """Return ``forms`` without those that never are the maximum (``sign`` 1) or minimum."""
         kept: list[Affine] = []
         for form in dict.fromkeys(forms):
             if not any(self.prover.proves(Constraint("ge", (other - form) * sign), known) for other in kept):
@@ -180,8 +182,8 @@ class Narrowing:
         return frame.child(f"if {self.values.condition(some)}:", (some,))
 
     def _extreme(self, frame: Frame, name: str, forms: list[Affine], sign: int) -> tuple[Affine, Frame]:
-        """Return the maximum (``sign`` 1) or minimum of forms, as a form or a new variable, and the frame that knows
-        it.
+        """Return the maximum (``sign`` 1) or minimum of forms, as a form or a new variable, and the frame in which it
+        is known.
         """
         kept = self.without_dominated(forms, sign, frame.known)
         if len(kept) == 1:
@@ -210,7 +212,7 @@ def _without_data(form: Affine, sign: int) -> Affine:
 
 
 def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
-    """Return the rows of a range that are not the same for all lanes, or not known before the data."""
+    """Return the constraints on a loop's range that differ along the current dimensions, or depend on array values."""
     rows = lanes.varying_rows(loop_rows(loop))
     if not dialect.is_pure:
         return rows
@@ -218,8 +220,8 @@ def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
 
 
 def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
-    """Return the row that ties a range to a dimension of its own, a tuple, and the other rows; two empty ones for
-    none.
+    """Return ``((the constraint that ties the range to one dimension,), other constraints)``; two empty tuples without
+    one.
     """
     for row in rows:
         own, rest = lanes.dims_of(row.form), tuple([other for other in rows if other is not row])
@@ -261,7 +263,7 @@ class Additions:
         """The lines that add to all entries of an accumulator."""
 
     def applies_to_all_lanes(self, name: str, frame: Frame) -> bool:
-        """Return whether an addition in ``frame`` needs no mask."""
+        """Return whether an addition to ``name`` in ``frame`` needs no mask."""
         return frame.mask == self.values.stored[name].mask
 
     def single_addition(self, body: Sequence[Statement], frame: Frame) -> Set | None:
@@ -270,7 +272,7 @@ class Additions:
         return body[0] if is_one and isinstance(body[0], Set) else None
 
     def summed_dims(self, name: str, lanes: Lanes) -> tuple[Span, ...]:
-        """Return the dimensions of ``lanes`` that an accumulator does not have; they are the first ones."""
+        """Return the current dimensions that an accumulator does not have; these are the first ones."""
         return lanes.dims[: len(lanes.dims) - len(self.values.stored[name].lanes.dims)]
 
     def add(self, name: str, value: Scalar, reduction: Reduction, frame: Frame) -> None:
@@ -309,7 +311,9 @@ class Additions:
         frame.block.line(f"{target} {operator}= {text}" if operator else f"{target} = {function}({target}, {text})")
 
     def _reduced(self, value: Scalar, summed: Sequence[Span], reduction: Reduction, frame: Frame) -> str:
-        """Return ``value`` reduced along the dimensions ``summed``, the first ones of ``frame``, as text."""
+        """Return the text of ``value`` reduced along the dimensions ``summed``, which are the first ones of
+        ``frame``.
+        """
         varies, dims = self.values.varies(value), self.values.lanes.dims
         counts = [self.values.form(dim.length) for dim in summed if dim not in varies]
         if varies.isdisjoint(summed):
@@ -342,8 +346,8 @@ class Additions:
     def _reduced_in_order(
         self, value: Scalar, order: Sequence[Span], summed: Sequence[Span], reduction: Reduction, frame: Frame
     ) -> str:
-        """Return a reduced value as text, computed with its dimensions in an order, in which arrays are read along
-        memory.
+        """Return the text of a reduction computed with its dimensions in `order`, so that arrays are read
+        contiguously.
         """
         lanes = frame.lanes
         with self.values.inside(frame._replace(lanes=Lanes(tuple(order), lanes.images))):
@@ -355,8 +359,8 @@ class Additions:
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
     def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span]]:
-        """Return values over the current lanes, given as ``text``, as an array over all entries of an accumulator, and
-        the dimensions along which they have to vary to have a value for each of them.
+        """Return the array code ``text`` of new values for part of the accumulator ``name``, extended to all its
+        entries, and the dimensions along which it must vary.
         """
         home = self.values.stored[name]
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]
@@ -377,7 +381,7 @@ class Additions:
         return f"spread({', '.join([text, fill, *spans])})", frozenset(wanted_dims)
 
     def _target(self, name: str, frame: Frame) -> str:
-        """Return the part of an accumulator that the current lanes add to."""
+        """Return the text of the part of an accumulator that corresponds to the current dimensions."""
         home, text = self.values.stored[name], self.values.names(name)
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]
         if not home.varies or rest == home.lanes.dims:
@@ -389,7 +393,8 @@ class Additions:
     # ------------------------------------------------------------------------ running reductions
 
     def print_running_reduction(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Append a loop around one addition, one end of whose range depends on one lane, as NumPy's ``accumulate``.
+        """Append a running sum or product, whose range ends at an index, as NumPy's ``accumulate``; return False for
+        other loops.
 
         ``prod_{k < p} x[k]`` for all ``p`` is one pass along ``x``. Nothing is subtracted again, so that infinities and
         nan only reach the entries that contain them. Return False for any other loop.
@@ -441,7 +446,7 @@ class Additions:
 
 
 def reduce_copies(text: str, counts: Sequence[str], reduction: Reduction) -> str:
-    """Return the reduction of ``counts`` equal copies of a value; the counts of several dimensions are multiplied."""
+    """Return the text of the reduction of equal copies of a value: its multiple for a sum, its power for a product."""
     if not counts or reduction in EXTREMA:
         return text
     factors = [f"({count})" if " " in count else count for count in counts]

@@ -90,7 +90,7 @@ def print_arrays(program: Program, dialect: Dialect) -> str:
 
 
 def block_constant(pieces: Iterable[str]) -> str:
-    """Return the definition of the constant of sums in blocks, if one of the texts uses it."""
+    """Return the line that defines the block size of sums in blocks, if one of the texts uses it; else ""."""
     has_blocks = any(re.search(r"\bBLOCK\b", piece) for piece in pieces)
     return (
         f"BLOCK = {array_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks" * has_blocks
@@ -98,7 +98,7 @@ def block_constant(pieces: Iterable[str]) -> str:
 
 
 def recurrence_pieces(step: Recurrence, names: FormNames) -> list[str]:
-    """Return the functions of the body of a recurrence, and that of the recurrence itself, last."""
+    """Return the texts of the functions of a recurrence's body, and last that of the recurrence."""
     own = module_names(step.body, {*DIALECTS["numpy"].own_names, step_function(step)})
     inner = with_own_functions(step, print_steps(step.body, own, step_function(step)), step_function(step))
     return [*inner, recurrence_text(step, names)]
@@ -112,7 +112,7 @@ def print_steps(program: Program, names: FormNames, name: str = "run") -> list[s
 
 
 def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tuple[Functions, list[str]]:
-    """Return the functions of all steps of a program, and those that recurrences call."""
+    """Return the functions of all steps of a program, and the texts of functions that recurrences call."""
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
     functions = Functions(names)
@@ -159,7 +159,7 @@ class KernelPrinter:
         self.root = Lanes(tuple(Span(axis, Affine.of(0), n) for axis, n in zip(kernel.axes, self.box, strict=True)))
 
     def print(self) -> str:
-        """Return the text of the function, and set ``passed``."""
+        """Return the text of the kernel's function, and store its parameters in ``passed``."""
         block = TextBlock()
         inner = block.child("")
         task = task_text(self.kernel, self.names)
@@ -186,15 +186,15 @@ class KernelPrinter:
         return "\n".join([head_text(self.kernel, self.passed), *lines])
 
     def _array_text(self) -> str:
-        """Return the name of the array that the kernel fills."""
+        """Return the text of the array that the kernel fills."""
         return self.names(self.kernel.array)
 
     def _filled(self, text: str) -> str:
-        """Return an array of the shape of the kernel with the entries ``text``, which broadcast."""
+        """Return the text of an array of the kernel's shape, filled with ``text``, which is broadcast."""
         return f"np.broadcast_to({text}, {tuple_text(map(self.values.form, self.box))})" if self.box else text
 
     def print_body(self, body: tuple[Statement, ...], frame: Frame) -> None:
-        """Append statements over the lanes of ``frame``."""
+        """Append statements over the dimensions of ``frame``."""
         with self.values.inside(frame):
             for statement in body:
                 if isinstance(statement, Loop):
@@ -225,13 +225,13 @@ class KernelPrinter:
         frame.block.line(f"return {text if len(varies) == len(frame.lanes.dims) else self._filled(text)}")
 
     def print_let(self, statement: Set, frame: Frame) -> None:
-        """Append the definition of a scalar, which is an array over the lanes along which it varies."""
+        """Append the assignment of a scalar name, which becomes an array over the dimensions along which it varies."""
         text = self.values.argument(statement.value)
         self.values.stored[statement.name] = StoredValue(frame.lanes, self.values.varies(statement.value), frame.mask)
         frame.block.line(f"{self.names(statement.name)} = {text}")
 
     def print_accumulator(self, statement: Set, frame: Frame) -> None:
-        """Append the initialisation of a reduction."""
+        """Append the lines that initialise the accumulator of a reduction."""
         name, start = statement.name, initial_value_text(reduction_of(statement))
         lanes = frame.lanes
         varies = lanes.dims_of(*map(Affine.variable, self.depends[name]))
@@ -254,7 +254,9 @@ class KernelPrinter:
         frame.block.line(f"{self.names(name)} = {text}")
 
     def print_scatter(self, statement: Set, frame: Frame) -> None:
-        """Append code that adds one value per lane to array entries; a repeated index adds each time."""
+        """Append code that adds values to array entries at index arrays; repeated indices accumulate
+        (``np.add.at``).
+        """
         value = statement.value
         lanes, array = frame.lanes, self.names(self.kernel.array)
         images = [lanes.image(form) for form in statement.index]
@@ -286,8 +288,8 @@ class KernelPrinter:
         frame.block.line(f"np.add.at({array}, {places}, {text})")
 
     def count_whole_axes(self, index: Sequence[Affine], lanes: Lanes) -> int:
-        """Return the number of last axes of the array that are the last dimensions of the lanes, each as a whole; one
-        axis is left.
+        """Return how many last axes of the array are read as whole dimensions, in order, so that they need no index
+        arrays.
         """
         count, shape = 0, self.values.shapes[self.kernel.array]
         pairs = zip(reversed(index[1:]), reversed(lanes.dims), reversed(shape), strict=False)
@@ -324,7 +326,9 @@ class KernelPrinter:
             self.print_python_loop(loop, wide, frame)
 
     def reads_slices(self, loop: Loop, frame: Frame) -> bool:
-        """Return whether all reads in a loop are slices, if its variable is a dimension: no index needs several."""
+        """Return whether all reads in a loop are slices when its variable becomes a dimension, so that no index arrays
+        are needed.
+        """
         inner = {loop.variable, *(one.variable for one in loops(loop.body))}
         for load in loads(loop.body):
             names = [{*frame.lanes.axes_in(form), *(form.atoms() & inner)} for form in load.index]
@@ -333,7 +337,7 @@ class KernelPrinter:
         return True
 
     def print_python_loop(self, loop: Loop, wide: Loop, frame: Frame) -> None:
-        """Append a Python loop over the range ``wide``, whose body covers the lanes for which the value is in range."""
+        """Append a Python loop over the range ``wide``, whose body runs at the points where its value is in range."""
         lows, stops = loop_ends(wide)
         low = self.values.extreme("max", self.narrowing.without_dominated(lows, 1, frame.known))
         stop = self.values.extreme("min", self.narrowing.without_dominated(stops, -1, frame.known))
@@ -345,8 +349,8 @@ class KernelPrinter:
         )
 
     def print_by_offsets(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Append a loop each of whose values touches few adjacent entries as a loop over these; return False for other
-        loops.
+        """Append a loop whose values touch few adjacent entries as a Python loop over the offsets; return False for
+        other loops.
 
         ``s[2*i + a] += v(i, a)`` for ``a = 0, 1, 2`` becomes three operations on all ``i``, in place of a loop over
         ``i`` with three entries each: the entries of one ``a`` are distinct, with a constant stride.
@@ -368,8 +372,8 @@ class KernelPrinter:
         return True
 
     def print_over_widest_range(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Append a sum over the widest range with zeros, and a Python loop for calls in which it is not valid; False if
-        none is.
+        """Append a sum over its widest range, padded with zeros, with a Python loop as fallback; return False if
+        impossible.
         """
         found = over_widest_range(loop, wide, frame, self.additions)
         if found is None:
@@ -385,7 +389,7 @@ class KernelPrinter:
         return True
 
     def print_as_dimension(self, loop: Loop, frame: Frame, rows: Rows = ()) -> bool:
-        """Append a loop as reductions along one more dimension, in blocks if terms are computed; return True.
+        """Append a loop as a reduction along one more dimension, in blocks if its terms need memory; return True.
 
         Only the terms for which ``rows`` hold are added.
         """
@@ -398,8 +402,8 @@ class KernelPrinter:
 
 
 def with_first_additions(lines: list[str], complete: Collection[str]) -> list[str]:
-    """Return the lines with the first addition to an accumulator in place of its initialisation, where all entries
-    are added to.
+    """Return the lines with the first ``+=`` of a complete accumulator as ``=``, in place of its initialisation with
+    zeros.
 
     ``complete`` are such additions; one counts as the first if it is the next line that contains the accumulator, in
     the same block.
@@ -425,7 +429,7 @@ def with_first_additions(lines: list[str], complete: Collection[str]) -> list[st
 
 
 def _adds_view_entries(body: tuple[Statement, ...]) -> bool:
-    """Return whether the body only adds up entries of an array along its axes, which needs no memory."""
+    """Return whether the loop body only sums entries of an array along axes, so that no temporary is needed."""
     if len(body) != 1 or not is_addition(body[0]) or not isinstance(body[0].value, Load):
         return False
     names = [name for form in body[0].value.index for name in form.atoms()]

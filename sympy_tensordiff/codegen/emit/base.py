@@ -111,7 +111,7 @@ class ScalarPrinter(FormPrinter):
         return f"real({self.form(form)})"
 
     def integer_text(self, ends: Ends) -> str:
-        """Return the text of an integer: the maximum of lower bounds, or the first integer above the minimum of upper
+        """Return the text of an `Ends` value: the maximum of lower bounds, or one more than the minimum of upper
         bounds.
         """
         return self.lower(ends.lows) if ends.lows else self.stop(ends.highs)
@@ -208,7 +208,7 @@ class ScalarPrinter(FormPrinter):
         return "".join(texts)
 
     def _product(self, node: Scalar) -> tuple[str, int]:
-        """Return the text of a product and its precedence; factors with negative constant exponents are divided by."""
+        """Return the text and the precedence of a product; factors with negative exponents are written after ``/``."""
         negative, node = split_off_sign(node)
         if not isinstance(node, Operation) or node.function != "mul":
             text, own = self._scalar(node)
@@ -274,7 +274,7 @@ def split_off_sign(node: Scalar) -> tuple[bool, Scalar]:
 
 
 def divisor_of_power(node: Scalar) -> Scalar | None:
-    """Return d if ``node`` is 1/d, a power with a negative constant exponent; else None."""
+    """Return d if ``node`` equals 1/d, as ``x**2`` for ``x**-2``; else None."""
     if not isinstance(node, Operation) or node.function != "pow":
         return None
     base, exponent = node.arguments
@@ -327,7 +327,7 @@ class NestPrinter(ScalarPrinter):
         return name if node.array in self.bare else f"{name}[{self.place(node.array, node.index)}]"
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the subscript of an array entry as text, without brackets."""
+        """Return the text of an entry's subscript, ``i, j + 1``, without brackets."""
         return ", ".join(map(self.form, index)) or "()"
 
     def body(self, body: Iterable[Statement], depth: int) -> None:

@@ -31,7 +31,7 @@ MemoryEntries = tuple[dict[str, str], list[str]]
 
 
 class CSource(str):
-    """The text of a C file.
+    """The text of a generated C file and of its header.
 
     Attributes
     ----------
@@ -74,7 +74,9 @@ def print_c(program: Program, options: COptions) -> CSource:
 
 
 class CFile:
-    """Prints a program as a C file, or the static functions of a search for out-of-bounds data in another file."""
+    """Prints a program as a C file; also prints the static functions of a nested program that searches for
+    out-of-bounds indices.
+    """
 
     language = "C99"
     own_names: frozenset[str] = frozenset()
@@ -101,7 +103,7 @@ class CFile:
         """The search for data that make a read out of bounds, if their range alone does not rule that out."""
 
     def scheduled(self, program: Program) -> tuple[Program, Prover]:
-        """Return a program with the steps that are printed, and its prover."""
+        """Return the program after all scheduling passes for C, and a prover of constraints for its loop nests."""
         program = prepared(program, "c")
         prover = Prover(program)
         return fuse(program, prover), prover
@@ -136,7 +138,7 @@ class CFile:
         return source
 
     def with_helpers(self, pieces: list[str]) -> list[str]:
-        """Return the texts of functions after those of the helpers that they call."""
+        """Return the texts ``pieces``, preceded by those of the helper functions that they call."""
         known = c_helpers(pieces) | c_functions(self.options.dtype == "float32")
         return [*called_by(pieces, known).values(), *pieces]
 
@@ -161,7 +163,7 @@ class CFile:
         return texts[0], texts[1]
 
     def step_text(self, step: Step) -> StepText:
-        """Return the function of a step; before that of a recurrence come the functions of its body."""
+        """Return the C function of a step; for a recurrence preceded by the functions of its body."""
         if not isinstance(step, Recurrence):
             return self.printer.step(step)
         name = f"{self.options.name}_{step_function(step)}"
@@ -177,17 +179,17 @@ class CFile:
 
     @property
     def last_code(self) -> str:
-        """The value of a function that has succeeded, so far as is known."""
+        """The C expression for the return value of a step function that has succeeded."""
         return "0"
 
     @property
     def function_name(self) -> str:
-        r"""The replacement for the name \\1 of a step's function."""
+        r"""The replacement pattern (``\1`` is the old name) by which step functions get unique names in the file."""
         return r"\1_of_search" if self.is_search else r"\1"
 
     @property
     def type(self) -> str:
-        """Return the C type of numbers."""
+        """Return the C type of real numbers, ``double`` or ``float``."""
         return "float" if self.options.dtype == "float32" else "double"
 
     def file_comment(self) -> str:
@@ -225,7 +227,7 @@ class CFile:
         ]
 
     def shape(self, shape: Sequence[Affine]) -> str:
-        """Return a shape as text."""
+        """Return a shape as C text for a comment."""
         return f"({', '.join(map(self.forms.form, shape))})"
 
     def preamble(self, pieces: Sequence[str]) -> str:
@@ -248,7 +250,7 @@ class CFile:
     # ------------------------------------------------------------------------ functions of the file
 
     def memory_entries(self, steps: Sequence[tuple[Step, StepText]]) -> MemoryEntries:
-        """Return the numbers of entries of the temporaries and of the work memory of each step."""
+        """Return the texts for the numbers of entries of all temporaries, and of the work memory of each step."""
         tables = {self.names(array.name): self.temporaries.entries(array) for array in self.program.temporaries}
         rows = {self.names(row.name) for step, _ in steps if isinstance(step, FusedKernels) for row in step.rows}
         work = [" + ".join(found.work.values()) for _, found in steps if found.work]
@@ -293,7 +295,7 @@ class CFile:
 
     @property
     def parameter_names(self) -> list[str]:
-        """The names of the parameters that all functions share, except the one that returns the scratch size."""
+        """The parameters that the checked and the unchecked function share."""
         return [*(a.name for a in self.program.arguments), *self.sizes, *(a.name for a in self.program.outputs)]
 
     def parameter_declarations(self) -> list[str]:
@@ -312,7 +314,7 @@ class CFile:
         functions: Functions,
         memory: MemoryEntries,
     ) -> str:
-        """Return the function that runs the steps without checks."""
+        """Return the text of the function that runs all steps without checking arguments."""
         name, allocate = self.options.name, self.options.allocate
         tables, work = memory
         lines = [f"{INDENT}int code = 0;", *self.size_lines()]
@@ -357,8 +359,8 @@ class CFile:
             yield INDENT + text
 
     def checked_function(self) -> str:
-        """Return the function that checks sizes and data, returns a code if a check fails, and calls the
-        unchecked one.
+        """Return the text of the public function: it checks sizes and data, and calls the unchecked function or returns
+        a code.
         """
         lines = []
         for condition, code in self.refusals():
@@ -368,9 +370,7 @@ class CFile:
         return self.function_text(f"int {self.options.name}({', '.join(self.parameter_declarations())})", lines, ())
 
     def refusals(self) -> Iterator[tuple[str, int | str]]:
-        """Yield conditions under which a call is refused with their return codes; declarations between them have the
-        code 0.
-        """
+        """Yield ``(condition, return code)`` for each refused call; declarations in between have the code 0."""
         program, names, form = self.program, self.names, self.forms.form
         positive = [Affine.variable(name) for name in self.sizes]
         positive += [*program.extents, *(extent for output in program.outputs for extent in output.shape)]
@@ -398,11 +398,11 @@ class CFile:
             yield from self.search_refusals(self.search_file, CForms(names, self.prover.shapes, extremes))
 
     def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield the refusal of a matrix that is not symmetric."""
+        """Yield ``(code line, return code)`` pairs that refuse a matrix which is not symmetric."""
         yield f"!is_symmetric({array}, {length})", 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Yield the lines that find the extremes of an integer array, and return their texts."""
+        """Yield the lines that find the least and greatest entry of an integer array, and return their names."""
         yield from ()
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"
 

@@ -42,7 +42,7 @@ def c_functions(is_single: bool) -> dict[str, str]:
 
 
 class _CTranslation:
-    """Translates one elementary function from Python to C; the type of a variable is that of its value.
+    """Translates the Python text of one elementary function, such as exp, to C.
 
     Signed integers are added and shifted as unsigned ones, whose overflow C defines.
     """
@@ -54,7 +54,7 @@ class _CTranslation:
         self.types = {"whole": f"int{size}_t", "natural": f"uint{size}_t", "int64": "int64_t", "int32": "int32_t"}
 
     def type(self, kind: str) -> str:
-        """Return the C type of a kind of number."""
+        """Return the C type for a kind of number: float, double, or an integer kind."""
         return self.types.get(kind, kind)
 
     def function(self, name: str) -> str:
@@ -76,7 +76,7 @@ class _CTranslation:
         return "\n".join([*lines, "}"])
 
     def text(self, node: ast.expr) -> tuple[str, str]:
-        """Return an expression as C text, in parentheses if it is an operation, and its kind."""
+        """Return ``(C text, kind)`` of a Python expression; operations are put in parentheses."""
         if isinstance(node, ast.Name):
             return node.id, self.kinds[node.id]
         if isinstance(node, ast.Constant):
@@ -100,11 +100,11 @@ class _CTranslation:
         return self.call(node)
 
     def number(self, value: object) -> tuple[str, str]:
-        """Return the text of a literal and its kind."""
+        """Return ``(C text, kind)`` of a literal."""
         return repr(value), "number" if isinstance(value, int) else "double" if self.precision is SINGLE else "real"
 
     def operation(self, node: ast.BinOp) -> tuple[str, str]:
-        """Return the text of a binary operation and its kind."""
+        """Return ``(C text, kind)`` of a binary operation."""
         (left, kind), (right, second) = self.text(node.left), self.text(node.right)
         symbol = _OPERATORS[type(node.op)]
         if "double" in (kind, second):
@@ -117,7 +117,7 @@ class _CTranslation:
         return f"({left} {symbol} {right})", kind
 
     def call(self, node: ast.Call) -> tuple[str, str]:
-        """Return the text of a call and its kind: a conversion, a view of bits, or a function."""
+        """Return ``(C text, kind)`` of a call: a conversion, a reinterpretation of bits, or a function."""
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         (text, kind), *others = map(self.text, [a for a in node.args if not self.is_kind(a)])
         ending = "f" * (self.precision is SINGLE)
@@ -143,6 +143,6 @@ class _CTranslation:
         return f"vector_{name}({text})", "real"
 
     def is_kind(self, node: ast.expr) -> bool:
-        """Return whether an argument names a type."""
+        """Return whether an argument is the name of a number type."""
         is_own = isinstance(node, ast.Name) and node.id in ("real", "whole", "natural")
         return is_own or (isinstance(node, ast.Attribute) and node.attr.startswith("int"))

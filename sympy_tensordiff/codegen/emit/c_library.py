@@ -356,7 +356,7 @@ static real determinant(const real *f, ptrdiff_t n, int kind) {
 
 
 def c_helpers(texts: Iterable[str]) -> dict[str, str]:
-    """Return all helper functions by their names, with a ``power_n`` for each integer power that ``texts`` call."""
+    """Return all C helper functions by name, including a ``power_n`` for each integer power that ``texts`` call."""
     exponents = {int(exponent) for text in texts for exponent in re.findall(r"\bpower_(\d+)\(", text)}
     return (
         HELPERS | PRODUCT_HELPERS | SPECIAL | {f"power_{exponent}": _power(exponent) for exponent in sorted(exponents)}

@@ -81,11 +81,11 @@ class CForms(FormPrinter):
         return text
 
     def entries(self, shape: Iterable[Affine]) -> str:
-        """Return the number of entries of an array with this shape."""
+        """Return the C text for the number of entries of an array with this shape."""
         return "*".join(self.form(extent, UNARY) for extent in shape) or "1"
 
     def loops(self, axes: Sequence[tuple[str, Affine]], lines: Sequence[str]) -> list[str]:
-        """Return ``lines`` inside loops over ``axes``, given as names and extents."""
+        """Return ``lines`` inside of C loops over ``axes``, given as names and extents."""
         for name, extent in reversed(axes):
             head = f"for (ptrdiff_t {name} = 0; {name} < {self.form(extent)}; {name}++) {{"
             lines = [head, *(INDENT + line for line in lines), "}"]
@@ -108,7 +108,7 @@ class CForms(FormPrinter):
         return text if factor == 1 else f"{factor}*{text}"
 
     def integers(self, function: str, texts: Sequence[str]) -> str:
-        """Return nested calls of ``greatest`` or ``least`` for the maximum or minimum of integers."""
+        """Return nested C calls of ``greatest`` or ``least``, the maximum or minimum of integers."""
         name = {"max": "greatest", "min": "least"}[function]
         return functools.reduce(lambda one, other: f"{name}({one}, {other})", texts)
 
@@ -156,7 +156,7 @@ class CPrinter(CForms, NestPrinter):
         return parts[0] + "f" * self.is_single
 
     def index_value(self, form: Affine) -> str:
-        """Return an integer form converted to a number."""
+        """Return the C text of an integer form converted to a floating-point number."""
         return f"(real){self.form(form, ATOM)}"
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
@@ -203,9 +203,7 @@ class CPrinter(CForms, NestPrinter):
             self.print_statement(statement, here, first)
 
     def print_statement(self, statement: Statement, path: StatementPath, kind: str) -> None:
-        """Append the lines of a statement; ``kind`` is the type, and a space, if the statement declares its target,
-        else empty.
-        """
+        """Append the lines of a statement; ``kind`` is the C type to declare its target with, or empty."""
         depth = len(path)
         if isinstance(statement, Set):
             self.line(depth, f"{kind}{self.set_text(statement)};")
@@ -229,7 +227,7 @@ class CPrinter(CForms, NestPrinter):
         self.line(depth, "}")
 
     def declared_in(self, path: StatementPath) -> set[str]:
-        """Return the names that are declared inside a statement: each iteration of a loop has its own."""
+        """Return the names that are declared inside of a statement, so that each iteration of a loop has its own."""
         inside = [names for place, names in self.declared.items() if place[: len(path)] == path != place]
         return {name for names in inside for name in names}
 
@@ -248,9 +246,7 @@ class CPrinter(CForms, NestPrinter):
         return all(entry.index[:1] == (iteration,) for entry in entries if entry.array in written)
 
     def totals_of_loop(self, loop: Loop, path: StatementPath) -> list[str]:
-        """Return the totals to which each iteration of ``loop`` adds a term; [] if the loop has other effects outside
-        itself.
-        """
+        """Return the scalars to which each iteration of ``loop`` adds a term; [] if the loop has other effects."""
         own, found = self.declared_in(path), list[str]()
         body = loop.body
         while body and isinstance(add := body[-1], Set) and isinstance(add.target, Name) and add.name not in own:
@@ -317,7 +313,7 @@ def alloc_size(alloc: Alloc) -> int | None:
 
 
 def _extent(ends: Ends) -> Affine:
-    """Return the extent of an axis of a nest's array, or an upper bound of it."""
+    """Return the extent of an axis of a local array, or an upper bound of it."""
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
     return next((form for form in found if not form.is_constant), found[0])
 
@@ -355,7 +351,7 @@ def _declarations(body: Sequence[Statement], wanted: Mapping[str, str]) -> dict[
 
 
 def _mentioned_names(body: Sequence[Statement]) -> set[str]:
-    """Return the names of the scalars and arrays that statements mention."""
+    """Return the names of the scalars and arrays that statements use or set."""
     entries = [node for node in scalars(body) if isinstance(node, Name | Load)]
     entries += [statement.target for statement in statements(body) if isinstance(statement, Set)]
     names = {entry.name if isinstance(entry, Name) else entry.array for entry in entries}
@@ -363,8 +359,8 @@ def _mentioned_names(body: Sequence[Statement]) -> set[str]:
 
 
 def _vector_sums(loop: Loop, inside: Container[str]) -> list[str]:
-    """Return the sums of an innermost loop that may be vectorised: its other targets are declared ``inside``. [] if it
-    may not.
+    """Return the accumulators of an innermost loop that may be vectorised, given the names declared ``inside``; [] if
+    it may not.
     """
     if has_few_steps(loop):
         return []

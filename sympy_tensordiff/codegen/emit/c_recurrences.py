@@ -11,7 +11,7 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class CRecurrencePrinter:
-    """Prints the body of the function of a recurrence.
+    """Prints the C function of a recurrence: a loop over time with exchanged buffers for the states.
 
     ``function`` is the C function of one step, which has memory of its own after its results: as many numbers as the
     text ``scratch`` says.
@@ -38,11 +38,11 @@ class CRecurrencePrinter:
         return "*".join(self.forms.form(extent.substitute(self.integers), UNARY) for extent in shape) or "1"
 
     def row(self, array: str, shape: Sequence[Affine]) -> str:
-        """Return the pointer of the row of an array at the time."""
+        """Return the C pointer to an array's row at the current time."""
         return f"{self.names(array)} + {self.time}*{self.entries(shape)}"
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the function."""
+        """Yield the lines of the C function that runs a recurrence."""
         step = self.step
         yield f"{INDENT}int {self.code} = 0;"
         for state in step.carried:
@@ -72,11 +72,11 @@ class CRecurrencePrinter:
         yield f"{INDENT}return {self.code};"
 
     def last(self, result: str) -> str:
-        """Return the pointer of a result after the loop: buffers have been exchanged."""
+        """Return the C pointer to a result after the loop, when the buffers have been exchanged."""
         return self.spare.get(result, self.pointers[result])
 
     def each(self, result: str, text: str) -> str:
-        """Return a loop over the entries of a result."""
+        """Return a C loop that runs `text` for each entry of a result."""
         i = self.index
         return f"{INDENT}for (ptrdiff_t {i} = 0; {i} < {self.entries(self.results[result])}; {i}++) {{ {text} }}"
 

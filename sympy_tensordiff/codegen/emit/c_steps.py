@@ -36,7 +36,7 @@ from sympy_tensordiff.integer.products import slope
 
 
 class StepText(NamedTuple):
-    """The C function of a step.
+    """The text of the C function of a step, and how to call it.
 
     ``passed`` are the names of its arguments, ``work`` the numbers of entries of its work arrays by their names, and
     ``has_code`` says whether it returns a code.
@@ -67,7 +67,9 @@ class CStepPrinter:
         self.kinds = self._kinds()
 
     def _kinds(self) -> dict[str, str]:
-        """Return the declarations of all possible arguments of a step's function, by name; arrays without ``const``."""
+        """Return the C declarations of all possible parameters of a step's function, by name; arrays without
+        ``const``.
+        """
         names, found = self.names, {}
         for array in (*self.program.outputs, *self.program.temporaries):
             found[names(array.name)] = f"real *restrict {names(array.name)}"
@@ -101,12 +103,12 @@ class CStepPrinter:
         return self.function(step, lines, local, {printer.work: size} if size else {})
 
     def number(self, value: int | Fraction | float) -> str:
-        """Return a factor as text."""
+        """Return a constant factor as C text."""
         text = number_text(value if value > 0 else -value).replace("/", ".0/")
         return f"{'-' * (value < 0)}((real){text})" if "/" not in text else f"{'-' * (value < 0)}((real)({text}))"
 
     def nest(self, step: Kernel | FusedKernels) -> StepText:
-        """Return the function of a kernel or of fused kernels."""
+        """Return the C function of a kernel or of fused kernels."""
         bare = scalar_arrays(self.program.arguments)
         local = self.names.copy()
         nest = nest_of(step, Site(self.prover, local.fresh, bare))
@@ -120,8 +122,8 @@ class CStepPrinter:
         return self.function(step, printer.lines, local, work)
 
     def function(self, step: Step, lines: Sequence[str], local: FormNames, work: dict[str, str]) -> StepText:
-        """Return the function of a step with the body ``lines``; its parameters are the names that the lines
-        mention.
+        """Return the C function of a step with the body ``lines``; its parameters are the names that occur in the
+        lines.
         """
         words = set(WORD.findall("\n".join(lines)))
         filled = {self.names(name) for name in filled_arrays(step)}
@@ -148,7 +150,7 @@ DETERMINANT_KINDS = {"det": 0, "logdet": 1, "logabsdet": 2}
 
 
 class CLibraryCallPrinter:
-    """Prints the body of a linear-algebra step, which computes one matrix of a batch after the other in ``work``."""
+    """Prints the C body of a linear-algebra step, which handles the matrices of a batch one by one in ``work``."""
 
     def __init__(self, step: Solve | Apply, names: FormNames, shapes: Shapes, factor: str) -> None:
         self.step = step
@@ -169,7 +171,7 @@ class CLibraryCallPrinter:
         self.lines += self.forms.loops(axes, [line])
 
     def array(self, wish: str, shape: Sequence[Affine]) -> str:
-        """Append the declaration of an array within ``work``, and return its name."""
+        """Append the declaration of an array placed in the memory ``work``, and return its name."""
         name = self.names.fresh(wish)
         place = "".join(f" + {self.forms.entries(one)}" for one in self.entries)
         self.lines.append(f"real *{name} = {self.work}{place};")
@@ -178,12 +180,12 @@ class CLibraryCallPrinter:
         return name
 
     def entry(self, array: str, index: Sequence[str]) -> str:
-        """Return an array entry as text; ``index`` are names of loop variables."""
+        """Return an array entry as C text; ``index`` are names of loop variables."""
         own = self.names(array)
         return f"{own}[{self.forms.place(array, list(map(Affine.variable, index)))}]"
 
     def printed(self) -> list[str]:
-        """Return the lines of the function's body."""
+        """Return the lines of the C function of a linear-algebra step."""
         step, n = self.step, self.n
         fresh = self.names.fresh
         batch = [fresh(f"b{number}") for number in range(len(self.batch))]
@@ -209,7 +211,7 @@ class CLibraryCallPrinter:
         return [INDENT + line for line in self.forms.loops(head, self.lines)]
 
     def factors(self, step: Apply, batch: list[str], row: str, column: str) -> None:
-        """Append the factorisation of a matrix into triangular factors."""
+        """Append C code that factors each matrix of a step's operand into triangular factors."""
         source = self.entry(self.operand, [*batch, row, column])
         target = self.entry(step.array, [*batch, row, column])
         self.loops([(row, self.n), (column, self.n)], f"{target} = {source};")
@@ -250,7 +252,8 @@ class CLibraryCallPrinter:
     def solved(
         self, factors: str, axes: Sequence[tuple[str, Affine]], source: str, target: str, is_transposed: bool = False
     ) -> None:
-        """Append the solution of linear systems for columns that are copied from ``source`` and, solved, to ``target``.
+        """Append the solution of linear systems, column by column, with right sides in ``source`` and results in
+        ``target``.
 
         ``axes`` are the axes of the columns; the first one is that of the matrix.
         """
@@ -295,7 +298,7 @@ class CProductPrinter:
             group.sort(key=lambda label: place.get(label[0], -1))
 
     def step(self, view: Load, label: str) -> str:
-        """Return the stride of ``label`` in an array as text; "" if the array does not depend on it."""
+        """Return the stride of ``label`` in an array as C text; "" if the array does not depend on it."""
         texts = []
         for axis, form in enumerate(view.index):
             if label in form.atoms():
@@ -314,12 +317,12 @@ class CProductPrinter:
         return f"least({TERMS}, {terms})*({ROWS} + least({COLUMNS}, {columns} + {TILE[1] - 1}))"
 
     def start(self, view: Load) -> str:
-        """Return the pointer to the entry of an array at which all labels but those of the outer loops are 0."""
+        """Return the C pointer to an operand's first entry at the current values of the outer loops."""
         inner = {name: Affine() for group in ("rows", "columns", "terms") for name, _ in self.groups[group]}
         return f"{self.names(view.array)} + {self.forms.place(view.array, [f.substitute(inner) for f in view.index])}"
 
     def printed(self) -> list[str]:
-        """Return the lines of the function's body."""
+        """Return the lines of the C function of a contraction or correlation."""
         out = self.views[0]
         count = self.forms.entries(self.shapes[out.array])
         index = self.names.fresh("n")
@@ -343,7 +346,7 @@ class CProductPrinter:
 
 
 def _words(text: str) -> frozenset[str]:
-    """Return the words of a text."""
+    """Return the identifiers and other words in a text."""
     return frozenset(re.findall(r"\w+", text))
 
 
@@ -384,6 +387,8 @@ class CNames(FormNames):
     """The identifiers of a C file: none begins with an underscore, which C reserves for the compiler."""
 
     def spelled(self, name: str) -> str:
-        """Return a name without leading and double underscores, with a suffix if the file itself may define it."""
+        """Return ``name`` as a valid C identifier: no leading or double underscores, and no clash with names of the
+        file.
+        """
         name = re.sub("_+", lambda match: "_" if match.start() else "v_", name)
         return f"{name}_value" if re.fullmatch(r"power_\d+|\w+_(of_search|H|RESTRICT)", name) else name

@@ -21,14 +21,12 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 def task_name(step: Correlation) -> str:
-    """Return the name of the function that runs one task of a correlation."""
+    """Return the name of the function that runs one parallel task of a correlation."""
     return f"{function_name(step)}_part"
 
 
 def correlation_texts(step: Correlation, names: FormNames, shapes: Shapes, is_parallel: bool) -> tuple[str, str]:
-    """Return the texts of two functions, without decorators: the one of a task, and the one of the step, which runs all
-    tasks.
-    """
+    """Return the texts of two functions of a correlation: one for a single task, and one that runs all tasks."""
     found = tiling(step, shapes)
     assert found is not None
     printer = _TiledCorrelation(step, found, names.copy(), is_parallel)
@@ -98,7 +96,7 @@ class _TiledCorrelation:
         return "\n".join(text.render())
 
     def tasks(self, lines: TextBlock, counts: str) -> None:
-        """Append the loop over all tasks, in parallel if ``counts`` is ``prange``."""
+        """Append the loop over all tasks; ``counts`` is ``range``, or ``prange`` for a parallel loop."""
         tasks = self.tiles.tasks
         numbers = {axis: self.names.fresh(f"tasks{axis}") for axis in tasks}
         for axis in tasks:
@@ -118,7 +116,7 @@ class _TiledCorrelation:
     # ------------------------------------------------------------------------ one task
 
     def task_function(self) -> str:
-        """Return the function of a task."""
+        """Return the text of the function that computes one task of a correlation."""
         text = TextBlock()
         lines = text.child(f"def {task_name(self.step)}({self.task_parameters}):")
         places = ", ".join(self.places[axis] for axis in self.tiles.tasks)
@@ -163,8 +161,8 @@ class _TiledCorrelation:
         return lines
 
     def solve(self, lines: TextBlock, solved: str) -> TextBlock:
-        """Append the computation of the label ``solved`` from the position of a task; return the body of the test of
-        its range.
+        """Append the computation of the label ``solved`` from a task's position in the result; return the block where
+        it is in range.
         """
         axis = self.tiles.tasks[-1]
         form, text, place = self.step.output.index[axis], self.texts[solved], self.places[axis]
@@ -181,18 +179,18 @@ class _TiledCorrelation:
         return lines.child(f"if {test}:")
 
     def tile(self, own: Load, left: Load, right: Load, strides: dict[str, list[str]]) -> str:
-        """Return the call that computes one block of rows."""
+        """Return the text of the call that computes one block of rows."""
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}
         # Where a task has one block of rows, those of its sums begin with it.
         first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
 
         def place(view: Load) -> str:
-            """Return the offset of the first entry of a block in an array."""
+            """Return the text of the offset of a block's first entry in an array."""
             return self.total([form.substitute(zero) for form in view.index], strides[view.array])
 
         def step(view: Load, label: str) -> str:
-            """Return the stride of ``label`` in an array."""
+            """Return the text of the stride of ``label`` in an array."""
             return self.total([Affine.of(form.coefficient(label)) for form in view.index], strides[view.array])
 
         rows = f"min({ROWS}, {self.extent(tiles.rows, UNARY)} - {self.texts[tiles.rows]})"
@@ -203,7 +201,7 @@ class _TiledCorrelation:
         return f"add_tile({', '.join([*arguments, rows, lanes, self.extent(tiles.terms)])})"
 
     def total(self, forms: Sequence[Affine], strides: Sequence[str]) -> str:
-        """Return the sum of ``forms`` times ``strides`` as text."""
+        """Return the text of the sum of ``forms`` times ``strides``."""
         terms = []
         for form, stride in zip(forms, strides, strict=True):
             if form != Affine.of(0):

@@ -46,7 +46,7 @@ def print_cuda_c(program: Program, options: COptions) -> CSource:
 
 
 class CudaTexts(CPrinter):
-    """Prints scalars and statements of kernels."""
+    """The parts of CUDA C text common to all kernel printers: axes from thread numbers, loops, assignments."""
 
     language = "CUDA"
     has_pragmas = False
@@ -151,7 +151,7 @@ class CudaBlockPrinter(CudaTexts):
         self.print_block(nest.body)
 
     def print_statement(self, statement: Statement, path: tuple[int, ...], kind: str) -> None:
-        """Append the lines of a statement; a barrier is one of the block."""
+        """Append the lines of a statement; a `Barrier` becomes ``__syncthreads()``."""
         if isinstance(statement, Barrier):
             self.line(len(path), "__syncthreads();")
         else:
@@ -175,11 +175,11 @@ class CudaStepPrinter(CStepPrinter):
     deals: Mapping[str, Deal] = {}
 
     def block_nest(self, step: Step, names: FormNames) -> BlockNest | None:
-        """Return the nest of a step whose blocks share memory; None where threads work for themselves."""
+        """Return the nest of a step whose blocks of threads share memory; None for a step without shared memory."""
         return block_nest(step, self.deals, self.prover.shapes, names.fresh)
 
     def nest(self, step: Kernel | FusedKernels) -> StepText:
-        """Return the kernel of a step."""
+        """Return the CUDA kernel of a step without shared memory."""
         local, bare = self.names.copy(), scalar_arrays(self.program.arguments)
         if isinstance(step, Kernel) and (nest := self.block_nest(step, local)) is not None:
             check_blocks(nest, step, self.prover, known_names(step, self.prover.shapes))
@@ -198,7 +198,7 @@ class CudaFile(CFile):
 
     @property
     def last_code(self) -> str:
-        """The negative of the last error of CUDA, which the function that calls a search returns."""
+        """The C expression for the last CUDA error, negated, which the searching function returns."""
         return f"-(int)cuda{'Peek' if self.is_search else 'Get'}{'At' * self.is_search}LastError()"
 
     def __init__(self, program: Program, options: COptions, is_search: bool = False) -> None:
@@ -211,7 +211,7 @@ class CudaFile(CFile):
         self.printer = self.steps
 
     def scheduled(self, program: Program) -> tuple[Program, Prover]:
-        """Return a program with one step per launch, and its prover."""
+        """Return the program with one step per kernel launch, and the prover for its nests."""
         program, _, _, self.deals, _ = on_device_in_blocks(prepared(program, "cuda"))
         return program, Prover(program)
 
@@ -239,7 +239,7 @@ class CudaFile(CFile):
         return [*helpers.values(), *kernels, *start, *host, *end]
 
     def preamble(self, pieces: Sequence[str]) -> str:
-        """Return the includes, the number type and the macros."""
+        """Return the top of a CUDA file: the includes, the number type and the macros."""
         return PREAMBLE.format(type=self.type)
 
     def prototype(self, head: str) -> str:
@@ -248,7 +248,7 @@ class CudaFile(CFile):
 
     @property
     def function_name(self) -> str:
-        r"""The replacement for the name \\1 of a kernel: files that are linked together have different names."""
+        r"""The replacement pattern (``\1`` is the old name) by which kernels get unique names across linked files."""
         return rf"{self.options.name}_\1"
 
     def usage_lines(self, unknown: str) -> list[str]:
@@ -303,7 +303,7 @@ class CudaFile(CFile):
     # ------------------------------------------------------------------------ checks of data
 
     def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield the refusal of a matrix that is not symmetric."""
+        """Yield the lines that refuse a call whose matrix, declared symmetric, is not."""
         found = self.names.fresh(f"{array}_asymmetry")
         yield f"{INDENT}int64_t {found};", 0
         yield f"find_asymmetry(&{found}, {array}, {length}, scratch, stream)", self.last_code

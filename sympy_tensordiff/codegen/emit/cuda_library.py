@@ -79,7 +79,7 @@ def require_library(step: Step) -> None:
 
 
 def _computed_value(step: Step) -> str:
-    """Return what a library step computes, in words, for an error message."""
+    """Return words for the result of a library step, such as "a matrix product", for an error message."""
     names = {
         "inv": "an inverse",
         "cofactor": "a cofactor",

@@ -61,8 +61,8 @@ class CudaPrinter(NestPrinter):
         """The variables of loops with many iterations."""
 
     def named_constant(self, form: Affine, wish: str) -> str | None:
-        """Add a form that is the same in all threads to ``constants``; return the name of its parameter, or None if it
-        is not one.
+        """Add a form that is equal in all threads to ``constants``, and return the parameter's name; None for other
+        forms.
         """
         number = len(self.constants)
         self.constants.append(form)
@@ -73,7 +73,7 @@ class CudaPrinter(NestPrinter):
         return name
 
     def bound_text(self, form: Affine, level: int = CHOICE) -> str:
-        """Return a loop bound or number of threads as text: a parameter if it is constant and passed."""
+        """Return a loop bound or number of threads as text, by a parameter's name if it is passed as one."""
         passed = self.named_constant(form, "length") if self.is_constant(form) else None
         return passed or self.form(form, level)
 
@@ -128,8 +128,8 @@ class CudaPrinter(NestPrinter):
         return self.strided_index(array, index) or self.horner_index(array, index)
 
     def strided_index(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the offset of an entry as a sum of axes and loop variables times strides; "" if no stride or constant
-        is a parameter.
+        """Return the offset of an entry as indices times strides, using parameters; "" if none of these is a
+        parameter.
         """
         shape = self.shapes[array]
         rest = sum((times(form, *shape[n:]) for n, form in enumerate(index, 1)), Affine())
@@ -208,8 +208,8 @@ class CudaPrinter(NestPrinter):
         self.line(depth + 1, f"{variable} += {self.form(Affine.of(statement.step))}")
 
     def stop_text(self, loop: Loop) -> str:
-        """Return one more than the last value of a loop. Short constant bounds stay literals: compilers unroll such
-        loops.
+        """Return one more than the last value of a loop as text; short constant bounds stay literals, so that compilers
+        unroll.
         """
         form, *others = (quotient(bound.form, bound.divisor) + 1 for bound in loop.highs)
         if not others and form.is_constant and form.constant < SHORT:
@@ -222,7 +222,7 @@ class CudaPrinter(NestPrinter):
 
 
 def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes) -> list[Affine]:
-    """Return the extents that offsets and the range of threads depend on."""
+    """Return the array extents needed to compute offsets and the number of threads."""
     arrays = (*filled_arrays(step), *uses(step).arrays)
     box = [extent for kernel in kernels_of(step) for extent in kernel.box(shapes)]
     return [*box, *(extent for array in arrays for extent in shapes[array][1:])]
@@ -241,7 +241,7 @@ def checked_nest(step: Kernel | FusedKernels, prover: Prover) -> tuple[Statement
 
 
 def known_names(step: Kernel | FusedKernels, shapes: Shapes) -> set[str]:
-    """Return the names of what the kernel of a step is passed, and of the sizes of its arrays."""
+    """Return the names of the arrays and scalars passed to a step's kernel, and of the sizes of its arrays."""
     used = uses(step)
     sizes = {str(name) for extent in _needed_extents(step, shapes) for name in extent.atoms()}
     return {*used.scalars, *used.integers, *used.arrays, *sizes, *([step.array] if isinstance(step, Scatter) else [])}
@@ -281,9 +281,7 @@ def _kernel_text(
     names: FormNames,
     chosen: Collection[int] | None,
 ) -> KernelText:
-    """Return the function of a step; its parameters include the constants with the numbers ``chosen``, or all
-    for None.
-    """
+    """Return the function of a step; the constants with the numbers ``chosen`` (None: all) become parameters."""
     printer = CudaPrinter(names, step, shapes, chosen)
     first, *others = (task_text(k, names) for k in kernels_of(step) if k.array in filled_arrays(step))
     what = "point" if isinstance(step, Scatter) else "entry"

@@ -19,7 +19,7 @@ from sympy_tensordiff.codegen.ir.scalars import ELEMENTARY, Reduction
 
 @dataclass(frozen=True)
 class Dialect:
-    """One array library.
+    """An array library (NumPy, CuPy, JAX, PyTorch) and how generated code for it differs from NumPy.
 
     ``module`` is the name under which texts use it. ``is_pure``: results are returned, no array is changed.
     ``is_fused``: a compiler fuses a reduction with the computation of its terms, so that no blocks are needed.
@@ -56,7 +56,7 @@ class Dialect:
     """The objects that ``compute`` makes for the other functions of a module, which have them as parameters."""
 
     def text(self, text: str) -> str:
-        """Return a text in which NumPy's name is written as the library's.
+        """Return `text` with NumPy's module name replaced by the library's.
 
         >>> DIALECTS["jax"].text("np.exp(x)")
         'jnp.exp(x)'
@@ -65,7 +65,7 @@ class Dialect:
 
     @cached_property
     def functions(self) -> dict[str, str]:
-        """The functions of scalar expressions by their names there."""
+        """The library's functions for scalar operations, by the names of the operations."""
         plain = {name: f"np.{name}" for name in ELEMENTARY} | {"max": "np.maximum", "min": "np.minimum"}
         return {name: self.own.get(name, text) for name, text in plain.items()}
 
@@ -80,7 +80,7 @@ class Dialect:
 
     @property
     def own_names(self) -> frozenset[str]:
-        """The names that a module of the dialect uses itself."""
+        """The names that modules of this dialect use themselves, so that programs must avoid them."""
         if not self.is_pure:
             return frozenset({"real", "BLOCK", *NUMPY_HELPERS, *LIBRARY_NAMES})
         modules = re.findall(r"\w+", " ".join(self.imports))

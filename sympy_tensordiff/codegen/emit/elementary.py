@@ -69,12 +69,12 @@ class Precision:
         return "\n    ".join(lines)
 
     def power(self, exponent: str) -> str:
-        """Return 2 to the power of an integer as text; the power must be a normal number."""
+        """Return the text of ``2**exponent`` for an integer expression; the result must be a normal number."""
         # NumPy, which runs the text as Python, shifts an integer within its type; Numba widens it.
         return f"bits(whole(whole({exponent} + {self.bias}) << {self.digits}), real)"
 
     def stored(self, biased: str) -> str:
-        """Return the power of 2 with the biased exponent ``biased``, a natural number, as text."""
+        """Return the text of the power of 2 whose biased exponent, as stored in the format, is ``biased``."""
         return f"bits(natural({biased} << natural({self.digits})), real)"
 
     @property
@@ -133,7 +133,7 @@ SINGLE = Precision(
 
 
 def _exp(a: Precision) -> str:
-    """Return the body of exp."""
+    """Return the Python text of the body of exp for a number format."""
     low, high = map(a, a.exp_range)
     return f"""
     c = {low} if x < {low} else {high} if x > {high} else x
@@ -155,14 +155,12 @@ def _nearest_integer(a: Precision) -> str:
 
 
 def _biased_exponent(a: Precision, times: int, less: int = 0) -> str:
-    """Return the text of n - ``less`` plus ``times`` the bias, a natural number; n is in the last bits of
-    ``shifted``.
-    """
+    """Return the text of ``n - less + times*bias``, a natural number, where n is in the last bits of ``shifted``."""
     return f"natural(bits(real(shifted), natural) - natural({a.round_bits + less - times * a.bias}))"
 
 
 def _expm1(a: Precision) -> str:
-    """Return the body of expm1."""
+    """Return the Python text of the body of expm1 for a number format."""
     low, high = a(-(a.digits + 2.0)), a(a.exp_range[1])
     return f"""
     c = {low} if x < {low} else {high} if x > {high} else x
@@ -187,7 +185,7 @@ def _logarithm(a: Precision) -> str:
 
 
 def _log(a: Precision) -> str:
-    """Return the body of log."""
+    """Return the Python text of the body of log for a number format."""
     least, scale, inf = a(2.0 ** (1 - a.bias)), a.digits + 2, a("math.inf")
     return f"""
     read = bits(real(x*({a(2.0**scale)} if x < {least} else {a(1.0)})), whole)
@@ -200,7 +198,7 @@ def _log(a: Precision) -> str:
 
 
 def _log1p(a: Precision) -> str:
-    """Return the body of log1p."""
+    """Return the Python text of the body of log1p for a number format."""
     inf = a("math.inf")
     return f"""
     y = x + {a(1.0)}
@@ -217,7 +215,7 @@ def _log1p(a: Precision) -> str:
 
 
 def _tanh(a: Precision) -> str:
-    """Return the body of tanh."""
+    """Return the Python text of the body of tanh for a number format."""
     return f"""
     size = abs(x)
     z = x*x
@@ -227,7 +225,7 @@ def _tanh(a: Precision) -> str:
 
 
 def _erf(a: Precision) -> str:
-    """Return the body of erf."""
+    """Return the Python text of the body of erf for a number format."""
     return f"""
     size = abs(x)
     z = x*x
@@ -250,7 +248,7 @@ def _sigmoid(a: Precision) -> str:
 
 
 def _softplus(a: Precision) -> str:
-    """Return the body of softplus."""
+    """Return the Python text of the body of softplus for a number format."""
     return f"""
     return ({a(0.0)} if x < {a(0.0)} else x) + log1p(exp(-abs(x)))"""
 
@@ -340,7 +338,7 @@ def elementary_functions(texts: Collection[str]) -> list[str]:
 
 
 def _function_text(name: str, precision: Precision) -> str:
-    """Return one function in one precision."""
+    """Return the text of the elementary function ``name`` for one number format."""
     what, body = FUNCTIONS[name]
     lines = body(precision)
     kinds = {"real": "float", "whole": "int", "natural": "uint"}

@@ -23,9 +23,7 @@ RESERVED = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset
 
 
 class FormNames:
-    """The identifiers of one generated module: the names of the program, changed if they clash with names of the
-    module.
-    """
+    """The identifiers of one generated module: program names, changed where they clash with names of the module."""
 
     def __init__(self, names: Iterable[str], own: Iterable[str]) -> None:
         self._below: FormNames | None = None
@@ -45,11 +43,11 @@ class FormNames:
             self.texts.add(text)
 
     def spelled(self, name: str) -> str:
-        """Return a name as it is written in the target language."""
+        """Return a program name as an identifier of the target language; here unchanged."""
         return name
 
     def copy(self) -> FormNames:
-        """Return the same names in a scope of its own: fresh names in it do not change this object."""
+        """Return a copy of these names, so that names reserved in it do not affect this object."""
         result = type(self)((), ())
         result._below = self
         result.functions, result.texts = self.functions, self.texts
@@ -89,7 +87,7 @@ class FormNames:
 
 
 class FormPrinter:
-    """Prints integer forms and conditions as Python; ``replace`` has texts for some variables."""
+    """Prints integer forms and conditions as Python; ``replace`` maps some variables to other texts."""
 
     conjunction: ClassVar[str] = " and "
     choice: ClassVar[str] = "{1} if {0} else {2}"
@@ -101,7 +99,7 @@ class FormPrinter:
         self.replace = dict(replace or {})
 
     def variable(self, name: str) -> str:
-        """Return the text of a plain variable."""
+        """Return the text of an integer variable, by default its name."""
         return self.replace[name] if name in self.replace else self.names(name)
 
     def data(self, entry: IndirectIndex) -> str:
@@ -116,9 +114,7 @@ class FormPrinter:
         return f"({self.choice.format(self.conditions(entry.inside), self.data(entry), 0)})"
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
-        """Return ``form`` as text, in parentheses if it binds less tightly than ``level``; positive terms come
-        first.
-        """
+        """Return ``form`` as text, positive terms first, in parentheses if its precedence is below ``level``."""
         return self._total(*extrema_in(form), level)
 
     def _total(self, form: Affine, extrema: Sequence[Extremum], level: int = CHOICE) -> str:
@@ -159,7 +155,7 @@ class FormPrinter:
         return f"{factor}*({text})" if factor != 1 else f"({text})" if first_negative else text
 
     def extremum(self, extremum: Extremum) -> str:
-        """Return the text of the maximum or minimum of two integers, or of an absolute value."""
+        """Return the text of ``max(a, b)`` or ``min(a, b)`` of two integers, or of an absolute value."""
         if extremum.function == "abs":
             return self.absolute.format(self.form(extremum.one))
         return self.integers(extremum.function, [self.form(extremum.one), self.form(extremum.other)])
@@ -177,7 +173,7 @@ class FormPrinter:
         return self.extreme("min", [quotient(b.form, b.divisor) + 1 for b in bounds])
 
     def extreme(self, function: str, forms: Iterable[Affine]) -> str:
-        """Return the text of the maximum ("max") or minimum ("min") of several forms; constants are folded."""
+        """Return the text of the maximum ("max") or minimum ("min") of ``forms``; constants are folded."""
         forms = list(dict.fromkeys(forms))
         constants = [f.constant for f in forms if f.is_constant]
         texts = [self.form(f) for f in forms if not f.is_constant]
@@ -216,7 +212,7 @@ def tuple_text(texts: Iterable[str]) -> str:
 
 
 def _opposite(extremum: Extremum) -> Extremum:
-    """Return an extremum with the opposite coefficient."""
+    """Return the maximum or minimum with its coefficient negated."""
     return extremum._replace(coefficient=-extremum.coefficient)
 
 
@@ -228,7 +224,7 @@ INDENT = "    "
 
 
 class TextBlock:
-    """Lines of one indentation, with nested blocks, and slots that receive lines later."""
+    """Lines of text with one indentation, with nested blocks, and slots to be filled with lines later."""
 
     def __init__(self) -> None:
         self._items: list[str | tuple[str, TextBlock] | TextBlock] = []
@@ -244,7 +240,7 @@ class TextBlock:
         return inner
 
     def slot(self, lines: TextBlock | None = None) -> TextBlock:
-        """Append ``lines``, or an empty slot of the same indentation for later lines; return it."""
+        """Append the block ``lines``, or a new empty one to be filled later, at the same indentation; return it."""
         inner = TextBlock() if lines is None else lines
         self._items.append(inner)
         return inner

@@ -222,7 +222,7 @@ MATRIX_FUNCTIONS = {
 
 
 def library_text(step: ProductStep | Apply, program: Program, names: FormNames) -> str:
-    """Return the function of a library step."""
+    """Return the text of the function that runs a linear-algebra step."""
     printer = LibraryCall(step, program, names)
     if isinstance(step, ContractionStep):
         lines = printer.contraction(step)
@@ -235,7 +235,7 @@ def library_text(step: ProductStep | Apply, program: Program, names: FormNames) 
 
 
 class LibraryCall:
-    """Prints the body of the function of one library step."""
+    """Prints the body of the function of one linear-algebra step that calls NumPy and SciPy."""
 
     functions: ClassVar[Mapping[str, tuple[str, ...]]] = MATRIX_FUNCTIONS
     solves: ClassVar[tuple[str, str]] = "solve({0}, {1}, {3})", "solve_factorized({0}, {1}, {2}, {3})"
@@ -251,7 +251,9 @@ class LibraryCall:
         self.lengths = {} if isinstance(step, Apply) else lengths(step, names)
 
     def value(self, step: ProductStep | Apply) -> tuple[str, str]:
-        """Return the description and the text of the result of a step that is not a contraction, without its factor."""
+        """Return ``(description, expression text)`` of the result of a step other than a contraction, without its
+        factor.
+        """
         if isinstance(step, Solve):
             return self.solve(step)
         if isinstance(step, Apply):
@@ -260,7 +262,7 @@ class LibraryCall:
         return self.cofactor_tangent(step)
 
     def title(self, array: str) -> str:
-        """Return the name of a matrix in error messages, as a literal: names of users must not become code."""
+        """Return the name of a matrix as a quoted literal for error messages."""
         label = self.given.get(array)
         return ascii(f"the matrix {label}" if label is not None else f"the matrix {array} (see .plan)")
 
@@ -271,7 +273,9 @@ class LibraryCall:
     # -------------------------------------------------------------- functions of one array
 
     def apply(self, step: Apply) -> tuple[str, str]:
-        """Return the description and the text of a function of one matrix, such as an inverse or a determinant."""
+        """Return ``(description, expression text)`` of a function of one matrix, such as an inverse or a
+        determinant.
+        """
         matrix, options = self.names(step.operand), ", ".join(map(str, step.options))
         text = self.functions[step.function][bool(step.factored)].format(
             matrix, self.title(step.factored or step.operand), options
@@ -295,7 +299,7 @@ class LibraryCall:
         return [*lines, f"{self.target}[...] = {_with_axis_order(product, found.order, step.output)}"]
 
     def solve(self, step: Solve) -> tuple[str, str]:
-        """Return the description and the text of the solution of a linear system."""
+        """Return ``(description, expression text)`` of the solution of a linear system."""
         matrix, right, out = step.left, step.right, step.output
         *batch, row, column = matrix.labels
         summed, free = (column, row) if row in out else (row, column)
@@ -313,7 +317,7 @@ class LibraryCall:
         return what, _with_axis_order(solution, [*batch, free, *rest], out)
 
     def cofactor_tangent(self, step: CofactorTangent) -> tuple[str, str]:
-        """Return the description and the text of the derivative of the cofactors of a matrix in a direction."""
+        """Return ``(description, expression text)`` of the derivative of a matrix's cofactors in a direction."""
         # The derivative at a transposed matrix, in a transposed direction, is transposed, too.
         matrix, direction = (_with_axis_order(self.names(op.array), op.labels, step.output) for op in step.operands)
         what = f"the derivative of the cofactors of {matrix} in the direction {direction}"
@@ -365,7 +369,7 @@ def entries_text(names: FormNames, operand: Operand) -> str:
 
 
 class LibraryMatrices(NamedTuple):
-    """A contraction as a batched matrix product: its operands, and its labels by their role.
+    """A contraction as a batched matrix product: operands, and labels by role (batch, rows, columns, summed).
 
     ``both`` are the batch labels, which both operands and the result have.
     """
@@ -383,12 +387,12 @@ class LibraryMatrices(NamedTuple):
         return [*self.both, *self.rows, *self.columns]
 
     def transposed(self) -> LibraryMatrices:
-        """Return the product of the transposed matrices."""
+        """Return the equivalent product with exchanged operands, ``(A B).T == B.T A.T``."""
         return LibraryMatrices(self.right, self.left, self.both, self.columns, self.rows, self.terms)
 
 
 def as_matrices(step: ContractionStep | Trapezoid) -> LibraryMatrices:
-    """Return a contraction as a matrix product, of transposed matrices if the result is transposed."""
+    """Return a contraction as a batched matrix product; with exchanged operands if the result is transposed."""
     (left, right), out = step.operands, list(step.output)
     rows = [label for label in out if label not in right.labels]
     columns = [label for label in out if label not in left.labels]
@@ -399,7 +403,7 @@ def as_matrices(step: ContractionStep | Trapezoid) -> LibraryMatrices:
 
 
 def _with_axis_order(text: str, labels: Sequence[int], wanted: Sequence[int]) -> str:
-    """Return an array whose axes are ``labels`` with its axes in the order ``wanted``, as text."""
+    """Return the text of an array with axes ``labels``, transposed to the order ``wanted``."""
     if list(labels) == list(wanted):
         return text
     places: Mapping[int, int] = {label: n for n, label in enumerate(labels)}

@@ -44,7 +44,7 @@ class Module:
         self._known: dict[str, str] = {}
 
     def declare(self, name: str, result: str, kinds: Sequence[str], attributes: str = "") -> str:
-        """Declare a function of another module, and return its symbol."""
+        """Declare an external function, and return its symbol."""
         self.declared[name] = f"declare {result} @{name}({', '.join(kinds)}){attributes}"
         return name
 
@@ -76,14 +76,14 @@ class Module:
         return symbol
 
     def text(self) -> str:
-        """Return the text of the module."""
+        """Return the text of the LLVM module."""
         declared = {n: line for n, line in self.declared.items() if n not in self.functions}
         used = "\n".join(self.functions.values())
         nodes = ['!0 = !{!"llvm.loop.unroll.disable"}']
         nodes += [f'!{n} = !{{!"llvm.loop.interleave.count", i32 {n}}}' for n in range(1, MAX_INTERLEAVED_VECTORS + 1)]
 
         def node(match: re.Match[str]) -> str:
-            """Add a metadata node for a loop, and return the reference to it."""
+            """Replace the placeholder of a loop's metadata by a reference to a new metadata node."""
             nodes.append(f"!{len(nodes)} = distinct !{{!{len(nodes)}, !0, !{match[1]}}}")
             return f", !llvm.loop !{len(nodes) - 1}"
 
@@ -106,7 +106,7 @@ class Builder:
     # ------------------------------------------------------------------------ blocks
 
     def new(self, text: str) -> str:
-        """Append an instruction with a value, and return the value."""
+        """Append an instruction that has a value, and return the name of the value."""
         self.count += 1
         self.lines.append(f"  %v{self.count} = {text}")
         return f"%v{self.count}"
@@ -127,7 +127,7 @@ class Builder:
         return [f"{word}{self.count}" for word in words]
 
     def start(self, label: str) -> None:
-        """Begin a basic block."""
+        """Begin a basic block with this label."""
         self.lines.append(f"{label}:")
         self.label = label
 
@@ -137,9 +137,7 @@ class Builder:
 
     @contextmanager
     def when(self, *conditions: Callable[[], str]) -> Iterator[None]:
-        """Emit the body of the ``with`` block for the case that all conditions hold; each is tested only if those
-        before hold.
-        """
+        """Context manager: emit the body under all conditions; each is evaluated only if the ones before it hold."""
         (after,) = self.labels("after")
         outside = dict(self.known)
         for condition in conditions:
@@ -153,9 +151,8 @@ class Builder:
 
     @contextmanager
     def loop(self, low: str, stop: str, step: int = 1, vectors: int = 0) -> Iterator[str]:
-        """Emit a loop from ``low`` to ``stop - 1``, or backwards if ``step`` is -1; yield the value of its variable,
-        with the body to be emitted inside of the ``with`` block. ``vectors > 0``: the body already computes this many
-        vectors, and LLVM is told not to unroll it.
+        """Context manager: emit a loop from ``low`` to ``stop - 1`` (backwards for ``step=-1``), and yield its
+        variable; ``vectors > 0`` forbids LLVM to unroll it.
         """
         body, latch, after = self.labels("loop", "latch", "after")
         first, end = (low, stop) if step > 0 else (self.add(stop, "-1"), low)
@@ -177,8 +174,8 @@ class Builder:
         self.start(after)
 
     def choice(self, condition: str, yes: Callable[[], Value], no: Callable[[], Value]) -> Value:
-        """Return one of two values, of which only the chosen one is computed; a float is extended if the other is a
-        double.
+        """Return the value of ``yes()`` or ``no()``, only one of which is executed; a float is extended to double if
+        the other is.
         """
         first, second, after = self.labels("yes", "no", "chosen")
         self.branch(condition, first, second)
@@ -244,5 +241,5 @@ class Builder:
 
 
 def is_number(text: str) -> bool:
-    """Return whether an integer value is a constant."""
+    """Return whether the text of an integer value is a literal."""
     return text.lstrip("-").isdigit()

@@ -34,12 +34,14 @@ def matrices_of(step: ContractionStep | Trapezoid) -> LibraryMatrices:
 
 
 def is_turned(operand: Operand, both: Sequence[int], first: Sequence[int], second: Sequence[int]) -> bool:
-    """Return whether an operand has the second group of axes before the first, so that its matrix is transposed."""
+    """Return whether an operand's axes of the ``second`` group come before those of the ``first``, so that it is read
+    transposed.
+    """
     return bool(first and second) and list(operand.labels) == [*both, *second, *first]
 
 
 def task_count(extent: Affine, is_block: bool) -> Affine:
-    """Return the number of tasks along an axis of a correlation."""
+    """Return the number of tasks along an axis of a correlation: one per entry, or per block of entries."""
     return quotient(extent + (ROWS - 1), ROWS) if is_block else extent
 
 
@@ -49,7 +51,7 @@ def block_count(step: Trapezoid, shapes: Shapes) -> Affine:
 
 
 def part_count(step: ContractionStep | Trapezoid | Correlation, shapes: Shapes) -> Affine:
-    """Return the number of parts of a step; its function computes a range of them."""
+    """Return the number of independent parts of a step; its compiled function computes a range of them."""
     if isinstance(step, Correlation):
         tiles, out = tiling(step, shapes), shapes[step.array]
         assert tiles is not None
@@ -62,7 +64,8 @@ def part_count(step: ContractionStep | Trapezoid | Correlation, shapes: Shapes) 
 
 
 class Copies:
-    """A program in which matrix products and correlations read copied operands, which kernels copy.
+    """Adds kernels to a program that copy operands of matrix products and correlations into the layout which these
+    need.
 
     ``width`` is the number of entries that lanes are padded to a multiple of; ``lanes`` are the copied operands of
     correlations, by result.
@@ -85,7 +88,7 @@ class Copies:
         self.program = program.with_steps(self.steps, new=self.arrays)
 
     def fresh(self, wish: str) -> str:
-        """Return a new name."""
+        """Return an unused name like ``wish``, and reserve it."""
         name = unique(wish, self.taken)
         self.taken.add(name)
         return name
@@ -107,7 +110,7 @@ class Copies:
         found, known = matrices_of(step), extents(step, self.shapes)
 
         def ordered(operand: Operand, first: Sequence[int], second: Sequence[int]) -> Operand:
-            """Return an operand, copied if its axes are not in order."""
+            """Return an operand, as a copy if its axes are not in the order of the groups."""
             labels = [*found.both, *first, *second]
             if list(operand.labels) == labels or is_turned(operand, found.both, first, second):
                 return operand

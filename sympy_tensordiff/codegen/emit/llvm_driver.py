@@ -51,7 +51,7 @@ from sympy_tensordiff.integer.affine import Affine
 
 @dataclass(frozen=True)
 class Target:
-    """The inputs of a module besides the program: number type, vector width, and the layout of Python's objects.
+    """The inputs of a module besides the program: number type, vector width, and the memory layout of Python objects.
 
     ``head`` is the number of bytes of an array object before the pointer to its entries. ``is_checked``: all indices
     are checked, to find errors of this package.
@@ -65,14 +65,14 @@ class Target:
 
 @dataclass(frozen=True)
 class ModuleText:
-    """An LLVM module: its text, its entry points, and the driver in Python, if it has one."""
+    """An LLVM module: its text, its entry points, and a driver in Python, if it needs one."""
 
     text: str
     entries: tuple[str, ...]
     driver: str = ""
 
     def whole(self) -> str:
-        """Return the text of the module for display, after the Python driver as comments."""
+        """Return the text of the module for display, followed by the Python driver as comments."""
         return "".join(f"; {line}\n" for line in self.driver.splitlines()) + self.text
 
 
@@ -91,7 +91,7 @@ def print_llvm(program: Program, target: Target, parallel: frozenset[str] = froz
     pairs = [(step, one) for step, one in zip(program.kernels, found, strict=True) if one is not None]
 
     def entry() -> EntryPrinter:
-        """Return the printer of a new entry point."""
+        """Return a new entry-point printer of the module."""
         return EntryPrinter(module, program, prover, target.head)
 
     if library:
@@ -107,13 +107,13 @@ def print_llvm(program: Program, target: Target, parallel: frozenset[str] = froz
 
 
 def _module_text(module: Module, entries: Mapping[str, EntryPrinter], driver: str = "") -> ModuleText:
-    """Return a module with these entry points."""
+    """Return the LLVM module with these entry points as a `ModuleText`."""
     texts = [entry.text(name) for name, entry in entries.items()]
     return ModuleText("\n\n".join([*texts, module.text()]), tuple(entries), driver)
 
 
 class LlvmStepPrinter:
-    """Prints the functions of steps into a module."""
+    """Prints the functions of steps into one LLVM module."""
 
     def __init__(
         self, program: Program, prover: Prover, module: Module, target: Target, copies: Copies, parallel: frozenset[str]
@@ -124,7 +124,7 @@ class LlvmStepPrinter:
         self.site = prover.shapes, integers, scalar_arrays(program.arguments)
 
     def function(self, step: Step) -> StepFunction:
-        """Return the function of a step."""
+        """Define the LLVM function of a step in the module, and return its record."""
         if isinstance(step, Kernel | FusedKernels):
             return self.nest_function(step)
         shapes, integers, bare = self.site
@@ -184,7 +184,7 @@ class LlvmStepPrinter:
         extent: Affine = ZERO,
         turns: int | str = BLOCKS,
     ) -> StepFunction:
-        """Return the description of a printed function, which equal functions share."""
+        """Return the record of a printed function; functions with equal texts are defined once."""
         name = function_name(step)
         passed = {name: kind for name, (kind, _) in printer.passed.items()}
         turns = turns if name in self.parallel else 0
@@ -197,8 +197,8 @@ class LlvmStepPrinter:
 def _module_with_python_driver(
     program: Program, module: Module, entry: Callable[[], EntryPrinter], found: Sequence[StepFunction | None]
 ) -> ModuleText:
-    """Return a module with an entry point for each compiled step, and a driver in Python that calls them and the
-    library.
+    """Return a module with one entry point per compiled step, and a Python driver that calls these and library
+    functions.
     """
     names = module_names(program, LIBRARY_NAMES)
     calls, pieces, entries = {}, [], {}

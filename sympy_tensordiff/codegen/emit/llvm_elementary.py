@@ -15,7 +15,7 @@ _TESTS = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq"
 
 
 def real_text(value: float, kind: str) -> str:
-    """Return a floating-point constant of type ``kind`` exactly, in hexadecimal."""
+    """Return a floating-point constant of type ``kind`` as exact hexadecimal LLVM text."""
     if kind == "float" and math.isfinite(value):
         try:
             value = struct.unpack("f", struct.pack("f", value))[0]
@@ -26,16 +26,16 @@ def real_text(value: float, kind: str) -> str:
 
 @functools.cache
 def elementary_text(name: str, kind: str) -> tuple[str, tuple[str, ...]]:
-    """Return an elementary function for numbers of type ``kind``, and the names of the functions that it calls."""
+    """Return the LLVM text of an elementary function, such as exp, for a number type, and the functions that it
+    calls.
+    """
     translation = _LlvmTranslation(kind)
     text = translation.function(name)
     return text, tuple(dict.fromkeys(translation.called))
 
 
 class _LlvmTranslation:
-    """Translates one elementary function from Python to LLVM IR; a value is a text and a kind, "number" for any integer
-    type.
-    """
+    """Translates the Python text of one elementary function to LLVM IR; values are pairs of text and kind."""
 
     def __init__(self, real: str) -> None:
         self.real = real
@@ -67,7 +67,7 @@ class _LlvmTranslation:
         return "\n".join([head, *self.lines, f"  ret {self.real} {result}", "}"])
 
     def as_kind(self, value: tuple[str, str], kind: str) -> str:
-        """Return the text of a value converted to a kind; a literal takes the kind."""
+        """Return the text of a value converted to `kind`; a literal is typed as that kind."""
         text, own = value
         if own == "number":
             return text if kind not in ("real", "double") else real_text(float(text), self.types[kind])
@@ -79,13 +79,13 @@ class _LlvmTranslation:
         return self.new(f"fpext float {text} to double")
 
     def common(self, left: tuple[str, str], right: tuple[str, str]) -> tuple[str, str, str]:
-        """Return two values converted to their common kind, and that kind."""
+        """Return ``(left text, right text, kind)`` of two values converted to their common kind."""
         kinds = [left[1], right[1]]
         kind = "double" if "double" in kinds else next((k for k in kinds if k not in ("number",)), "number")
         return self.as_kind(left, kind), self.as_kind(right, kind), kind
 
     def value(self, node: ast.expr) -> tuple[str, str]:
-        """Return the text and the kind of an expression."""
+        """Emit an expression, and return ``(text, kind)`` of its value."""
         if isinstance(node, ast.Name):
             return self.values[node.id]
         if isinstance(node, ast.Constant):
@@ -121,19 +121,19 @@ class _LlvmTranslation:
         return self.call(node)
 
     def compared(self, test: str, one: str, other: str, kind: str) -> str:
-        """Return the comparison of two values of one kind."""
+        """Emit the comparison of two values of one kind, and return its i1 value."""
         if kind in ("real", "double"):
             return self.new(f"fcmp {'une' if test == 'ne' else f'o{test}'} {self.types[kind]} {one}, {other}")
         sign = "" if test in ("eq", "ne") else "u" if kind == "natural" else "s"
         return self.new(f"icmp {sign}{test} {self.types[kind]} {one}, {other}")
 
     def condition(self, node: ast.expr) -> str:
-        """Return an expression as a boolean; an integer is compared with 0."""
+        """Emit an expression as a boolean (an integer is compared with 0), and return its i1 value."""
         text, kind = self.value(node)
         return text if kind == "bool" else self.new(f"icmp ne {self.types[kind]} {text}, 0")
 
     def operation(self, node: ast.BinOp) -> tuple[str, str]:
-        """Return the text and the kind of a binary operation."""
+        """Emit a binary operation, and return ``(text, kind)`` of its value."""
         one, other, kind = self.common(self.value(node.left), self.value(node.right))
         if kind in ("real", "double"):
             return self.new(f"f{_ARITHMETIC[type(node.op)]} contract {self.types[kind]} {one}, {other}"), kind
@@ -143,7 +143,9 @@ class _LlvmTranslation:
         return self.new(f"{name} {self.types[kind]} {one}, {other}"), kind
 
     def call(self, node: ast.Call) -> tuple[str, str]:
-        """Return the text and the kind of a call: a conversion, a view of bits, or a function."""
+        """Emit a call (a conversion, a reinterpretation of bits, or a function), and return ``(text, kind)`` of its
+        value.
+        """
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if name == "bits":
             text, kind = self.value(node.args[0])
@@ -169,7 +171,7 @@ class _LlvmTranslation:
         return self.new(f"call {self.real} @{name}.{self.real}({passed})"), "real"
 
     def changed(self, value: tuple[str, str], kind: str) -> tuple[str, str]:
-        """Return a value explicitly converted to a kind."""
+        """Emit an explicit conversion of a value, and return its text and new kind."""
         text, own = value
         if own == "number":
             return self.as_kind(value, kind), kind

@@ -55,7 +55,7 @@ class StepFunction:
 
 
 class EntryPrinter(LlvmNestPrinter):
-    """Prints an entry point: a function that Python calls with its arguments as an array of objects."""
+    """Prints an entry point: a function that Python calls with a pointer to its argument objects."""
 
     def __init__(self, module: Module, program: Program, prover: Prover, head: int) -> None:
         integers = frozenset(a.name for a in program.arguments if a.dtype == "integer")
@@ -68,12 +68,12 @@ class EntryPrinter(LlvmNestPrinter):
     # ------------------------------------------------------------------------ arguments
 
     def argument_object(self, place: int) -> str:
-        """Return the object at a position among the arguments."""
+        """Return the Python object at a position among the arguments."""
         pointer = self.new(f"getelementptr inbounds ptr, ptr %args, i64 {place}")
         return self.new(f"load ptr, ptr {pointer}")
 
     def read_array(self, name: str, found: str, rank: int) -> None:
-        """Read the pointer of an array from an object, and the lengths of its first ``rank`` axes."""
+        """Read an array's data pointer and the lengths of its first ``rank`` axes from the Python object ``found``."""
         self.arrays[name] = self.new(f"load ptr, ptr {self.byte_pointer(found, self.head)}")
         if rank:
             lengths = self.new(f"load ptr, ptr {self.byte_pointer(found, self.head + 16)}")
@@ -86,7 +86,7 @@ class EntryPrinter(LlvmNestPrinter):
         return self.new(f"getelementptr inbounds i8, ptr {pointer}, i64 {offset}")
 
     def read_real(self, found: str) -> str:
-        """Return the number in an object."""
+        """Return the floating-point value of a Python object."""
         return self.convert((self.call("double", "PyFloat_AsDouble", [found], "ptr"), "double"), self.module.real)
 
     def read_arguments(self) -> None:
@@ -114,7 +114,7 @@ class EntryPrinter(LlvmNestPrinter):
             self.values[size.name] = self.greatest(forms, "smax" if size.lows else "smin")
 
     def read_passed(self, passed: Mapping[str, str]) -> None:
-        """Read the arguments of a single step, given by names and kinds."""
+        """Read the arguments of a single step's function, given as names and kinds."""
         for place, (name, kind) in enumerate(passed.items()):
             found = self.argument_object(place)
             if kind == "a":
@@ -135,7 +135,7 @@ class EntryPrinter(LlvmNestPrinter):
         return self.new(f"and i64 {mask}, {-ALIGNMENT}")
 
     def size_function(self, groups: Sequence[Sequence[Array]]) -> EntryPrinter:
-        """Print the function that returns the bytes of all temporaries, see `shared_memory`; return this printer."""
+        """Print the function that returns the total bytes of the grouped temporaries; return this printer."""
         self.read_arguments()
         total = str(ALIGNMENT)
         for array, *_ in groups:
@@ -144,7 +144,7 @@ class EntryPrinter(LlvmNestPrinter):
         return self
 
     def locate_temporaries(self, groups: Sequence[Sequence[Array]]) -> None:
-        """Emit the pointers of all temporaries: they are parts of one block of memory, which is the last argument."""
+        """Emit the pointers of all temporaries, which lie in the block of memory passed as last argument."""
         place = len(self.program.arguments) + len(self.program.outputs)
         self.read_array("scratch", self.argument_object(place), 0)
         address = self.new(f"ptrtoint ptr {self.arrays['scratch']} to i64")
@@ -159,8 +159,8 @@ class EntryPrinter(LlvmNestPrinter):
     def driver_function(
         self, steps: Sequence[tuple[Step, StepFunction]], groups: Sequence[Sequence[Array]]
     ) -> EntryPrinter:
-        """Print the function that runs ``steps``, with groups of temporaries in the last argument, see
-        `shared_memory`; return this printer.
+        """Print the function that runs all ``steps``, with temporaries in the memory passed last; return this
+        printer.
         """
         self.read_arguments()
         if groups:
@@ -182,7 +182,7 @@ class EntryPrinter(LlvmNestPrinter):
         self.state = self.new("call ptr @PyEval_SaveThread()")
 
     def nonempty_rows(self, step: Step) -> list[Constraint]:
-        """Return the conditions under which a step has something to do; [] if it always has."""
+        """Return the constraints on sizes under which a step has work to do; [] if it always has."""
         forms: Sequence[Affine] = ()
         if isinstance(step, Scatter):
             forms = step.extents if step.exclusive else ()
@@ -244,7 +244,7 @@ class EntryPrinter(LlvmNestPrinter):
             self.line(f"store {real} {total}, ptr {self.pointer_at(target, place)}")
 
     def finish(self) -> EntryPrinter:
-        """Acquire the interpreter lock, and raise the error of the return code if there is one; return this printer."""
+        """End the function: acquire the interpreter lock and raise the error for a return code; return this printer."""
         self.line(f"call void @PyEval_RestoreThread(ptr {self.state})")
         self.module.declare("PyErr_SetString", "void", ["ptr", "ptr"])
         self.module.declare("PyErr_NoMemory", "ptr", [])
@@ -267,7 +267,7 @@ class EntryPrinter(LlvmNestPrinter):
         return self
 
     def has_code(self, found: str, code: int) -> str:
-        """Return whether the codes ``found`` include ``code``."""
+        """Return whether the bits of ``found``, combined return codes, include ``code``."""
         return self.new(f"icmp ne i32 {self.new(f'and i32 {found}, {code}')}, 0")
 
     def text(self, name: str) -> str:
@@ -309,18 +309,18 @@ def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]
 
 
 def _sorted_extents(array: Array) -> tuple[int, tuple[str, ...]]:
-    """Return the number of entries of an array: the product of constant extents, and the other extents as
-    sorted texts.
-    """
+    """Return a key of an array's size: the product of its constant extents, and its other extents as sorted texts."""
     numbers = [form.constant for form in array.shape if form.is_constant]
     return prod(numbers), tuple(sorted(str(form) for form in array.shape if not form.is_constant))
 
 
 class TaskPrinter(LlvmNestPrinter):
-    """Prints the function that a thread runs: it computes some of the ranges of a step."""
+    """Prints the function that one thread runs: it computes some of a step's ranges of entries."""
 
     def range_count(self, driver: LlvmNestPrinter, function: StepFunction) -> str:
-        """Return the number of ranges of a step, computed in the function ``driver``."""
+        """Emit, in the function ``driver``, the number of pieces into which a step is divided for threads, and return
+        it.
+        """
         extent = driver.form(function.extent)
         if function.turns == "strips":
             return driver.divided(driver.add(extent, str(STRIP - 1)), str(STRIP))
@@ -334,8 +334,8 @@ class TaskPrinter(LlvmNestPrinter):
         return count
 
     def turns(self, function: StepFunction, totals: Container[str]) -> None:
-        """Append a loop that calls the function of a step on each range of entries (strip, panel or block) assigned to
-        this thread; each range adds to its own copy of the arrays ``totals``.
+        """Append a loop that calls a step's function on each range assigned to this thread; ``totals`` get one copy per
+        range.
         """
         first = self.new("ptrtoint ptr %first to i64")
         last = self.add(first, "%number")
@@ -355,7 +355,9 @@ class TaskPrinter(LlvmNestPrinter):
             self.values |= dict(zip(function.ends, (low, high), strict=True))
 
             def value(name: str, kind: str) -> str:
-                """Return the value of an argument; of a total the copy of this range."""
+                """Return the pointer or value of the step's argument ``name``; for an array with one copy per thread,
+                the thread's copy.
+                """
                 pointer = self.atom(name) if kind == "i" else self.parameter(name, kind)
                 return (
                     self.pointer_at(pointer, self.times(block, self.entries(self.shapes[name])))

@@ -19,7 +19,7 @@ from sympy_tensordiff.integer.products import IndexProduct, SymbolicQuotient
 
 
 class LlvmFormPrinter(Builder):
-    """Emits integer forms and addresses into the function of a step.
+    """Emits integer forms, conditions and array addresses into the function of a step.
 
     ``shapes`` are the shapes of the arrays, ``integers`` the names of integer arrays, ``bare`` the arrays that are
     numbers.
@@ -47,19 +47,17 @@ class LlvmFormPrinter(Builder):
 
     @property
     def types(self) -> dict[str, str]:
-        """The LLVM types of parameters by their kinds."""
+        """The LLVM types of function parameters, by kind: array, number or integer."""
         return {"a": "ptr noalias", "r": self.module.real, "i": "i64"}
 
     def call_step(self, function: Any, value: Callable[[str, str], str]) -> str:
-        """Call the function of a step and return its code; ``value`` returns the value of an argument by name
-        and kind.
-        """
+        """Emit the call of a step's function, and return its return code; ``value(name, kind)`` gives its arguments."""
         kinds = {**self.types, "a": "ptr"}
         passed = ", ".join(f"{kinds[kind]} {value(name, kind)}" for name, kind in function.passed.items())
         return self.new(f"call i32 @{function.symbol}({passed})")
 
     def parameter(self, name: str, kind: str) -> str:
-        """Return the value of a parameter, which is added on its first use."""
+        """Return the value of a function parameter, which is added at its first use."""
         if name not in self.passed:
             self.passed[name] = kind, f"%{kind}.{len(self.passed)}"
         return self.passed[name][1]
@@ -76,7 +74,7 @@ class LlvmFormPrinter(Builder):
     # ------------------------------------------------------------------------ integers
 
     def form(self, form: Affine) -> str:
-        """Return the value of an integer form; computed values are reused."""
+        """Emit an integer form, and return its value; repeated forms reuse the computed value."""
         if form.is_constant:
             return str(form.constant)
         found = self.known.get(form)
@@ -87,7 +85,7 @@ class LlvmFormPrinter(Builder):
         return found
 
     def _form(self, form: Affine) -> str:
-        """Compute an integer form; positive terms come first."""
+        """Emit an integer form, positive terms first, and return its value."""
         rest, extrema = extrema_in(form) if any(isinstance(v, PositivePart) for v, _ in form.terms) else (form, ())
         total = "0"
         for atom, factor in sorted(rest.terms, key=lambda term: term[1] < 0):
@@ -98,7 +96,7 @@ class LlvmFormPrinter(Builder):
         return self.add(total, str(rest.constant))
 
     def _add_term(self, total: str, value: str, factor: int) -> str:
-        """Return ``total`` plus ``factor`` times a value."""
+        """Emit ``total + factor*value``, and return its value."""
         if factor < 0 and total != "0":
             return self.new(f"sub nsw i64 {total}, {self.times(value, str(-factor))}")
         return self.add(total, self.times(value, str(factor)))
@@ -125,7 +123,7 @@ class LlvmFormPrinter(Builder):
         return self.parameter(name, "i")
 
     def data(self, entry: IndirectIndex) -> str:
-        """Return an entry of an integer array."""
+        """Emit the read of an integer-array entry, and return its value."""
         if not entry.index:
             return self.parameter(entry.tensor, "i")
         return self.new(f"load i64, ptr {self.entry_pointer(entry.tensor, entry.index)}")
@@ -143,7 +141,9 @@ class LlvmFormPrinter(Builder):
         return self.low(ends.lows) if ends.lows else self.stop(ends.highs)
 
     def conditions(self, rows: Sequence[Constraint]) -> str:
-        """Return whether all rows hold; rows on data are tested only if those before hold."""
+        """Emit the test that all constraints hold, and return its i1 value; a test that reads arrays is made only if
+        those before it hold.
+        """
         found = self.condition(rows[0])
         for number, row in enumerate(rows[1:], 1):
             if row.form.hidden():
@@ -181,7 +181,7 @@ class LlvmFormPrinter(Builder):
         return self.pointer_at(self.base(array), offset, self.entry_type(array))
 
     def checked(self, place: str, extent: str) -> str:
-        """Return ``place`` if it is in ``range(extent)``; else 0, and the call raises an error at its end."""
+        """Return ``place`` if it is in ``range(extent)``, else 0; then the call later raises an error."""
         self.module.declared["outside"] = "@outside = internal global i32 0"
         is_inside = self.new(f"icmp ult i64 {place}, {extent}")
         code = self.new(f"select i1 {is_inside}, i32 0, i32 {OUTSIDE}")
@@ -189,8 +189,8 @@ class LlvmFormPrinter(Builder):
         return self.new(f"select i1 {is_inside}, i64 {place}, i64 0")
 
     def check_block(self, array: str, pointer: str, *axes: tuple[str, str]) -> None:
-        """In a checked module, check the first and the last entry of a block of ``array`` from ``pointer`` on, whose
-        axes have these lengths and strides.
+        """In a checked module, test that the corners of a block of ``array`` are in bounds; `axes` are (length, stride)
+        pairs.
         """
         if not self.module.is_checked:
             return
@@ -211,7 +211,7 @@ class LlvmFormPrinter(Builder):
         return self.new(f"getelementptr inbounds {kind or self.module.real}, ptr {pointer}, i64 {offset}")
 
     def entries(self, shape: Iterable[Affine]) -> str:
-        """Return the number of entries of a shape."""
+        """Return the number of entries of an array of this shape."""
         return reduce(
             self.times, [self.greatest(["0", self.form(e)]) if not e.is_constant else str(e) for e in shape], "1"
         )

@@ -56,7 +56,7 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         self.print_body(body)
 
     def print_body(self, body: Iterable[Statement]) -> None:
-        """Append the instructions of statements."""
+        """Append the LLVM instructions of statements."""
         for statement in body:
             if isinstance(statement, Loop):
                 self.print_loop(statement)
@@ -68,7 +68,7 @@ class LlvmNestPrinter(LlvmScalarPrinter):
                 self.print_set(statement)
 
     def print_loop(self, loop: Loop) -> None:
-        """Append the instructions of a loop."""
+        """Append the LLVM instructions of a loop and its body."""
         assert isinstance(loop.step, int)
         low, stop = self.low(loop.lows), self.stop(loop.highs)
         count = int(stop) - int(low) if is_number(low) and is_number(stop) else 0
@@ -89,7 +89,7 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         return next(number for number in (MAX_INTERLEAVED_VECTORS, 2, 1) if number <= whole or number == 1)
 
     def print_set(self, statement: Set) -> None:
-        """Append the instructions of an assignment or of the update of a reduction."""
+        """Append the instructions of an assignment, or of an accumulator's update."""
         target, reduction = statement.target, statement.reduction
         value = self.scalar(statement.value)
         is_name = isinstance(target, Name) or target.array in self.bare
@@ -119,6 +119,6 @@ class LlvmNestPrinter(LlvmScalarPrinter):
 
 
 def _upper_extent(ends: Ends) -> Affine:
-    """Return the extent of an axis of a nest's array, or an upper bound of it."""
+    """Return the extent of an axis of a local array, or an upper bound of it."""
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
     return next((form for form in found if not form.is_constant), found[0])

@@ -116,7 +116,7 @@ ptr %beta, ptr %c, ptr %ldc)
 
 
 def multiply(module: Module) -> str:
-    """Define the function that multiplies matrices, and return its symbol."""
+    """Define the function that calls BLAS for one matrix product, and return its symbol."""
     x = "d" if module.real == "double" else "s"
     module.declare("llvm.abs.i64", "i64", ["i64", "i1"])
     module.declare("llvm.smax.i64", "i64", ["i64", "i64"])
@@ -131,13 +131,13 @@ LOW, HIGH = "block low", "block high"
 
 
 class LlvmProductPrinter(LlvmNestPrinter):
-    """Prints the function of a range of parts of a contraction, whose operands BLAS can read in place.
+    """Prints the function that computes a range of parts of a contraction, with operands that BLAS reads in place.
 
     A part is one product of the batch if there are batch labels, else a block of a trapezoid, else a row.
     """
 
     def print_contraction(self, step: ContractionStep | Trapezoid) -> None:
-        """Append the instructions of a contraction."""
+        """Append the LLVM instructions of a contraction, with BLAS calls."""
         self.step, self.extents = step, extents(step, self.shapes)
         _, _, both, own, other, summed = found = self.matrices = matrices_of(step)
         self.code = self.slot("i32")
@@ -164,7 +164,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
             self.multiply(pointers, steps, turned, rows if own else "-1", columns if other else "-1", terms)
 
     def function_text(self) -> str:
-        """Return the text of the function."""
+        """Return the LLVM text of the contraction's function."""
         return self.function(f"i32 {self.new(f'load i32, ptr {self.code}')}")
 
     def length_of(self, labels: Sequence[int]) -> str:
@@ -172,14 +172,14 @@ class LlvmProductPrinter(LlvmNestPrinter):
         return reduce(self.times, [self.form(self.extents[label]) for label in labels], "1")
 
     def advance(self, pointers: tuple[str, str, str], offsets: Sequence[str]) -> tuple[str, str, str]:
-        """Return the pointers to the result and the operands plus ``offsets``, in entries; missing offsets are 0."""
+        """Return the pointers to result and operands, advanced by ``offsets`` entries; missing offsets are 0."""
         out, left, right = (self.pointer_at(*pair) for pair in itertools.zip_longest(pointers, offsets, fillvalue="0"))
         return out, left, right
 
     def multiply(
         self, pointers: Sequence[str], steps: Sequence[str], turned: Sequence[bool], rows: str, columns: str, terms: str
     ) -> None:
-        """Append the call for one product; ``rows`` or ``columns`` are -1 for vectors."""
+        """Append the BLAS call for one product; ``rows`` or ``columns`` is -1 if that operand is a vector."""
         out, left, right = pointers
         own, other = ("1" if length == "-1" else length for length in (rows, columns))
         arrays = self.step.array, self.matrices.left.array, self.matrices.right.array
@@ -205,7 +205,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
         turned: tuple[bool, bool],
         ends: tuple[str, str],
     ) -> None:
-        """Append the products of blocks of rows, each with the terms that all its rows share."""
+        """Append one matrix product per block of rows, over the terms that all rows of the block have."""
         _, _, _, own, other, summed = found
         rows, columns, terms = (self.length_of(group) for group in (own, other, summed))
         height, others = self.form(self.extents[step.row]), self.length_of(own[1:])

@@ -22,7 +22,7 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 class LlvmRecurrencePrinter(LlvmNestPrinter):
-    """Prints the function of a recurrence.
+    """Prints the function of a recurrence: a loop over time that calls the functions of the body's steps.
 
     ``body`` is its body as it is printed, ``functions`` are the functions of its steps.
     """
@@ -49,7 +49,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         """The slots of the pointers of the last values that are kept, by array."""
 
     def over(self, form: Affine) -> str:
-        """Return the value of a form of the body."""
+        """Return the value of an integer form over the sizes of the body."""
         return self.form(form.substitute(self.forms))
 
     def body_entries(self, shape: Sequence[Affine]) -> str:
@@ -57,11 +57,11 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return reduce(self.times, [self.greatest(["0", self.over(extent)]) for extent in shape], "1")
 
     def private(self, name: str) -> Affine:
-        """Return the name of an integer of the body as one that no other integer of this function has."""
+        """Return an integer variable of the body renamed so that no other integer of this function has its name."""
         return Affine.variable(f"body {name}")
 
     def print_recurrence(self) -> None:
-        """Append the instructions of the recurrence."""
+        """Append the LLVM instructions of a recurrence: the loop over time."""
         step = self.step
         self.code = self.slot("i32")
         self.line(f"store i32 0, ptr {self.code}")
@@ -95,7 +95,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.slotted.add(name)
 
     def point(self, name: str, pointer: str) -> None:
-        """Set the pointer of an argument of the body."""
+        """Set the pointer of an array argument of the body."""
         (self.pointers if self.given[name] else self.numbers)[name] = pointer
 
     def prepare_results(self) -> None:
@@ -118,7 +118,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                 self.fill_zeros(self.base(one.array), self.body_entries(self.results[one.result]))
 
     def move_to(self, time: str) -> None:
-        """Set the time, and the pointers of the rows that belong to it."""
+        """Set the time, and the pointers to the rows of arrays at this time."""
         if self.step.time:
             self.forms[self.step.time] = self.private("time")
             self.values["body time"] = time
@@ -128,11 +128,11 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.pointers[name] = self.row(array, time, self.results[name])
 
     def row(self, array: str, time: str, shape: Sequence[Affine]) -> str:
-        """Return the pointer of the row of an array at a time."""
+        """Return the pointer to an array's row at a time."""
         return self.pointer_at(self.base(array), self.times(time, self.body_entries(shape)))
 
     def record(self, time: str) -> None:
-        """Add what the step has computed to sums, remember the last value, and copy what several stacks have."""
+        """Add the step's results to sums, remember last values, and copy results that go to several stacks."""
         for one in self.step.recorded:
             shape = self.results[one.result]
             if one.kind == "sum":
@@ -143,7 +143,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                 self.copy(self.row(one.array, time, shape), self.place(one.result), self.body_entries(shape))
 
     def exchange(self) -> None:
-        """Make results the states before the next step, and exchange their buffers."""
+        """Use the results as states of the next step, by exchanging buffers."""
         for state in self.step.carried:
             self.line(f"store ptr {self.place(state.result)}, ptr {self.states[state.argument]}")
         for name, (first, second) in self.buffers.items():
@@ -152,7 +152,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.line(f"store ptr {other}, ptr {self.pointers[name]}")
 
     def run_step(self, step: Step, function: Any) -> None:
-        """Call the function of one step of the body."""
+        """Emit the call of the function of one step of the body."""
         with ExitStack() as stack:
             if rows := self.nonempty_rows(step):
                 stack.enter_context(self.when(*(partial(self.condition, row) for row in rows)))
@@ -187,7 +187,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return self.new(f"load {self.module.real}, ptr {pointer}")
 
     def place(self, name: str) -> str:
-        """Return the pointer of an array of the body now."""
+        """Return the current pointer of an array of the body."""
         pointer = self.pointers[name]
         return self.new(f"load ptr, ptr {pointer}") if name in self.slotted else pointer
 
@@ -198,19 +198,19 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return self.allocate(f"body {name}", [extent.substitute(self.forms) for extent in shape])
 
     def fill_zeros(self, target: str, count: str) -> None:
-        """Fill an array with zeros."""
+        """Emit instructions that fill ``count`` entries at ``target`` with zeros."""
         self.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
         size = self.times(count, str(self.module.size))
         self.line(f"call void @llvm.memset.p0.i64(ptr {target}, i8 0, i64 {size}, i1 false)")
 
     def copy(self, target: str, source: str, count: str) -> None:
-        """Copy an array."""
+        """Emit instructions that copy ``count`` entries from ``source`` to ``target``."""
         self.module.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1"])
         size = self.times(count, str(self.module.size))
         self.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
 
     def add_to(self, target: str, source: str, count: str) -> None:
-        """Add the entries of an array to those of another one."""
+        """Emit instructions that add ``count`` entries at ``source`` to those at ``target``."""
         real = self.module.real
         with self.loop("0", count) as place:
             pointer = self.pointer_at(target, place)
@@ -219,5 +219,5 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.line(f"store {real} {self.new(f'fadd {real} {own}, {other}')}, ptr {pointer}")
 
     def function_text(self) -> str:
-        """Return the text of the function."""
+        """Return the LLVM text of the recurrence's function."""
         return self.function(f"i32 {self.new(f'load i32, ptr {self.code}')}")

@@ -67,7 +67,7 @@ done:
 
 
 class LlvmScalarPrinter(LlvmFormPrinter):
-    """Emits scalar expressions."""
+    """Emits scalar expressions as LLVM instructions."""
 
     def convert(self, value: Value, kind: str) -> str:
         """Return a number converted to the type ``kind``."""
@@ -95,7 +95,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return real_text(float(value), self.real), self.real
 
     def scalar(self, node: Scalar) -> Value:
-        """Return the value of an expression."""
+        """Emit an expression, and return its value."""
         if isinstance(node, Number):
             return self.number(node.value)
         if isinstance(node, IndexValue):
@@ -165,7 +165,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return first
 
         def rest() -> Value:
-            """Return the condition of all arguments but the first."""
+            """Return the condition that all arguments but the first hold."""
             return self.condition_of(Operation(function, arguments[1:])), "i1"
 
         if function == "and":
@@ -269,7 +269,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return real_text(value, "double"), "double"
 
         def series() -> Value:
-            """Return the value of the series near 0."""
+            """Emit the power series of the Bessel function at ``x``, for small ``x``, and return its value."""
             term, square = number(1), self.binary("fmul", x, x)
             for k in range(1, order + 1):
                 term = self.binary("fmul", term, self.binary("fdiv", x, number(2 * k + 1)))

@@ -20,8 +20,7 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class LlvmCorrelationPrinter(LlvmNestPrinter):
-    """Prints the function of a range of tasks of a correlation; its right operand is copied in lanes, see
-    `correlations`.
+    """Prints the function of a range of tasks of a correlation; its right operand is copied into vector lanes.
 
     ``is_wide``: vectors have 64 bytes.
     """
@@ -67,7 +66,7 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         first = [] if tiles.solved is None else [v for v in left if v in output.index[tiles.tasks[-1]].atoms()]
 
         def enter(labels: Sequence[str], step: int = 1) -> None:
-            """Enter loops over some labels."""
+            """Enter a loop over each of the labels, in steps of ``step``."""
             for label in labels:
                 self.values[label] = stack.enter_context(self.loop("0", self.form(self.extents[label]), step))
 
@@ -94,18 +93,20 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
 
         def offset(view: Load, forms: Sequence[Affine]) -> str:
-            """Return the offset of an entry of a view; missing last indices are 0."""
+            """Return the offset of an entry of a read, given its index forms; missing last indices are 0."""
             total, shape = "0", self.shapes[view.array]
             for form, extent in zip(forms, shape, strict=False):
                 total = self.add(self.times(total, self.form(extent)), self.form(form))
             return self.times(total, self.form(shape[-1])) if len(shape) > len(forms) else total
 
         def start(view: Load, forms: Sequence[Affine]) -> str:
-            """Return the pointer to the first entry of a block."""
+            """Return the pointer to the first entry of a block that the read ``view`` takes from its array, with these
+            index forms.
+            """
             return self.pointer_at(self.base(view.array), offset(view, [form.substitute(zero) for form in forms]))
 
         def step(view: Load, label: str) -> str:
-            """Return the stride of ``label`` in a view."""
+            """Return the stride of ``label`` in a read."""
             return offset(view, [Affine.of(form.coefficient(label)) for form in view.index])
 
         left_rows = self.new(f"sub nsw i64 {self.form(self.extents[tiles.rows])}, {self.values[tiles.rows]}")
@@ -156,14 +157,14 @@ def tile_function(module: Module, is_wide: bool) -> str:
 
 
 class _TileBuilder(LlvmNestPrinter):
-    """Emits the function of a tile."""
+    """Emits the function that computes one tile of a product in vector registers."""
 
     def __init__(self, module: Module, vector: str, size: int, fma: str) -> None:
         super().__init__(module, {}, frozenset(), frozenset())
         self.vector, self.size, self.fma = vector, size, fma
 
     def print(self, width: int) -> None:
-        """Append blocks of lanes: of ``width`` vectors as long as there are as many, then of one."""
+        """Append loops over blocks of ``width`` vectors of lanes while there are enough, then over single vectors."""
         last = self.add("%rows", "-1")
         # Missing rows repeat the last one, and are not written.
         chosen = [self.greatest([str(m), last], "smin") for m in range(ROWS)]
@@ -177,9 +178,8 @@ class _TileBuilder(LlvmNestPrinter):
                 self.lanes(lane, 1, firsts)
 
     def lanes(self, lane: str, width: int, firsts: Sequence[str]) -> None:
-        """Append the code that adds ``width`` vectors of products to each row of ``c``, from column ``lane`` on: the
-        entries of `ROWS` rows of ``a``, which start at the pointers ``firsts``, times the vectors of ``b``, summed over
-        ``%terms``.
+        """Append code that adds ``a @ b`` to ``c`` for `ROWS` rows (of ``a`` at the pointers ``firsts``) and ``width``
+        vectors of columns from ``lane`` on.
         """
         real, vector, align = self.module.real, self.vector, self.module.size
         start = self.pointer_at("%b", lane)

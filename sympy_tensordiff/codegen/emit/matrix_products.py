@@ -136,7 +136,9 @@ def needs_no_copies(step: ContractionStep) -> bool:
     left, right, both, rows, columns, terms = found = as_matrices(step)
 
     def lies(labels: Labels, first: Labels, second: Labels) -> bool:
-        """Return whether ``labels`` are the batch labels followed by both groups, in either order."""
+        """Return whether ``labels`` are the batch labels followed by those of ``first`` and ``second``, in either
+        order.
+        """
         return list(labels) in ([*both, *first, *second], [*both, *second, *first])
 
     return lies(left.labels, rows, terms) and lies(right.labels, terms, columns) and found.order == list(step.output)
@@ -148,7 +150,7 @@ def product_text(step: ContractionStep | Trapezoid, names: FormNames, shapes: Sh
 
 
 class _MatrixProduct:
-    """Prints the function of a matrix product."""
+    """Prints the Numba function of a matrix product, with BLAS calls."""
 
     def __init__(self, step: ContractionStep | Trapezoid, names: FormNames, shapes: Shapes, is_parallel: bool) -> None:
         self.step = step
@@ -161,7 +163,7 @@ class _MatrixProduct:
         self.lengths = lengths(step, names)
 
     def print(self) -> str:
-        """Return the text of the function."""
+        """Return the text of the Numba function of the product."""
         out = list(self.step.output)
         entries = "*".join(entries_text(self.names, operand) for operand in self.step.operands)
         self.lines.line(f'"""Fill {self.target} with the sums of {entries}."""')
@@ -180,9 +182,7 @@ class _MatrixProduct:
         return "\n".join(self.text.render())
 
     def multiply(self, found: LibraryMatrices, first: tuple[str, bool], second: tuple[str, bool], out: str) -> None:
-        """Append the calls of BLAS, one per entry of the batch or panel of rows; operands are arrays with a transposed
-        flag.
-        """
+        """Append the BLAS calls, one per batch entry or panel of rows; each operand is (array, whether transposed)."""
         _, _, both, own, other, summed = found
         rows, columns, terms = (self.length(group) for group in (own, other, summed))
         a_step, b_step = (rows if first[1] else terms), (terms if second[1] else columns)
@@ -239,7 +239,7 @@ class _MatrixProduct:
         lines.line(f"multiply({out}, {at_out}, {operands}, min({BLOCK}, {height} - {start}){others}, {ends})")
 
     def length(self, labels: Labels) -> str:
-        """Return the number of entries along ``labels`` as text."""
+        """Return the text of the number of entries along ``labels``."""
         return "*".join(self.lengths[label] for label in labels) or "1"
 
     @property
@@ -248,7 +248,7 @@ class _MatrixProduct:
         return "prange" if self.is_parallel else "range"
 
     def is_short(self, labels: Labels) -> bool:
-        """Return whether a group of axes is known to have too few entries for two panels."""
+        """Return whether a group of axes provably has too few entries to be split into two panels."""
         entries = self.entries(labels)
         return entries is not None and entries < 2 * MIN_HALF_ROWS
 
@@ -264,7 +264,7 @@ class _MatrixProduct:
         return name
 
     def operand(self, operand: Operand, both: Labels, rows: Labels, columns: Labels) -> tuple[str, bool]:
-        """Return an array with its axes in the order of the groups, and whether the last two groups are exchanged.
+        """Return ``(array, whether transposed)`` with the axes grouped as batch, rows, columns; copied if need be.
 
         Append a copy if the array is in neither order.
         """

@@ -80,7 +80,7 @@ class NumbaPrinter(NestPrinter):
         return ", ".join(map(self.unsigned, index)) or "()"
 
     def unsigned(self, form: Affine) -> str:
-        """Return one index of an access; wrapped in ``at`` unless it is evidently non-negative, so that it needs no
+        """Return the text of an index, wrapped in ``at`` unless it is evidently non-negative, so that Numba needs no
         sign test.
         """
         counts = form.constant >= 0 and all(factor > 0 and atom in self.counted for atom, factor in form.terms)
@@ -182,12 +182,12 @@ BLOCK_STRIDE = 39
 
 
 def block_name(step: Step) -> str:
-    """Return the name of the function that computes one block of a step."""
+    """Return the name of the function that computes one block of rows of a step."""
     return f"{function_name(step)}_block"
 
 
 def block_ends(names: FormNames) -> tuple[str, str]:
-    """Return new names for the first entry of a block and for the entry after its last."""
+    """Return two new names: of the first row of a block, and of one past its last row."""
     return names.fresh("start"), names.fresh("stop")
 
 
@@ -325,7 +325,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
 
 
 def _with_helpers(texts: list[str], compiled: Container[str]) -> list[str]:
-    """Return functions for NumPy with their helpers, under other names than those that are ``compiled``."""
+    """Return functions for NumPy with their helpers, renamed where the same names are ``compiled`` functions."""
     found = [*called_by(texts, NUMPY_HELPERS | LIBRARY_HELPERS).values(), *texts]
     return [
         WORD.sub(lambda m: f"numpy_{m[0]}" if m[0] in NUMPY_HELPERS and m[0] in compiled else m[0], text)
@@ -351,7 +351,7 @@ def compiled_once(function):
 
 
 class Decorators:
-    """The decorators of the functions of a module.
+    """The Numba decorator lines of the functions of a module.
 
     A function that is compiled only as part of others has no entry point for Python, which would take as long to
     compile as a small kernel: called from Python, it runs as Python.
@@ -373,7 +373,7 @@ class Decorators:
         self.run = f"{entry}{FLAGS})\n" if self.is_whole else ""
 
     def for_step(self, step: Step, is_parallel: bool) -> str:
-        """Return the decorator of the function of a step."""
+        """Return the Numba decorator line of a step's function."""
         if isinstance(step, Kernel | FusedKernels) or (isinstance(step, Trapezoid) and not is_parallel):
             return self.kernel
         return self.blocks if is_parallel else self.product

@@ -107,7 +107,7 @@ _DEVICE = ("_device", "__device")
 
 
 def device_names(program: Program) -> set[str]:
-    """Return the names that the arrays of the program's outputs may have on the device."""
+    """Return the names that the generated module uses for device copies of the outputs."""
     return {f"{a.name}{tail}" for a in program.outputs for tail in _DEVICE}
 
 
@@ -118,7 +118,7 @@ def compute_text(
     functions: Functions,
     by_library: Mapping[str, Sequence[str]],
 ) -> str:
-    """Return the function that launches the kernels.
+    """Return the function that launches the kernels of all steps on arrays on the device.
 
     ``whole`` maps arrays of partial sums to their results. ``by_library`` has the lines that fill arrays by a library,
     used instead of kernels if it is available. Its parameter ``empty`` allocates temporaries: callers may have a pool.

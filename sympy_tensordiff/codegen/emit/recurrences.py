@@ -17,8 +17,8 @@ def step_function(step: Recurrence) -> str:
 
 
 def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: str) -> list[str]:
-    """Return the texts of the functions of a body in Python or C, whose names start with that of the array of the
-    recurrence; those that start with ``entries`` keep their names.
+    """Return the function texts of a recurrence's body, renamed to start with its array's name, except those starting
+    with `entries`.
     """
     heads = (_FUNCTION.findall(piece) for piece in pieces)
     own = {name for names in heads for name in names if not name.startswith(entries)}
@@ -35,8 +35,8 @@ def recurrence_text(step: Recurrence, names: FormNames) -> str:
 
 
 class _Loop:
-    """Prints the function of one recurrence; ``values`` and ``results`` are texts for arguments and results of the
-    body.
+    """Prints the function of one recurrence; ``values`` and ``results`` map arguments and results of the body
+    to texts.
     """
 
     def __init__(self, step: Recurrence, names: FormNames) -> None:
@@ -50,7 +50,7 @@ class _Loop:
         self.results = {output.name: names.fresh(f"new_{output.name}") for output in step.body.outputs}
 
     def text(self) -> str:
-        """Return the text of the function."""
+        """Return the text of the function that runs the recurrence."""
         step, names = self.step, self.names
         block = TextBlock()
         inner = block.child(head_text(step, passed_names(step, names)))
@@ -101,8 +101,8 @@ class _Loop:
 def _next_states(
     step: Recurrence, values: dict[str, str], results: dict[str, str], stacked: dict[str, str]
 ) -> Iterable[str]:
-    """Yield the lines that make results of a step the states before the next one, by exchange of buffers if nothing
-    else reads them.
+    """Yield the lines that make a step's results the next states, by exchanging buffers where nothing else
+    reads them.
     """
     counts: dict[str, int] = {}
     for state in step.carried:

@@ -51,12 +51,14 @@ class _BoundsChecker:
         """The values of scalars that depend on integers only."""
 
     def add_array(self, array: str, shape: Sequence[Affine]) -> None:
-        """Note the shape of an array, which may lack its first axis in this nest."""
+        """Record the shape of an array, which may lack its first axis in this nest."""
         self.shapes[array] = tuple(shape)
         self.lengths.update(lengths(array, shape))
 
     def check_statements(self, body: Sequence[Statement], rows: Rows) -> None:
-        """Check the accesses of statements in the context ``rows``."""
+        """Raise VerificationError unless all accesses of the statements are in bounds where the constraints ``rows``
+        hold.
+        """
         for statement in body:
             if isinstance(statement, Alloc):
                 ends = [(*shape.lows, *shape.highs)[-1].form + (not shape.lows) for shape in statement.shape]
@@ -82,8 +84,8 @@ class _BoundsChecker:
                 raise VerificationError(f"the nest of {self.step.array}: axis {axis} of {load.array} needs {row}")
 
     def arrays_proved_elsewhere(self) -> set[str]:
-        """Return the arrays of which the step has reads that the rows of its kernels do not prove to be in bounds; each
-        call checks them.
+        """Return the arrays with reads in the step that are not provably in bounds, so that each call checks them at
+        run time.
         """
         unproved = (self.prover.unproved(kernel) for kernel in kernels_of(self.step))
         return {read.load.array for found in unproved for read, *_ in found}

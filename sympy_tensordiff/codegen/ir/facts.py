@@ -26,8 +26,8 @@ _MAX_CASES = 64
 
 
 def call_facts(program: Program) -> Rows:
-    """Return the rows that hold in every call: they follow from checks of the arguments and the definitions of
-    sizes.
+    """Return the constraints on sizes that hold in every call, by the checks of arguments and the definitions
+    of sizes.
     """
     rows = [Constraint("ge", form - 1) for a in program.arguments for form in a.shape]
     rows += [Constraint("ge", form - 1) for a in program.outputs for form in a.shape]
@@ -46,8 +46,8 @@ def call_facts(program: Program) -> Rows:
 
 
 def size_cases(program: Program) -> tuple[Rows, ...]:
-    """Return one context for each choice of the bound that each computed size equals; one context if these are too
-    many.
+    """Return one set of constraints for each choice of the bound that a computed maximum or minimum equals; a single
+    set if too many.
     """
     choices = [
         [Constraint("eq", Affine.variable(size.name) - form) for form in size.lows or size.highs]
@@ -65,7 +65,7 @@ def size_cases(program: Program) -> tuple[Rows, ...]:
 
 
 class Prover:
-    """Proves rows from a context, the facts of every call, and a case distinction over computed sizes.
+    """Proves constraints from a context, the facts of every call, and a case distinction over computed sizes.
 
     ``shapes`` are the shapes of all arrays of the program.
     """
@@ -83,7 +83,7 @@ class Prover:
 
     @cached_property
     def lengths(self) -> dict[Variable, Affine]:
-        """The lengths of array axes, by the variables that stand for them in nests."""
+        """The lengths of array axes, by the variables that represent them in nests."""
         return {name: form for array, shape in self.shapes.items() for name, form in lengths(array, shape).items()}
 
     def proves(self, row: Constraint, context: Sequence[Constraint] = ()) -> bool:
@@ -102,7 +102,7 @@ class Prover:
         return any(cases) and all(is_implied(row, (*context, *case, *facts)) for case in cases)
 
     def _sizes_in(self, rows: Iterable[Constraint]) -> set[Variable]:
-        """Return the computed sizes in ``rows``, and in the definitions of these sizes."""
+        """Return the computed sizes in the constraints ``rows``, and in the definitions of these sizes."""
         waiting = [v for row in rows for v in self._sizes_of_row(row)]
         found: set[Variable] = set()
         while waiting:
@@ -113,7 +113,7 @@ class Prover:
         return found
 
     def _sizes_of_row(self, row: Constraint) -> frozenset[Variable]:
-        """Return the computed sizes in a row."""
+        """Return the computed sizes in the constraint ``row``."""
         return row.form.atoms() & self._sizes.keys()
 
     def axes_inside(
@@ -135,25 +135,25 @@ class Prover:
 
 
 def axis_rows(kernel: Kernel, shapes: Shapes) -> Rows:
-    """Return the ranges of the axes of a kernel as rows."""
+    """Return the ranges of the axes of a kernel as constraints ``0 <= axis < extent``."""
     return ranges(kernel.axes, kernel.box(shapes))
 
 
 def loop_rows(loop: Loop) -> Rows:
-    """Return the range of a loop variable as rows."""
+    """Return the bounds of a loop variable as constraints."""
     variable = Affine.variable(loop.variable)
     return _bound_rows(loop, variable, variable)
 
 
 def _bound_rows(ends: Loop | Ends, first: Affine, last: Affine) -> Rows:
-    """Return ``lows <= first`` and ``last <= highs`` as rows."""
+    """Return ``lows <= first`` and ``last <= highs`` as constraints."""
     lows = [Constraint("ge", bound.divisor * first - bound.form) for bound in ends.lows]
     return (*lows, *(Constraint("ge", bound.form - bound.divisor * last) for bound in ends.highs))
 
 
 def rows_of(statement: Statement) -> Rows:
-    """Return the rows that hold inside a loop or guard, or after a statement that sets an integer to a maximum or
-    minimum.
+    """Return the constraints that hold inside a loop or guard, or after a statement that sets an integer to a maximum
+    or minimum.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Bound
     >>> rows_of(Set(Name("stop"), Ends((), (Bound(Affine.variable("n"), 2),))))
@@ -174,19 +174,20 @@ def rows_of(statement: Statement) -> Rows:
 
 
 def enclosing_rows(enclosing: Around, start: Rows = ()) -> Rows:
-    """Return the rows that hold inside the ``enclosing`` loops and guards, after those at the ``start``."""
+    """Return the constraints that hold inside the ``enclosing`` loops and guards, after those at the ``start``."""
     return (*start, *chain.from_iterable(map(rows_of, enclosing)))
 
 
 def condition_rows(condition: Scalar, holds: bool) -> Rows:
-    """Return the rows that a condition of a ``select`` implies if it is true (``holds``) or false; () if it implies
+    """Return the constraints that a condition of a ``select`` implies if it is true (``holds``) or false; () if
     none.
     """
     return tuple(chain.from_iterable(_comparison_rows(*part) for part in _conjuncts(condition, holds)))
 
 
 def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
-    """Return the alternatives of a condition as rows, at least one of which holds; also for disjunctions.
+    """Return alternative systems of constraints, one of which holds if the condition is true (or false); also for
+    disjunctions.
 
     If the product of the alternatives is too large, the parts with most alternatives are left out.
     """
@@ -197,7 +198,7 @@ def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
-    """Return the alternatives of a condition that is not a conjunction."""
+    """Return alternative systems of constraints for a condition that is not a conjunction."""
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("and", "or"):
         return [rows for argument in arguments for rows in condition_cases(argument, holds)]
@@ -207,7 +208,7 @@ def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
-    """Yield conditions, with whether they hold, that all follow if ``condition`` holds (or fails)."""
+    """Yield ``(condition, truth value)`` for all parts that follow if ``condition`` holds (or fails)."""
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("not", "and" if holds else "or"):
         for argument in arguments:
@@ -217,7 +218,7 @@ def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
 
 
 def _comparison_rows(condition: Scalar, holds: bool) -> Rows:
-    """Return the rows that a comparison of integers implies; () for other conditions."""
+    """Return the constraints that a comparison of integers implies; () for other conditions."""
     if not isinstance(condition, Operation) or condition.function not in ("lt", "le", "eq", "ne"):
         return ()
     function = condition.function
@@ -232,13 +233,13 @@ def _comparison_rows(condition: Scalar, holds: bool) -> Rows:
 
 
 def condition_of(rows: Sequence[Constraint]) -> Scalar:
-    """Return rows as a condition."""
+    """Return constraints as one boolean scalar expression."""
     parts = [_comparison(row) for row in rows]
     return parts[0] if len(parts) == 1 else Operation("and", tuple(parts))
 
 
 def _comparison(row: Constraint) -> Scalar:
-    """Return a row as a comparison."""
+    """Return a constraint as a comparison, a boolean scalar expression."""
     if row.kind == "mod":
         return Operation("eq", (IndexValue(row.form), IndexValue(row.modulus * quotient(row.form, row.modulus))))
     above = Affine({v: c for v, c in row.form.terms if c > 0}, max(0, row.form.constant))
@@ -288,7 +289,7 @@ def with_integers(value: Scalar, known: Mapping[str, Scalar]) -> Scalar:
 
 
 class Read(NamedTuple):
-    """A read with its statement and the rows that hold where it happens.
+    """A read with its statement and the constraints that hold where it happens.
 
     ``choices`` are the conditions of the enclosing ``select`` operations that decide whether it happens.
     """
@@ -300,7 +301,7 @@ class Read(NamedTuple):
 
 
 def scalar_reads(value: Scalar, context: Rows) -> Iterator[tuple[Load, Rows, tuple[Scalar, ...]]]:
-    """Yield the reads of a scalar expression, each with the rows that hold there and the conditions of enclosing
+    """Yield the reads of a scalar expression, each with the constraints that hold there and the conditions of enclosing
     selects.
     """
     stack: list[tuple[Scalar, Rows, tuple[Scalar, ...]]] = [(value, context, ())]
@@ -334,7 +335,7 @@ def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
 
 
 def statement_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar]) -> Iterator[Read]:
-    """Yield the reads of a statement without its body, in the context ``rows``, and its store.
+    """Yield the reads of a statement without its body, where the constraints ``rows`` hold, and its store.
 
     ``integers`` are the values of scalars that depend on integers only; the scalar that the statement sets is added to
     them.

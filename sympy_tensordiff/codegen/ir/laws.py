@@ -207,7 +207,7 @@ def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> No
 
 
 def _is_exclusive(scatter: Scatter, additions: Sequence[Set]) -> bool:
-    """Return whether each instance of a scatter makes its `additions` once, to an entry of its own."""
+    """Return whether no two instances of a scatter add to the same entry, and each makes its `additions` once."""
     once: Sequence[Statement] = scatter.body
     while once := [s for s in once if any(map(is_scatter, statements([s])))]:
         if len(once) > 1 or not isinstance(once[0], If):
@@ -352,7 +352,9 @@ class NestLaws:
         self.block_variables.discard(loop.variable)
 
     def stays_in_block(self, loop: Loop, start: str, stop: str) -> bool:
-        """Return whether the range of a loop lies within the block."""
+        """Return whether the range of a loop lies between ``start`` and ``stop``, the ends of the block of rows that a
+        thread computes.
+        """
         lows = [Bound(Affine.variable(name)) for name in (start, *self.block_variables)]
         return any(low in lows for low in loop.lows) and Bound(Affine.variable(stop) - 1) in loop.highs
 

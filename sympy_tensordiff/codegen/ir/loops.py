@@ -54,12 +54,12 @@ class Set:
 
     @property
     def name(self) -> str:
-        """The name of the scalar, or of the array."""
+        """The name of the scalar or array that the statement sets."""
         return self.target.name if isinstance(self.target, Name) else self.target.array
 
     @property
     def index(self) -> tuple[Affine, ...]:
-        """The index of the array entry; () for a scalar."""
+        """The index of the array entry that the statement sets; () for a scalar."""
         return self.target.index if isinstance(self.target, Load) else ()
 
 

@@ -44,12 +44,12 @@ def span(variable: str, start: Affine, stop: Affine, body: Iterable[Statement] =
 
 
 def exactly(form: Affine) -> Ends:
-    """Return an integer form as a scalar value."""
+    """Return an integer form as a scalar that is computed in integers, without rounding."""
     return Ends((Bound(form),))
 
 
 def double(value: Scalar) -> Scalar:
-    """Return a number converted to double precision."""
+    """Return the scalar expression for a number converted to double precision."""
     return Operation("double", (value,))
 
 
@@ -59,7 +59,7 @@ def real(value: Scalar) -> Scalar:
 
 
 def with_scalars(body: Sequence[Statement], names: Mapping[str, Name | Load]) -> tuple[Statement, ...]:
-    """Return a nest with other scalars, or array entries, in place of the scalars in ``names``.
+    """Return a nest in which the scalars in ``names`` are replaced by other scalars or by array entries.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number
     >>> with_scalars([Set(Name("s"), Number(2), "sum")], {"s": Name("t")})
@@ -69,7 +69,7 @@ def with_scalars(body: Sequence[Statement], names: Mapping[str, Name | Load]) ->
 
 
 def with_numbers(body: Sequence[Statement], arrays: Collection[str]) -> tuple[Statement, ...]:
-    """Return a nest in which ``arrays``, of which it uses a single entry, are scalars.
+    """Return a nest in which each of ``arrays``, used at a single entry only, is a scalar.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number
     >>> (found,) = with_numbers([Set(Load("x", ()), Number(2))], {"x"})
@@ -78,11 +78,11 @@ def with_numbers(body: Sequence[Statement], arrays: Collection[str]) -> tuple[St
     """
 
     def changed(part: Scalar) -> Scalar:
-        """Return the scalar that stands for ``part`` if it reads one of ``arrays``; else ``part`` itself."""
+        """Return the scalar that replaces ``part`` if it reads one of ``arrays``; else ``part`` itself."""
         return Name(part.array) if isinstance(part, Load) and part.array in arrays else part
 
     def statement(old: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return a statement with scalars in place of the arrays."""
+        """Return a statement in which scalars replace the arrays that are used at a single entry."""
         new = with_parts(old, lambda value: rewrite_scalar(value, changed))
         if isinstance(new, Set) and isinstance(new.target, Load) and new.target.array in arrays:
             new = Set(Name(new.target.array), real(new.value))

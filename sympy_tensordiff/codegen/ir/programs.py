@@ -28,7 +28,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A parameter of the callable.
+    """A parameter of the compiled function: its name, kind, shape and type.
 
     ``kind`` "array": the parameter is ``array`` itself (rank 0: a scalar or a 0-d array); "scalar": a real number;
     "integer": an integer (a size or a free index). ``label`` is the user's own name, for messages; ``name`` is a safe
@@ -106,11 +106,11 @@ class Kernel:
 
     @property
     def entry(self) -> Load:
-        """The entry that an instance fills."""
+        """The entry of the kernel's array at its axes, which one instance of the kernel fills."""
         return Load(self.array, tuple(map(Affine.variable, self.axes)))
 
     def box(self, shapes: Mapping[str, tuple[Affine, ...]]) -> tuple[Affine, ...]:
-        """Return the extents of ``axes``: the shape of the kernel's array, looked up in ``shapes``."""
+        """Return the extents of the kernel's ``axes``: the shape of its array, looked up in ``shapes``."""
         return shapes[self.array]
 
 
@@ -145,7 +145,7 @@ class Scatter(Kernel):
     exclusive: bool = False
 
     def box(self, shapes: Mapping[str, tuple[Affine, ...]]) -> tuple[Affine, ...]:
-        """Return the extents of ``axes``."""
+        """Return the extents of the scatter's ``axes``; ``shapes`` is not needed."""
         return self.extents
 
 
@@ -159,7 +159,9 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class ProductStep:
-    """A step that fills ``array``, with axes ``output``, with a function of two operands times ``factor``."""
+    """A step that fills ``array``, whose axes have the labels ``output``, with a function of two operands times
+    ``factor``.
+    """
 
     array: str
     output: tuple[int, ...]
@@ -191,8 +193,8 @@ rest: blocks of 16 rows 69 us, of 32 66 us, of 64 74 us, of 128 98 us; loops alo
 
 @dataclass(frozen=True, slots=True)
 class Trapezoid(ProductStep):
-    """A contraction whose summed label is bounded by the row: each entry sums the terms that all rows of its block
-    share.
+    """A contraction whose summed label is bounded by the row; computed in blocks of rows over the terms that all rows
+    of a block have.
 
     The blocks are ``BLOCK`` values of the label ``row``, the first label of ``left`` alone in ``output``. Row ``i``
     itself has the terms up to ``i + shift``, or, if it ``is_upper``, those from there on.
@@ -204,12 +206,14 @@ class Trapezoid(ProductStep):
 
     @property
     def summed(self) -> int:
-        """The label that is summed over."""
+        """The label that the trapezoid contraction sums over."""
         (label,) = set(self.left.labels) - set(self.output)
         return label
 
     def end(self, row: Affine) -> Affine:
-        """Return the last term, or the first if it ``is_upper``, that all rows of the block of ``row`` share."""
+        """Return the last (first, if not ``is_upper``) summed index that all rows in the block of ``row`` have in
+        common.
+        """
         return BLOCK * quotient(row, BLOCK) + self.shift + (BLOCK - 1 if self.is_upper else 0)
 
 
@@ -235,7 +239,7 @@ class CofactorTangent(ProductStep):
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """A step that fills ``array`` with zeros and adds ``factor*left*right`` to an entry at each point of the
+    """A step that fills ``array`` with zeros, then adds ``factor*left*right`` to an entry at each point of the
     ``labels``.
 
     A label runs from 0 to below its extent; indices are forms in labels and sizes. With a label as each index this is a
@@ -251,7 +255,7 @@ class Correlation:
 
     @property
     def array(self) -> str:
-        """The array that is filled."""
+        """The array that the correlation fills."""
         return self.output.array
 
     @property
@@ -299,12 +303,12 @@ class FusedKernels:
 
     @property
     def array(self) -> str:
-        """The first array that is filled."""
+        """The first array that the fused kernels fill."""
         return self.kernels[0].array
 
     @property
     def filled(self) -> tuple[str, ...]:
-        """The arrays that are filled, without ``rows``."""
+        """The arrays that the fused kernels fill, without temporaries of which only one row is stored."""
         rows = {array.name for array in self.rows}
         return tuple([kernel.array for kernel in self.kernels if kernel.array not in rows])
 
@@ -320,8 +324,8 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A result of a `Recurrence`: the array that is filled with a result of the body, as its ``kind`` says: each one
-    at its time ("stack"), the last one ("last"), or their sum ("sum").
+    """A result of a `Recurrence`: the array, and whether it stores all values over time ("stack"), the last one
+    ("last"), or their sum ("sum").
     """
 
     array: str
@@ -350,18 +354,18 @@ class Recurrence:
 
     @property
     def array(self) -> str:
-        """The first array that is filled."""
+        """The first array that the recurrence fills."""
         return self.recorded[0].array
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """The arrays that the body and the loop read."""
+        """The arrays that the recurrence and its body read."""
         pairs = (*self.rows, *self.constants)
         return tuple(dict.fromkeys([*(state.initial for state in self.carried), *(array for _, array in pairs)]))
 
     @property
     def forms(self) -> tuple[Affine, ...]:
-        """The integers that the step needs, as forms."""
+        """The integer forms that the recurrence needs: its length and integer arguments."""
         return (self.length, *(form for _, form in self.integers))
 
 
@@ -394,6 +398,8 @@ class Program:
     structure: str = "."
     notes: tuple[str, ...] = ()
     """The reason for each temporary, for ``fn.plan``."""
+    laws: tuple[tuple[str, int], ...] = ()
+    """The accurate forms that are used, with the number of their uses, likewise."""
     copies: bool = True
     """Whether a backend may keep copies of arrays."""
     extents: tuple[Affine, ...] = ()

@@ -46,7 +46,7 @@ class Load:
 
 
 class MaskedEntry(IndirectIndex):
-    """An entry of an integer array if the rows ``inside`` hold, else 0."""
+    """An entry of an integer array if the constraints ``inside`` hold, else 0."""
 
     __slots__ = ("inside",)
     fields: tuple[str, ...] = (*IndirectIndex.fields, "inside")
@@ -62,7 +62,7 @@ class MaskedEntry(IndirectIndex):
         return (*super().key(), self.inside)
 
     def forms(self) -> tuple[Affine, ...]:
-        """Return the forms in the index and the mask."""
+        """Return the affine forms in the entry's index and in its mask."""
         return (*self.index, *(row.form for row in self.inside))
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
@@ -101,7 +101,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """An integer: the first value of a loop with these ``lows``, or one more than the last with these ``highs``."""
+    """An integer: the maximum of ``lows`` (the first value of a loop), or one more than the minimum of ``highs``."""
 
     lows: tuple[Bound, ...] = ()
     highs: tuple[Bound, ...] = ()
@@ -119,7 +119,7 @@ class Identity:
 
     @property
     def value(self) -> Scalar:
-        """The neutral element as an expression."""
+        """Return the neutral element as an expression: 0, 1, or an infinity."""
         if self.reduction in EXTREMA:
             return INFINITY if self.reduction == "min" else Operation("neg", (INFINITY,))
         return Number(int(self.reduction == "prod"))
@@ -127,7 +127,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A function applied to ``arguments``.
+    """A scalar expression: the operation or function ``function`` applied to ``arguments``.
 
     ``add mul max min and or`` take two or more arguments; ``neg not`` one; ``pow`` two; ``lt le eq ne`` two (booleans);
     ``select`` (condition, value, otherwise) evaluates the chosen value only; other names are elementary functions, see

@@ -20,7 +20,9 @@ from sympy_tensordiff.integer.products import quotients_in, slope
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """A size ``name`` that solves ``form == length`` for one axis of ``argument``."""
+    """The size ``name`` computed from ``form == length`` for one axis of ``argument``, as n from ``2*n + 1 ==
+    x.shape[0]``.
+    """
 
     name: str
     argument: Argument
@@ -28,12 +30,12 @@ class Solved:
 
     @property
     def form(self) -> Affine:
-        """The form of the axis."""
+        """The extent of the axis as a form of the sizes."""
         return self.argument.shape[self.axis]
 
     @property
     def parts(self) -> tuple[Affine, Affine]:
-        """The coefficient of the size in the form, and the form without the size."""
+        """Return ``(c, rest)`` with the axis's extent ``c*name + rest``, for the size ``name`` that it determines."""
         found = slope(self.form, self.name)
         assert found is not None
         return found
@@ -57,7 +59,7 @@ def solve_sizes(arguments: tuple[Argument, ...]) -> tuple[Solved, ...]:
 
 
 def _is_linear(form: Affine, name: str) -> bool:
-    """Return whether ``form == length`` has at most one solution for a size."""
+    """Return whether ``form`` is linear in the size ``name``, so that ``form == length`` determines it."""
     found = slope(form, name)
     return found is not None and not quotients_in(form) and found[0] != Affine()
 
@@ -92,7 +94,7 @@ Builder: TypeAlias = Callable[[Sizes], Program]
 
 
 class EmptyAxes(Exception):
-    """A signal, not an error: the checks of a call found an axis without entries; ``sizes`` are those in its extent."""
+    """A signal, not an error: an array argument has an axis of length 0; ``sizes`` are those in its extent."""
 
     def __init__(self, forms: Sequence[Affine], values: Mapping[str, int]) -> None:
         super().__init__("an axis has no entries")

@@ -35,7 +35,9 @@ _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 
 def not_compiled(program: Program, recurrences: bool = False) -> list[str]:
-    """Return the first arrays of steps that Numba cannot compile; LLVM compiles ``recurrences`` of such steps, too."""
+    """Return the arrays filled by steps that Numba cannot compile; ``recurrences`` says that LLVM compiles recurrences
+    too.
+    """
     compiled = Kernel | FusedKernels | ContractionStep | Trapezoid | Correlation
     return [
         step.array
@@ -52,7 +54,7 @@ def is_compiled_whole(program: Program) -> bool:
 
 
 def extents(step: ProductStep, shapes: Shapes) -> dict[int, Affine]:
-    """Return the extent of each label."""
+    """Return the extent of each label of a contraction step."""
     found: dict[int, Affine] = {}
     for operand in step.operands:
         shape = shapes[operand.array]
@@ -63,7 +65,9 @@ def extents(step: ProductStep, shapes: Shapes) -> dict[int, Affine]:
 
 
 def in_views(step: ContractionStep, shapes: Shapes, fresh: Callable[[str], str]) -> Correlation:
-    """Return a contraction with explicit index forms, each of them the variable of one label."""
+    """Return a contraction as a `Correlation`: each label becomes an index variable, each operand a read ``a[i,
+    k]``.
+    """
     known = dict(sorted(extents(step, shapes).items()))
     names = {label: fresh(f"i{label}") for label in known}
     parts = ((step.array, step.output), *((operand.array, operand.labels) for operand in step.operands))
@@ -128,7 +132,7 @@ def describe_scatter(step: Scatter, backend: str) -> str:
 
 
 def describe_kernel(kernel: Kernel) -> str:
-    """Return the entry that a kernel fills, as text."""
+    """Return the text of the array entry that a kernel fills, such as ``y[i, j]``."""
     return f"{kernel.array}[{', '.join(kernel.axes)}]" if kernel.axes else kernel.array
 
 
@@ -147,7 +151,7 @@ def _factor_text(step: ProductStep | Correlation | Apply) -> str:
 
 
 def _form_as_factor(form: Affine) -> str:
-    """Return a form as text, in parentheses if it is a sum."""
+    """Return a form as text, in parentheses if it has several terms."""
     return str(form) if len(form.terms) + bool(form.constant) < 2 else f"({form})"
 
 
@@ -233,7 +237,7 @@ def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
     forms = dict(step.integers)
 
     def over(shape: tuple[Affine, ...]) -> tuple[Affine, ...]:
-        """Return a shape of the body over the integers of the program."""
+        """Return a shape of the body with the integers of the program put in."""
         return tuple([form.substitute(forms) for form in shape])
 
     given = {a.name: over(a.shape) for a in step.body.arguments}

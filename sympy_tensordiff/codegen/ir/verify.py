@@ -67,7 +67,8 @@ class OutOfBounds(NamedTuple):
 
 
 def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read: Read, row: Constraint) -> bool:
-    """Return whether the checks refuse all calls in which a read happens and ``row`` does not hold.
+    """Return whether the run-time checks refuse every call in which a read happens and the constraint ``row`` does not
+    hold.
 
     False if the row depends on data: then neither sizes nor integer arguments decide.
     """
@@ -82,13 +83,15 @@ def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read:
 
 
 def failing(context: Sequence[Constraint], choices: Sequence[Scalar], row: Constraint) -> Iterator[Rows]:
-    """Yield, case by case, the rows under which a read happens and ``row`` does not hold."""
+    """Yield, case by case, the constraints under which a read happens and ``row`` does not hold."""
     for known in dict.fromkeys(condition_cases(Operation("and", tuple(choices)), True)):
         yield from cases((*context, *known, row.negation()), limit=None)
 
 
 def out_of_bounds_point(rows: Sequence[Constraint], facts: Rows, inner: set[str]) -> OutOfBounds | None:
-    """Return the sizes for which the ``rows`` of a failing read have points; None if they never have."""
+    """Return the constraints on sizes under which ``rows``, those of an out-of-bounds read, have an integer point; None
+    if never.
+    """
     plain, fresh = _replace_quotients(rows, inner)
     linear, products = _replace_products(plain, inner | fresh)
     projected = project(linear, sorted(inner | fresh | products, key=str), facts)
@@ -107,7 +110,7 @@ def out_of_bounds_point(rows: Sequence[Constraint], facts: Rows, inner: set[str]
 
 
 def _has_point(rows: Sequence[Constraint], names: Sequence[str]) -> bool:
-    """Return whether the rows have an integer point; True if the search cannot decide."""
+    """Return whether the constraints ``rows`` have an integer point; True if the search cannot decide."""
     try:
         return find_point(rows, names) is not None
     except ValueError:
@@ -126,7 +129,7 @@ def _is_exact(rows: Sequence[Constraint], names: set[str]) -> bool:
 
 
 def _replace_quotients(rows: Sequence[Constraint], inner: set[str]) -> tuple[list[Constraint], set[str]]:
-    """Return the rows with a new variable for each quotient or congruence that contains an ``inner`` name, and these
+    """Return ``rows`` with a new variable for each quotient or congruence that contains an ``inner`` name, and these
     variables.
     """
     result: list[Constraint] = []
@@ -149,7 +152,7 @@ def _replace_quotients(rows: Sequence[Constraint], inner: set[str]) -> tuple[lis
 
 
 def _replace_products(rows: Sequence[Constraint], inner: set[str]) -> tuple[list[Constraint], set[str]]:
-    """Return the rows with a new variable for each product that contains an ``inner`` name, a relaxation, and these
+    """Return ``rows`` with a new variable for each product that contains an ``inner`` name (a relaxation), and these
     variables.
     """
     held = dict.fromkeys(c for row in rows for c in sorted(row.form.compounds()) if c.atoms() & inner)
@@ -193,7 +196,7 @@ def _load_text(load: Load) -> str:
 
 
 def with_masks(program: Program) -> Program:
-    """Return a program with a mask on each read that may be out of bounds."""
+    """Return a program in which each read that may be out of bounds gives 0 there (a mask)."""
     prover = Prover(program)
     data = frozenset(a.name for a in program.arguments if a.dtype == "integer")
     steps = [_mask_kernel(program, prover, data, s) if isinstance(s, Kernel) else s for s in program.kernels]
@@ -201,7 +204,7 @@ def with_masks(program: Program) -> Program:
 
 
 def _mask_kernel(program: Program, prover: Prover, data: frozenset[str], kernel: Kernel) -> Kernel:
-    """Return a kernel with masks; the ``data`` are the names of integer arrays."""
+    """Return a kernel in which out-of-bounds reads give 0; ``data`` are the names of integer arrays."""
     start = axis_rows(kernel, prover.shapes)
     kernel = replace(kernel, body=rewrite(kernel.body, lambda s, around: (_split_guard(prover, s, around, start),)))
     masks = _ReadMasks(kernel.array)
@@ -216,7 +219,9 @@ def _mask_kernel(program: Program, prover: Prover, data: frozenset[str], kernel:
 
 
 def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start: Rows) -> Statement:
-    """Return a guard on data as nested guards: outer conditions prove that the data in inner ones are in bounds."""
+    """Return a guard that reads integer arrays as nested guards: the outer conditions prove the inner reads in
+    bounds.
+    """
     if not isinstance(statement, If) or not data_entries(row.form for row in statement.conditions):
         return statement
     known = enclosing_rows(enclosing, start)
@@ -235,12 +240,12 @@ def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start:
 
 
 def _is_inside(prover: Prover, row: Constraint, known: Sequence[Constraint]) -> bool:
-    """Return whether all reads of data in a row are proved to be in bounds."""
+    """Return whether all integer-array reads in the constraint ``row`` are proved to be in bounds."""
     return not any(prover.axes_inside(load, known) for load in data_reads([row.form]))
 
 
 class _ReadMasks:
-    """The masks of one kernel: of integers in all forms, of other entries in the statements that read them."""
+    """Adds the masks of one kernel: a read that may be out of bounds becomes 0 there."""
 
     def __init__(self, array: str) -> None:
         self.array = array
@@ -248,17 +253,17 @@ class _ReadMasks:
         self.loads: dict[tuple[int, Load], dict[Constraint, None]] = {}
 
     def statement(self, statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return a statement with its masks; an addition to an entry out of bounds is guarded."""
+        """Return a statement in which out-of-bounds reads give 0; an addition to an out-of-bounds entry is guarded."""
         new = with_parts(statement, lambda value: self.value(statement, value), self.form)
         added = statement.target if is_scatter(statement) else None
         rows = self.loads.get((id(statement), added)) if isinstance(added, Load) else None
         return (If(self.rows(rows), (new,)),) if rows else (new,)
 
     def value(self, statement: Statement, value: Scalar) -> Scalar:
-        """Return a scalar expression of a statement with its masks."""
+        """Return a scalar expression of a statement in which out-of-bounds reads give 0."""
 
         def change(part: Scalar) -> Scalar:
-            """Return one node with its mask."""
+            """Return one node of a scalar expression, masked if it may read out of bounds."""
             if isinstance(part, IndexValue):
                 return IndexValue(self.form(part.form))
             if not isinstance(part, Load):
@@ -270,11 +275,11 @@ class _ReadMasks:
         return rewrite_scalar(value, change)
 
     def rows(self, rows: Iterable[Constraint]) -> Rows:
-        """Return rows with masks on their integers."""
+        """Return the constraints with integer-array entries masked: 0 where they would be out of bounds."""
         return tuple([row._replace(form=self.form(row.form)) for row in rows])
 
     def form(self, form: Affine) -> Affine:
-        """Return a form with masks on its integers."""
+        """Return an affine form with integer-array entries masked: 0 where they would be out of bounds."""
         found: dict[Variable, Affine] = {}
         for entry in data_entries([form]):
             index = tuple([self.form(inner) for inner in entry.index])

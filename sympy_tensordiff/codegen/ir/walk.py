@@ -70,14 +70,14 @@ def declared(body: Iterable[Statement]) -> dict[str, Set]:
 
 
 def added(body: Iterable[Statement]) -> dict[str, Set]:
-    """Return the last updates of accumulators that are declared outside ``body``, by name."""
+    """Return by name the last updates, in ``body``, of accumulators that are declared outside of ``body``."""
     inside = list(statements(body))
     own = {s.name for s in inside if defines(s)}
     return {s.name: s for s in inside if is_addition(s) and s.name not in own}
 
 
 def values(body: Iterable[Statement]) -> Iterator[Scalar]:
-    """Yield the scalar expressions of all statements of ``body``, without integers and neutral elements."""
+    """Yield the scalar expressions of all statements of ``body``, except integer values and neutral elements."""
     for s in statements(body):
         if isinstance(s, Set) and not isinstance(s.value, Ends | Identity):
             yield s.value
@@ -102,7 +102,7 @@ def rewrite(
 
 
 def _unchanged(part: Any) -> Any:
-    """Return the argument."""
+    """Return the argument unchanged."""
     return part
 
 
@@ -339,7 +339,7 @@ def outer_names(program: Program) -> set[str]:
 
 
 def filled(statement: Statement) -> list[str]:
-    """Return the names that a top-level statement defines or adds to."""
+    """Return the names that a statement, its body included, defines or adds to."""
     if defines(statement):
         return [statement.name]
     return list(added([statement]))
@@ -369,7 +369,7 @@ def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]
     """Return statements whose values are computed only if ``test`` holds, and are 0 (or false) otherwise."""
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return one statement with its value guarded."""
+        """Return one statement with its value computed only where the condition holds, 0 elsewhere."""
         if not (is_let(statement) or is_addition(statement)):
             return (statement,)
         value = statement.value

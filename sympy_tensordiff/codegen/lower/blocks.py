@@ -14,7 +14,7 @@ from sympy_tensordiff.integer.rows import Rows
 
 @dataclass
 class Block:
-    """A list of statements under construction, with what is known and what has been computed there."""
+    """A list of statements under construction, with its enclosing loops and the scalars already computed in it."""
 
     context: Context
     own: frozenset[int]
@@ -27,7 +27,7 @@ class Block:
     """Of a branch of a choice: what nothing else needs."""
 
     def outwards(self) -> Iterator[Block]:
-        """Yield this block and those around it, inner ones first."""
+        """Yield this block and its enclosing blocks, innermost first."""
         block: Block | None = self
         while block is not None:
             yield block
@@ -35,7 +35,9 @@ class Block:
 
 
 def nested_blocks(variables: Sequence[int], rows: Rows, block: Block) -> list[Block]:
-    """Return `block`, and a block for the body of each loop over `variables`, each inside of the one before."""
+    """Return `block` and one new inner block per loop over `variables`, outermost first, with the loop's constraints
+    from `rows`.
+    """
     found = [block]
     for n, v in enumerate(variables):
         inner = frozenset(variables[n + 1 :])

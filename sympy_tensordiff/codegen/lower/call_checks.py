@@ -29,7 +29,7 @@ from sympy_tensordiff.simplify.accesses import Access, Accesses
 
 @dataclass(frozen=True)
 class Names:
-    """The names that a program has for its sizes, its tensors and its arguments."""
+    """The names of a program's sizes, tensors and arguments in the generated code."""
 
     variables: Mapping[Any, str]
     arrays: Mapping[str, str]
@@ -37,7 +37,7 @@ class Names:
 
 
 class _Checks:
-    """The checks of one program under construction."""
+    """Collects the run-time bounds checks of one program; raises if a read is out of bounds for all sizes."""
 
     def __init__(self, graph: Graph, names: Names, facts: Rows) -> None:
         self.graph = graph
@@ -50,8 +50,8 @@ class _Checks:
         self._numbered: list[int] = []
 
     def add(self, access: Access, axis: int, row: Constraint) -> None:
-        """Add the checks for `access`, whose index along `axis` has to fulfil `row`; none if an access that differs in
-        the names and the number of equal loops has them.
+        """Add the run-time checks that the index of `access` along `axis` fulfils `row`; nothing if an equal access has
+        them already.
         """
         if not access.around.choices:
             signature = axis, self.signature(access, row)
@@ -87,7 +87,8 @@ class _Checks:
             self.data_checks.setdefault(key, DataCheck(load, axis, extent, escape.violation, data_name, number))
 
     def signature(self, access: Access, row: Constraint) -> Hashable:
-        """Return a key that is equal for accesses that are outside for the same sizes and data.
+        """Return a cache key for the bounds check `row` of `access`, equal if both fail for the same sizes and integer
+        arrays.
 
         It has the rows over the indices that the access depends on, and those over each group of other indices, which
         only say that there is a point: the variables are numbered in each group.
@@ -118,7 +119,7 @@ class _Checks:
         return access.tensor, first, frozenset(keys), len(beside) and (beside, around.rows)
 
     def local_names(self, variables: Sequence[int]) -> dict[Any, str]:
-        """Return the names of the sizes, and new names for `variables`, the loops around a read."""
+        """Return the names of the sizes, together with new names for `variables`, the loops that enclose a read."""
         found = dict(self.names.variables)
         taken = {*found.values(), *self.names.arrays.values()}
         for v in variables:
@@ -132,7 +133,7 @@ class _Checks:
         return unique("t", {*self.names.variables.values(), *self.names.arrays.values()})
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
-        """Add a check for a read that sizes alone decide; raise `OutOfShapeError` if it fails for all sizes
+        """Add the check that the sizes keep a read in bounds; raise `OutOfShapeError` if it fails for all sizes
         (`certain`).
         """
         array = self.names.labels.get(load.array, load.array)
@@ -150,7 +151,8 @@ class _Checks:
     # -------------------------------------------------------------- searches
 
     def entry_at_fault(self, access: Access, row: Constraint) -> IndirectIndex | None:
-        """Return the entry of data that a message names: one in the index, or in the bounds that the index meets first.
+        """Return the integer-array entry, such as ``p[i]`` in ``x[p[i]]``, that the error message of a failed check
+        names; None if none is involved.
 
         None where no data decide.
         """
@@ -167,7 +169,7 @@ class _Checks:
         return found[-1] if found else None
 
     def search(self, access: Access, row: Constraint, entry: IndirectIndex | None) -> Node:
-        """Return an expression of the least position of an entry at which a read leaves its axis; `NO_POSITION` if
+        """Return a node for the smallest position of ``entry`` at which the read is out of bounds; `NO_POSITION` if
         there is none.
         """
         graph, around = self.graph, access.around
@@ -187,12 +189,12 @@ class _Checks:
         return value
 
     def not_known_to_fail(self, row: Constraint) -> Node:
-        """Return the condition that `row` holds, or that its data lie outside of their arrays."""
+        """Return the condition that `row` holds, or that a tensor entry in it is itself out of bounds."""
         inside = [self.condition(needed) for needed in self.graph.inside_data([row.form])]
         return self.graph.logic("or", [self.condition(row), *(self.graph.logic("not", [each]) for each in inside)])
 
     def condition(self, row: Constraint) -> Node:
-        """Return the constraint `row` as a node that is a condition."""
+        """Return the constraint `row` as a node of boolean value."""
         form = row.form - row.modulus * quotient(row.form, row.modulus) if row.kind == "mod" else row.form
         sides = self.graph.zero, self.graph.index(form)
         return self.graph.compare("le" if row.kind == "ge" else "eq", *sides)
@@ -201,8 +203,8 @@ class _Checks:
 def checks_of_reads(
     graph: Graph, roots: Sequence[Node], names: Names, facts: Rows
 ) -> tuple[tuple[Check, ...], tuple[DataCheck, ...], list[Node]]:
-    """Return the checks of a call for the reads below `roots`: by sizes, by data, and the searches that the latter
-    number.
+    """Return the run-time bounds checks for the reads below `roots`: those on sizes, those on integer arrays, and the
+    searches that the latter use.
 
     Parameters
     ----------
@@ -220,8 +222,8 @@ def checks_of_reads(
 
 
 def _as_scalar(node: Node, change: Any) -> Scalar:
-    """Return a condition between integers as a scalar with `change` applied to its forms; other values have one
-    name.
+    """Return a condition between integers as a scalar expression of the code, with `change` applied to its
+    index forms.
     """
     match node.op:
         case "const":
@@ -234,8 +236,8 @@ def _as_scalar(node: Node, change: Any) -> Scalar:
 
 
 def _without_data(rows: Sequence[Constraint]) -> tuple[list[Constraint], set[str], list[Constraint]]:
-    """Return `rows` with variables for entries of integer arrays, bounded by the extremes of the arrays; and these
-    variables.
+    """Replace integer-array entries in `rows` by variables between the array's least and greatest value; return rows,
+    variables, and ``least <= greatest``.
 
     The third result says for each array which of its two extremes is the greater.
     """

@@ -19,7 +19,9 @@ from sympy_tensordiff.integer.rows import Rows
 
 
 def carried_variables(graph: Graph, node: Node) -> frozenset[int]:
-    """Return the free variables along which the reduction `node` continues; none for other nodes."""
+    """Return the free variables along which the reduction `node` is a running one, as ``i`` in ``Sum_{j <= i} x[j]``;
+    none for other nodes.
+    """
     if node.op not in RANGED:
         return frozenset()
     bound = graph.bound(node)
@@ -33,8 +35,8 @@ def carried_variables(graph: Graph, node: Node) -> frozenset[int]:
 
 
 def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
-    """Return the factor of the summand of `node`, a sum over one index, by which all terms change from one value of
-    `v` to the next; None where it is not the only one that depends on `v`, or changes terms differently.
+    """Return the factor of a summand, such as ``a**(v - w)``, that changes all terms of the sum by one common factor
+    from ``v`` to ``v + 1``; else None.
     """
     if node.op != "sum":
         return None
@@ -56,7 +58,7 @@ def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
 
 
 def _is_chained(rows: Rows, inner: Rows, v: int, w: int, u: int, side: int) -> bool:
-    """Whether a product over `u` has one factor more for all terms of a sum over `w` at the next value of `v`.
+    """Whether a product over `u` gains one common factor for all terms of a sum over `w` when `v` grows by 1.
 
     `side` is 1 where the sum and the product end at `v`, -1 where they begin there.
     """
@@ -75,7 +77,7 @@ def _is_chained(rows: Rows, inner: Rows, v: int, w: int, u: int, side: int) -> b
 
 
 def index_form(graph: Graph, node: Node) -> Affine | None:
-    """Return the value of `node` as a form of indices; None if it is not one with integer coefficients."""
+    """Return the value of `node` as an affine index form with integer coefficients; None if it is not one."""
     if node.op == "index":
         form: Affine = node.data
         return form
@@ -92,7 +94,7 @@ def index_form(graph: Graph, node: Node) -> Affine | None:
 
 
 def _moving_side(rows: Rows, v: int, w: int) -> int:
-    """Return 1 where the last value of `w` grows with `v`, -1 where the first one does, 0 where neither or both do."""
+    """Return 1 if the upper bound of `w` grows with `v`, -1 if the lower bound does, 0 if neither or both do."""
     own = [row for row in rows if v in row.form.atoms()]
     if any(row.kind != "ge" or not row.form.coefficient(w) or v in row.form.hidden() for row in own):
         return 0
@@ -102,8 +104,8 @@ def _moving_side(rows: Rows, v: int, w: int) -> int:
 
 
 def has_windows(variables: Sequence[int], rows: Rows) -> bool:
-    """Whether both ends of the range of one of `variables` depend on others: an array over all of them may be much
-    larger than the number of their values.
+    """Whether both bounds of one of `variables` depend on others, as in ``i <= j <= i + 2``, so that a full array would
+    waste memory.
     """
     for v in variables:
         own = [row.form for row in rows if row.form.coefficient(v)]
@@ -114,15 +116,17 @@ def has_windows(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]) -> tuple[int, ...] | None:
-    """Return `order` with an axis of the candidate last along which its values continue; None without one."""
+    """Return the axis `order` of an array with an axis last along which the stored reduction is a running one; None
+    without one.
+    """
     carried = carried_variables(graph, candidate.node)
     places = [place for place in order if candidate.axes[place] in carried]
     return (*(place for place in order if place != places[-1]), places[-1]) if places else None
 
 
 def repeated_carries(graph: Graph, planner: Planner, roots: Sequence[Node]) -> set[Node]:
-    """Return the reductions that continue along an index and occur in several binders, over the numbered axes of
-    `Planner.numbered`.
+    """Return the running reductions, see `carried_variables`, that occur in several loops or sums, with bound variables
+    renamed.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):

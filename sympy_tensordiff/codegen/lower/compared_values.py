@@ -33,7 +33,9 @@ from sympy_tensordiff.simplify.node_properties import cases_of
 
 
 def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence[Definition]) -> list[Definition]:
-    """Return `definitions`, each after new ones for arrays of the values in it that are compared with their maximum."""
+    """Return `definitions` with arrays added for values that are compared with their maximum or minimum, so that
+    equality is exact.
+    """
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     work = _Ties(graph, lowering)
     for entry in entries:
@@ -53,7 +55,7 @@ def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence
 
 @dataclass(frozen=True)
 class TieTerm:
-    """A rounded part of one ``case`` of the values of a maximum; ``candidate`` says how it depends on the indices."""
+    """A subexpression of the values under a maximum that rounding may change, and the array that stores it."""
 
     case: int
     node: Node
@@ -62,7 +64,9 @@ class TieTerm:
 
 
 class _Ties(LoopArrays):
-    """The arrays of values that are compared with a maximum or a minimum, for `with_compared_values`."""
+    """Stores values compared with a maximum in arrays, so that the comparison sees the very same floating point
+    number.
+    """
 
     def __init__(self, graph: Graph, lowering: Lowering) -> None:
         super().__init__(graph, lowering)
@@ -74,7 +78,9 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- which values have arrays
 
     def collect(self, root: Node) -> None:
-        """Make arrays for the values of all maxima below `root` that something is compared with."""
+        """Create the arrays for the values of every maximum or minimum below `root` with which something is
+        compared.
+        """
         stack, seen, compared = [root], {root}, dict[Node, None]()
         while stack:
             node = stack.pop()
@@ -86,7 +92,9 @@ class _Ties(LoopArrays):
             self.parts_of(extremum)
 
     def parts_of(self, extremum: Node) -> list[TieTerm]:
-        """Return the rounded parts of the values of a maximum, each with its array."""
+        """Return the subexpressions of the values under the maximum `extremum` that rounding may change, each with its
+        array.
+        """
         if extremum not in self.parts:
             variables, rows, body = self.open(extremum)
             self.cases[extremum] = cases = cases_of(self.graph, body)
@@ -107,8 +115,8 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- what reads it
 
     def replaced(self, node: Node, known: Rows = (), nonzero: tuple[Affine, ...] = ()) -> Recursion[Node]:
-        """Return `node`, where ``known`` rows hold and no form is 0, with reads of the arrays in place of the
-        values.
+        """Return `node` with reads of the arrays in place of the compared values, given constraints `known` and forms
+        that are nonzero.
         """
         known = rows_connected_to(known, node.free, frozenset())
         nonzero = tuple([form for form in nonzero if not form.atoms().isdisjoint(node.free)])
@@ -118,7 +126,7 @@ class _Ties(LoopArrays):
         return self.done[key]
 
     def _replaced(self, node: Node, known: Rows, nonzero: tuple[Affine, ...]) -> Recursion[Node]:
-        """Return `replaced` of `node`, without a look at earlier results."""
+        """Return `node` with compared values replaced by reads of their arrays, computed without the cache."""
         graph = self.graph
         if node.op in BINDERS:
             variables, rows, body = self.open(node)
@@ -139,8 +147,8 @@ class _Ties(LoopArrays):
         return graph.with_args(node, args)
 
     def compared(self, extremum: Node, value: Node, known: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Return `value` with the entries of arrays in place of its rounded parts; None where it has none of the
-        maximum's.
+        """Return `value`, which is compared with `extremum`, as reads of the arrays that hold its values; None if it is
+        not one of these.
 
         Raises `UnsupportedError` for a part that may be equal to one of the maximum's and has no entry.
         """
@@ -161,7 +169,7 @@ class _Ties(LoopArrays):
         return substituted(self.graph, value, entries) if entries else whole
 
     def with_entries(self, extremum: Node) -> Node:
-        """Return the values of a maximum with the entries of arrays in place of their rounded parts."""
+        """Return the values under a maximum as reads of the arrays that hold them."""
         terms = []
         for number, (rows, case) in enumerate(self.cases[extremum]):
             own = [part for part in self.parts[extremum] if part.case == number]
@@ -172,9 +180,7 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- how it is filled
 
     def needed(self, roots: Sequence[Node]) -> Iterator[Definition]:
-        """Yield the definitions of the arrays that `roots` read and that have not been defined yet, inner ones
-        first.
-        """
+        """Yield the definitions of the arrays that `roots` read and that have none yet, in the order of computation."""
         read = {part for root in roots for part in reachable(root) if part.op == "tensor"}
         for stored in self.arrays.values():
             if stored.tensor not in read or stored.tensor in self.defined:
@@ -200,7 +206,9 @@ class _Ties(LoopArrays):
                 yield Definition(name, stored.tensor, graph.comprehension(axes, shape, least))
 
     def least(self, stored: LoopArray, symmetries: Sequence[Mapping[int, Affine]]) -> Node:
-        """Return the least entry of an array among those that hold one value by its form: the same for all of them."""
+        """Return the smallest of the entries that must be equal by symmetry, such as ``d[i, j]`` and ``d[j, i]``: one
+        number for all of them.
+        """
         graph, candidate = self.graph, stored.candidate
         own = self.read(stored, list(map(Affine.variable, candidate.axes)))
         result = own
@@ -215,7 +223,9 @@ class _Ties(LoopArrays):
 
 
 def _comparisons(node: Node) -> Iterator[tuple[int, Node]]:
-    """Yield each argument of `node`, by position, that is compared with a maximum or a minimum, and the latter."""
+    """Yield ``(position, extremum)`` for each argument of `node` that is compared for equality with a maximum or
+    minimum.
+    """
     if node.op == "compare" and node.data in ("eq", "ne"):
         for position, other in enumerate(reversed(node.args)):
             if other.op in EXTREMA:
@@ -231,8 +241,8 @@ _EXACT = frozenset({sympy.Abs, sympy.Max, sympy.Min, sympy.sign, sympy.floor, sy
 
 
 def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Rows]]:
-    """Yield the alternatives (branches, guarded bodies) of which ``node`` takes the value and that may be rounded
-    differently in another place, see `_is_exact`, each with the guards around it.
+    """Yield the alternatives (branches, guarded bodies) of ``node`` whose value depends on rounding, each with the
+    guards around it.
     """
     stack: list[tuple[Node, Rows]] = [(node, ())]
     seen = set()
@@ -241,16 +251,16 @@ def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Ro
         if (part, rows) in seen or _is_exact(part, closed, 1):
             continue
         seen.add((part, rows))
-        choices = _choices(part, closed)
+        choices = _alternatives(part, closed)
         if choices:
             stack += [(choice, rows + part.data if part.op == "guard" else rows) for choice in reversed(choices)]
         else:
             yield part, rows
 
 
-def _choices(node: Node, closed: frozenset[int]) -> Sequence[Node]:
-    """Return the nodes of which ``node`` takes the value of one, or its negative: branches, a guarded body, exclusive
-    terms; empty if it combines several values.
+def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
+    """Return the alternatives of which ``node`` takes the value, up to sign: branches, a guarded body, exclusive terms;
+    () for other nodes.
     """
     match node.op:
         case "guard":
@@ -258,15 +268,15 @@ def _choices(node: Node, closed: frozenset[int]) -> Sequence[Node]:
         case "select":
             return node.args[1:] if _is_exact(node.args[0], closed, 1) else ()
         case "add":
-            return node.args if _most_terms(node) == 1 else ()
+            return node.args if _count_simultaneous_terms(node) == 1 else ()
         case "mul":
             return node.args[1:] if len(node.args) == 2 and node.args[0].data == -1 else ()
     return ()
 
 
 def may_equal(value: Node, other: Node) -> bool:
-    """Return whether ``value`` may be computed to the same number as ``other`` in another form: they read the same
-    tensors, or ``other`` has cases and reads more.
+    """Return whether ``value`` may be the same number as ``other``: they read the same tensors, or ``other`` has cases
+    and reads more.
     """
     if value.op in EXTREMA and other.op not in EXTREMA:
         return False
@@ -276,15 +286,14 @@ def may_equal(value: Node, other: Node) -> bool:
 
 
 def _is_exact(node: Node, closed: frozenset[int], roundings: int) -> bool:
-    """Return whether two computations of ``node`` in different places give the same number: it is computed by exact
-    operations and at most ``roundings`` roundings from constants, sizes, indices and reads. Computed tensors that are
-    read may have free variables in ``closed`` only.
+    """Return whether ``node``, computed twice in different places, gives the same floating point number: it has at most
+    ``roundings`` rounding operations.
     """
     stack = [node]
     while stack:
         part = stack.pop()
         if part.op == "add":
-            roundings -= _most_terms(part) - 1
+            roundings -= _count_simultaneous_terms(part) - 1
         elif part.op == "mul":
             roundings -= len(part.args) - 1 - (part.args[0].op == "const" and part.args[0].data in (1, -1))
         known = part.op == "read" and (part.args[0].op == "tensor" or part.args[0].free <= closed)
@@ -297,8 +306,10 @@ def _is_exact(node: Node, closed: frozenset[int], roundings: int) -> bool:
     return True
 
 
-def _most_terms(total: Node) -> int:
-    """Return how many terms of an addition may differ from 0 at once: one at most of guards that exclude each other."""
+def _count_simultaneous_terms(total: Node) -> int:
+    """Return how many terms of the addition `total` may be nonzero at the same point; guarded terms may exclude each
+    other.
+    """
     groups: list[list[Rows]] = []
     for term in total.args:
         rows = term.data if term.op == "guard" else ()

@@ -40,7 +40,7 @@ class ProductCost:
 
     @property
     def products(self) -> int:
-        """The number of multiplications."""
+        """The number of scalar multiplications of the matrix product."""
         return self.batch * self.rows * self.columns * self.summed
 
     @property
@@ -64,5 +64,7 @@ def is_worth(product: ProductCost, iterations: int) -> bool:
 
 
 def is_worth_packing(before: int, after: int, entries: int) -> bool:
-    """Whether a product of matrices should have `after` multiplications, not `before`, and its entries spread."""
+    """Whether reducing the multiplications of a product from `before` to `after` pays for scattering `entries`
+    results.
+    """
     return _LIBRARY * (before - after) > _SPREAD * entries

@@ -47,12 +47,14 @@ class Scaled:
 
     @property
     def is_quotient(self) -> bool:
-        """Whether exponentials are divided by sums of such."""
+        """Whether a sum of exponentials occurs as a divisor."""
         return self.above and self.below and self.summed
 
 
 def without_large_exponentials(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with logarithms and quotients of sums of exponentials computed with shifted exponents."""
+    """Return `roots` with ``log(sum(exp(u)))`` and quotients of such sums computed after subtracting the largest
+    exponent.
+    """
     parts = reachable(*roots)
     divided = (part.op == "pow" or (part.op == "call" and part.data is sympy.log) for part in parts)
     if not any(map(_is_exponential, parts)) or not any(divided):
@@ -62,7 +64,7 @@ def without_large_exponentials(graph: Graph, roots: Sequence[Node]) -> list[Node
 
 
 class _Exponentials:
-    """The rewriting of `without_large_exponentials`, with its results."""
+    """The rules of `without_large_exponentials`, with results cached by node."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -75,14 +77,14 @@ class _Exponentials:
     # -------------------------------------------------------------- values as they are computed
 
     def final(self, node: Node) -> Recursion[Node]:
-        """Return `node` rewritten, computed once."""
+        """Return `node` rewritten so that no exponential in it overflows, from the cache."""
         if node not in self.done:
             self.done[node] = yield self._final(node)
         return self.done[node]
 
     def _final(self, node: Node) -> Recursion[Node]:
-        """Return `node` rewritten: logarithms and quotients of exponentials by their shifts, others over rewritten
-        arguments.
+        """Return `node` rewritten: logarithms and quotients of exponentials by their largest exponent, others over
+        rewritten arguments.
         """
         graph = self.graph
         if node.op in BINDERS:
@@ -105,17 +107,17 @@ class _Exponentials:
         return graph.with_args(node, args)
 
     def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
-        """Return the variables, rows and body of a binder, the same ones each time."""
+        """Return the variables, constraints and body of a binder; the same fresh variables at each call."""
         if node not in self.opened:
             self.opened[node] = self.graph.open(node)
         return self.opened[node]
 
     def sum_of(self, shift: Mapping[Node, Any]) -> Node:
-        """Return the sum of multiples `shift` as a node."""
+        """Return ``sum(factor*node)`` as a node, for a dictionary ``shift`` from nodes to factors."""
         return self.graph.add([self.graph.scale(c, node) for node, c in shift.items()])
 
     def _spread(self, node: Node) -> Recursion[Node]:
-        """Return a product as an addition of products, if a factor is an addition with exponentials behind guards; else
+        """Return the product `node` multiplied out if a factor is an addition with guarded exponentials; else
         `node`.
         """
         for n, factor in enumerate(node.args):
@@ -127,8 +129,8 @@ class _Exponentials:
         return node
 
     def _quotient(self, value: Scaled) -> Node:
-        """Return `value` as a product, with each exponential divided by the greatest of its kind, as other places may
-        need it.
+        """Return `value` as a product in which ``exp(u)/exp(m)``, m the largest exponent of a sum, is ``exp(u -
+        m)``.
         """
         graph = self.graph
         shift, factors = dict(value.shift), [value.rest]
@@ -151,7 +153,7 @@ class _Exponentials:
         return self.known[node]
 
     def _scaled(self, node: Node) -> Recursion[Scaled]:
-        """Return `scaled` of `node`, by the rule for its op."""
+        """Return `node` as ``exp(shift)*rest``, computed by the rule for its op."""
         found = Scaled({}, node)
         if _is_exponential(node):
             exponent = yield self.final(node.args[0])
@@ -171,7 +173,7 @@ class _Exponentials:
         return Scaled({}, (yield self.final(node)))
 
     def _power(self, node: Node) -> Recursion[Scaled]:
-        """Return `scaled` of a power: the shift is multiplied by the exponent."""
+        """Return a power as ``exp(shift)*rest``: the shift of the base times the exponent."""
         found: Scaled = yield self.scaled(node.args[0])
         graph, power = self.graph, node.args[1].data
         is_divided = power < 0 and found.summed
@@ -186,7 +188,7 @@ class _Exponentials:
         )
 
     def _product(self, node: Node) -> Recursion[Scaled]:
-        """Return `scaled` of a product: shifts are added."""
+        """Return a product as ``exp(shift)*rest``: the shifts of the factors are added."""
         factors = yield from in_turn(map(self.scaled, node.args))
         shift: dict[Node, Any] = {}
         for factor in factors:
@@ -202,7 +204,7 @@ class _Exponentials:
         )
 
     def _choice(self, node: Node) -> Recursion[Scaled]:
-        """Return `scaled` of a choice between a value and 0, whose shift counts where the value is chosen."""
+        """Return a select between a value and 0 as ``exp(shift)*rest``; where 0 is selected the shift is very small."""
         graph = self.graph
         condition = yield self.final(node.args[0])
         chosen = 2 if node.args[1] is graph.zero else 1
@@ -211,14 +213,16 @@ class _Exponentials:
             return found
 
         def where(value: Node, otherwise: Node) -> Node:
-            """Return the choice of `value` where the condition selects the nonzero side, else `otherwise`."""
+            """Return the select that takes `value` where the original takes its nonzero branch, and `otherwise`
+            elsewhere.
+            """
             return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
 
         shift = where(self.sum_of(found.shift), graph.const(_EXPONENT_OF_ZERO))
         return replace(found, shift={shift: 1}, rest=where(found.rest, graph.zero))
 
     def _sum(self, node: Node) -> Recursion[Scaled]:
-        """Return `scaled` of a sum over a range: the shift is the greatest one of the terms."""
+        """Return a sum over a range as ``exp(shift)*rest``, with the largest shift of its terms."""
         graph = self.graph
         variables, rows, body = self.open(node)
         inner_rows, body = (rows + body.data, body.args[0]) if body.op == "guard" else (rows, body)
@@ -235,7 +239,7 @@ class _Exponentials:
         return replace(found, shift={**shift, greatest: shift.get(greatest, 0) + 1}, rest=rest, summed=True)
 
     def _addition(self, node: Node) -> Recursion[Scaled]:
-        """Return `scaled` of an addition: the shift is the greatest one of the terms."""
+        """Return an addition as ``exp(shift)*rest``, with the largest shift of its terms."""
         graph = self.graph
         terms = yield from in_turn(map(self.scaled, node.args))
         if not any(term.shift for term in terms):
@@ -261,7 +265,7 @@ class _Exponentials:
 
 
 def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:
-    """Return a negative power of a sum of exponentials; it is 0 where all exponents are minus infinity."""
+    """Return ``total**power``, a negative power of a sum of exponentials; 0 where the sum is 0."""
     inverse = graph.pow(total, graph.const(power))
     if "left out" not in graph.kinds:
         return inverse
@@ -269,14 +273,14 @@ def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:
 
 
 def finite(graph: Graph, shift: Node) -> Node:
-    """Return `shift`, or 0 where it is infinite: all terms are 0 then, or one is infinite."""
+    """Return `shift` where it is finite, else 0, since an infinite largest exponent cannot be subtracted."""
     size = graph.call(sympy.Abs, (shift,))
     # No infinite constant is needed to tell: twice infinity is not greater.
     return graph.select(graph.compare("lt", size, graph.scale(2, size)), shift, graph.zero)
 
 
 def _behind_guards(total: Node) -> list[Node]:
-    """Return the bodies of the guards among the terms of an addition, and among the factors of its terms."""
+    """Return the guarded values among the terms of an addition, and among the factors of its terms."""
     found, stack = [], list(total.args)
     while stack:
         part = stack.pop()

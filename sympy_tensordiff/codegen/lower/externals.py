@@ -10,17 +10,18 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from sympy_tensordiff.codegen.ir.scalars import External
 from sympy_tensordiff.codegen.lower.special_functions import implementation as of_scipy
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+from sympy_tensordiff.lazy import numpy as np
 
 Implementations = dict[External, Callable[..., Any]]
 
 
 def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External], backend: str) -> Implementations:
-    """Return the implementation of each function in `needed`: the user's, else SciPy's."""
+    """Return for each user function in `needed` its implementation: from `functions`, else SciPy's; raise if there is
+    none.
+    """
     if not isinstance(functions, Mapping | None):
         raise ArgumentTypeError(f"functions must be a mapping from names to callables, not {functions!r}")
     given: dict[tuple[str, tuple[int, ...]], Any] = {}
@@ -52,13 +53,14 @@ def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External], backen
 
 
 def called(functions: Mapping[Any, Any], needed: Sequence[External]) -> dict[Any, Any]:
-    """Return the entries of `functions`, given for a larger program, that the functions in `needed` use."""
+    """Return the entries of `functions` that the user functions in `needed` use, derivatives included."""
     names = {external.name for external in needed}
     return {key: function for key, function in functions.items() if parse_key(key)[0] in names}
 
 
 def parse_key(key: Any) -> tuple[str, tuple[int, ...]]:
-    """Return the name and the orders of derivatives in a key; ``()`` for the function itself.
+    """Return ``(name, orders of derivatives)`` for a key of the user's dictionary; orders are () for the function
+    itself.
 
     >>> parse_key("g"), parse_key("g''"), parse_key(("g", (0, 1)))
     (('g', ()), ('g', (2,)), ('g', (0, 1)))
@@ -77,7 +79,7 @@ def parse_key(key: Any) -> tuple[str, tuple[int, ...]]:
 
 
 def show_key(external: External) -> str:
-    """Return the key of a function, as text for messages."""
+    """Return the dictionary key of a user function as text for messages."""
     if len(external.orders) == 1:
         return repr(external.name + "'" * external.orders[0])
     return repr((external.name, external.orders)) if any(external.orders) else repr(external.name)
@@ -130,7 +132,7 @@ def for_backend(external: External, function: Callable[..., Any], backend: str) 
 
 
 def llvm_text(external: External, function: Callable[..., Any], dtype: np.dtype[Any]) -> tuple[str, str]:
-    """Return the module of LLVM that Numba makes of a function for numbers of a type, and the name there.
+    """Return the LLVM module that Numba makes of a scalar `function` for a dtype, and the name of the function in it.
 
     Raise `UnsupportedError` where Numba compiles nothing.
     """
@@ -185,7 +187,7 @@ def _is_on_device(function: Any) -> bool:
 
 
 def _refusal(external: External, what: str, error: Exception) -> ArgumentError:
-    """Return the error that Numba cannot do `what` with the implementation of a function."""
+    """Return the error that Numba cannot do `what` (such as compile) with the implementation of a user function."""
     reason = " ".join(str(error).split())[:300]
     return ArgumentError(
         f"the implementation of {show_key(external)} is not for this backend: Numba cannot {what} ({reason}); "

@@ -15,7 +15,7 @@ from sympy_tensordiff.integer.rows import Rows, partition
 
 
 class Terms(NamedTuple):
-    """A sum: its variables, the rows that bound them, and what is summed."""
+    """A sum: its variables, the constraints on them, and the summand."""
 
     variables: tuple[int, ...]
     rows: Rows
@@ -24,14 +24,14 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True)
 class Matrix:
-    """A product of factors under labels, which are forms without constants."""
+    """A product of factors as one tensor; its axes are labelled by index forms such as ``i + k``."""
 
     factors: tuple[Node, ...]
     labels: tuple[Affine, ...]
 
 
 class TriangularBound(NamedTuple):
-    """A bound of the only variable of a sum by an index around it: the term is at most, or at least, ``row + offset``.
+    """The bound ``term <= row + offset`` (or ``>=``) of a sum's only variable, as in ``Sum_{j <= i} a[i, j]*b[j]``.
 
     ``Sum_{j <= i} a[i, j]*b[j, l]`` multiplies a triangle of ``a``. A term that is not in the range is not computed:
     it may be nan, and 0*nan is nan. So the rows of ``a`` are cut into blocks: the terms that all rows of a block have
@@ -46,7 +46,9 @@ class TriangularBound(NamedTuple):
 
     @staticmethod
     def of(terms: Terms, around: Sequence[int]) -> TriangularBound | None:
-        """Return the slant of a sum; None unless exactly one index around bounds its only variable."""
+        """Return the triangular bound of a sum, such as ``j <= i``; None unless exactly one outer index bounds its only
+        variable.
+        """
         if len(terms.variables) != 1:
             return None
         (term,) = terms.variables
@@ -62,12 +64,14 @@ class TriangularBound(NamedTuple):
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
     def beside(self, first: Affine) -> Constraint:
-        """Return the condition of the terms that not all rows of a block have; `first` is the first row."""
+        """Return the constraint of the terms near the diagonal that only some rows of a block have; `first` is the
+        first row.
+        """
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)
 
     def range(self, label: Affine, split: Split, planner: Planner, facts: Rows) -> tuple[Affine, Affine] | None:
-        """Return the range of `label`, which may go on to the end of a tensor where rows have no terms; None if
+        """Return the first and last value of `label`, extended over a whole tensor axis where that is harmless; None if
         unknown.
         """
         if label != self.term:
@@ -88,7 +92,7 @@ class TriangularBound(NamedTuple):
 
 @dataclass(frozen=True)
 class Split:
-    """A sum of products, taken apart.
+    """A sum of products divided into a matrix product (variables, bounds, factors) and the rest of the sum.
 
     ``summed`` are the variables that a product of matrices sums over, within ``bounds``, ``factors`` what depends
     on them; ``left`` the other variables, with their ``rows``, ``rest`` the other factors. ``context`` is what is
@@ -108,13 +112,15 @@ class Split:
     slant: TriangularBound | None = None
 
     def place(self, label: Affine) -> int:
-        """Return the sort key of a label: variables of the outer sum come first, then the indices around the sum."""
+        """Return a sort key of an index label: outer sum variables first, then enclosing loops from the outside in."""
         variables = frozenset().union(*(self.hidden.get(v, Affine.variable(v)).atoms() for v in label.atoms()))
         around = [n for n, v in enumerate(self.context.variables) if v in variables and v not in self.left]
         return min(around) if around else min(self.left.index(v) for v in self.left if v in variables) - len(self.left)
 
     def roles(self, first: Matrix, second: Matrix) -> tuple[list[Affine], list[Affine], list[Affine], list[Affine]]:
-        """Return the labels of both matrices, of the first, of the second, and those that both are summed over."""
+        """Return four label lists for a matrix product: in both matrices and kept, in the first, in the second, and
+        summed.
+        """
         pair, inner = (first, second), {Affine.variable(v) for v in self.summed}
         summed = [label for label in first.labels if label in inner and label in second.labels]
         both = [label for label in first.labels if label in second.labels and label not in inner]
@@ -122,7 +128,9 @@ class Split:
         return sorted(both, key=self.place), sorted(one, key=self.place), sorted(other, key=self.place), summed
 
     def partial(self, first: Matrix, second: Matrix, others: Sequence[Matrix]) -> Split | None:
-        """Split off the sum over the variables that none of ``others`` contains; None if these are all or none."""
+        """Return the split that sums only over variables which none of ``others`` contains; None if these are all or
+        none.
+        """
         labels = {label for matrix in others for label in matrix.labels}
         own = [Affine.variable(v) for v in self.summed]
         inner = [v for v, label in zip(self.summed, own, strict=True) if label not in labels]
@@ -141,7 +149,9 @@ class Split:
         )
 
     def alone(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
-        """Return the variables that are summed in `matrix` only."""
+        """Return the variables to sum over that occur in `matrix` but are not in `summed`, so that it is summed
+        beforehand.
+        """
         labels = [Affine.variable(v) for v in self.summed]
         return tuple([label.terms[0][0] for label in labels if label in matrix.labels and label not in summed])
 
@@ -151,18 +161,18 @@ Ranges = dict[Affine, tuple[Affine, Affine]]
 
 
 def length(ends: tuple[Affine, Affine]) -> Affine:
-    """Return the number of values of a label, from its lowest to its highest one."""
+    """Return the number of values between the ends ``(low, high)`` of a label."""
     return ends[1] - ends[0] + 1
 
 
 def joined(matrices: Sequence[Matrix]) -> Matrix:
-    """Return the product of matrices, entry by entry, as one matrix."""
+    """Return the elementwise product of `matrices`, broadcast over all of their labels, as one matrix."""
     factors = tuple([factor for matrix in matrices for factor in matrix.factors])
     return Matrix(factors, tuple(dict.fromkeys(label for matrix in matrices for label in matrix.labels)))
 
 
 def merged(matrices: Sequence[Matrix], entries: Callable[[Matrix], int]) -> list[Matrix]:
-    """Return `matrices`, with one whose labels are all among those of another one merged into that.
+    """Return `matrices` with each one multiplied into another that has all of its labels.
 
     Of several others it is merged into the one with the fewest `entries`, which may have to be copied for that.
     """

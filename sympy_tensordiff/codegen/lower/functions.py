@@ -12,67 +12,31 @@ from sympy.codegen import cfunctions
 
 from sympy_tensordiff.codegen.ir.scalars import External, Number, Operation, Scalar
 from sympy_tensordiff.codegen.lower.special_functions import SPECIAL
-from sympy_tensordiff.graph.functions import Partial, erfcx, log1mexp, log_ndtr, sigmoid, softplus, xlogy
+from sympy_tensordiff.functions.table import record_of
+from sympy_tensordiff.graph.functions import Partial, erfcx, erfcx_slope, log1mexp, log_ndtr, xlogy
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import times
 
-NAMES: dict[Any, str] = {
-    sympy.exp: "exp",
-    sympy.log: "log",
-    sympy.sin: "sin",
-    sympy.cos: "cos",
-    sympy.tan: "tan",
-    sympy.asin: "arcsin",
-    sympy.acos: "arccos",
-    sympy.atan: "arctan",
-    sympy.atan2: "arctan2",
-    sympy.sinh: "sinh",
-    sympy.cosh: "cosh",
-    sympy.tanh: "tanh",
-    sympy.asinh: "arcsinh",
-    sympy.acosh: "arccosh",
-    sympy.atanh: "arctanh",
-    sympy.Abs: "abs",
-    sympy.sign: "sign",
-    sympy.floor: "floor",
-    sympy.ceiling: "ceil",
-    sympy.Heaviside: "heaviside",
-    sympy.erf: "erf",
-    sympy.erfc: "erfc",
-    sympy.gamma: "gamma",
-    sympy.loggamma: "lgamma",
-    cfunctions.expm1: "expm1",
-    cfunctions.log1p: "log1p",
-    cfunctions.log2: "log2",
-    cfunctions.log10: "log10",
-    cfunctions.Cbrt: "cbrt",
-    cfunctions.hypot: "hypot",
-    sigmoid: "sigmoid",
-    softplus: "softplus",
-    sympy.Max: "max",
-    sympy.Min: "min",
-}
-
 
 def _inverse(name: str) -> Callable[..., Scalar]:
-    """Return the operation 1 / f(x) for a function by its `name`."""
+    """Return the function that makes the operation ``1/f(x)``, where f is the operation `name`."""
     return lambda x: Operation("pow", (Operation(name, (x,)), Number(-1)))
 
 
 def _of_inverse(name: str) -> Callable[..., Scalar]:
-    """Return the operation f(1 / x) for a function by its `name`."""
+    """Return the function that makes the operation ``f(1/x)``, where f is the operation `name`."""
     return lambda x: Operation(name, (Operation("pow", (x, Number(-1))),))
 
 
 def _sinc(x: Scalar) -> Scalar:
-    """Return ``sin(x)/x``, 1 at 0."""
+    """Return the code expression ``sin(x)/x``, 1 at 0."""
     quotient = Operation("mul", (Operation("sin", (x,)), Operation("pow", (x, Number(-1)))))
     return Operation("select", (Operation("eq", (x, Number(0))), Number(1), quotient))
 
 
 def _negative(x: Scalar) -> Scalar:
-    """Return ``-x``."""
+    """Return the code expression ``-x``."""
     return Operation("neg", (x,))
 
 
@@ -85,7 +49,7 @@ def _log1mexp(x: Scalar) -> Scalar:
 
 
 def _xlogy(x: Scalar, y: Scalar) -> Scalar:
-    """Return ``x*log(y)``, 0 where x is 0."""
+    """Return the code expression ``x*log(y)``, 0 where x is 0."""
     product = Operation("mul", (x, Operation("log", (y,))))
     return Operation("select", (Operation("eq", (x, Number(0))), Number(0), product))
 
@@ -94,23 +58,63 @@ _ERFCX_TERMS = 20
 """The terms of the asymptotic series of `erfcx`: at 8, the next one is 1e-18."""
 
 
-def _erfcx(x: Scalar) -> Scalar:
-    """Return ``exp(x**2)*erfc(x)``, from 8 on by a series (Abramowitz & Stegun 7.1.23).
+def _scaled_erfc(x: Scalar) -> Scalar:
+    """Return ``exp(x**2)*erfc(x)`` for x up to 26.
 
     The square of ``h``, which is `x` rounded down to a multiple of 1/64, is exact: ``exp(x**2)`` keeps its digits as
     ``exp(h**2)*exp((x - h)*(x + h))``.
     """
+    return Operation("mul", (*_exponentials_of_square(x, 1), Operation("erfc", (x,))))
+
+
+def _exponentials_of_square(x: Scalar, factor: int | Fraction) -> tuple[Scalar, Scalar]:
+    """Return two scalars whose product is ``exp(factor*x**2)``, computed so that rounding ``x**2`` loses no digits."""
     rounded = Operation("mul", (Operation("floor", (Operation("mul", (x, Number(64))),)), Number(Fraction(1, 64))))
     rest = Operation("mul", (Operation("add", (x, _negative(rounded))), Operation("add", (x, rounded))))
     square = Operation("pow", (rounded, Number(2)))
-    near = Operation("mul", (Operation("exp", (square,)), Operation("exp", (rest,)), Operation("erfc", (x,))))
+    first, second = (Operation("mul", (Number(factor), one)) if factor != 1 else one for one in (square, rest))
+    return Operation("exp", (first,)), Operation("exp", (second,))
+
+
+def _erfcx(x: Scalar) -> Scalar:
+    """Return ``exp(x**2)*erfc(x)``, from 8 on by a series (Abramowitz & Stegun 7.1.23)."""
     inverse_square = Operation("pow", (x, Number(-2)))
     series: Scalar = Number(1)
     for k in range(_ERFCX_TERMS, 0, -1):
         ratio = Operation("mul", (Number(Fraction(1 - 2 * k, 2)), inverse_square))
         series = Operation("add", (Number(1), Operation("mul", (ratio, series))))
     far = Operation("mul", (Number(1 / sqrt(pi)), Operation("pow", (x, Number(-1))), series))
-    return Operation("select", (Operation("lt", (x, Number(8))), near, far))
+    return Operation("select", (Operation("lt", (x, Number(8))), _scaled_erfc(x), far))
+
+
+_SLOPE_COEFFICIENTS = (
+    0.94707145638506, 0.18020540678630967, -0.2559501707317058, 0.19201387828934505,
+    -0.03861230465598306, -0.11265381672229867, 0.19236575562413225, -0.1877527362604918,
+    0.13187072589935533, -0.06855136663884265, 0.024610748215662576, -0.0041822085325080235,
+    -0.0012266261329011814, 0.0010087058782326883, -0.00017024104762655384, -9.190949943384314e-05,
+    4.757197416543374e-05, 3.5778002549434703e-06, -7.928871552316633e-06, 6.717494570601861e-07,
+    1.1247750545559513e-06, -2.4328295799952325e-07, -1.1051273205785477e-07, 4.059477102250149e-08,
+    -1.0827666269720115e-09,
+)  # fmt: skip
+"""A polynomial in ``(x - 4)/(x + 4)`` for ``(1 + 2*x**2)*(1 - sqrt(pi)*x*erfcx(x))`` where ``x > 1/2``.
+
+It interpolates at the 25 Chebyshev nodes, with an error of 1e-17.
+"""
+
+
+def _erfcx_slope(x: Scalar) -> Scalar:
+    """Return ``2*x*erfcx(x) - 2/sqrt(pi)``, by a polynomial where the terms nearly cancel."""
+    near = Operation("add", (Operation("mul", (Number(2), x, _scaled_erfc(x))), Number(-2 / sqrt(pi))))
+    place = Operation(
+        "mul",
+        (Operation("add", (x, Number(-4))), Operation("pow", (Operation("add", (x, Number(4))), Number(-1)))),
+    )
+    value: Scalar = Number(_SLOPE_COEFFICIENTS[-1])
+    for coefficient in reversed(_SLOPE_COEFFICIENTS[:-1]):
+        value = Operation("add", (Number(coefficient), Operation("mul", (place, value))))
+    half = Operation("add", (Number(Fraction(1, 2)), Operation("pow", (x, Number(2)))))
+    far = Operation("mul", (Number(-1 / sqrt(pi)), value, Operation("pow", (half, Number(-1)))))
+    return Operation("select", (Operation("lt", (x, Number(Fraction(1, 2)))), near, far))
 
 
 _TAIL_TERMS = 14
@@ -128,10 +132,12 @@ def _log_ndtr(x: Scalar) -> Scalar:
     scaled = Operation("mul", (_negative(x), Number(sqrt(2 * pi))))
     tail = Operation("add", (square, _negative(Operation("log", (scaled,))), Operation("log1p", (series,))))
     below = Operation("erfc", (Operation("mul", (x, Number(-sqrt(0.5)))),))
-    above = Operation("erfc", (Operation("mul", (x, Number(sqrt(0.5)))),))
-    half = Number(Fraction(1, 2))
-    left = Operation("log", (Operation("mul", (half, below)),))
-    right = Operation("log1p", (_negative(Operation("mul", (half, above))),))
+    half = Fraction(1, 2)
+    left: Scalar = Operation("log", (Operation("mul", (Number(half), below)),))
+    # Beyond 37, what is left of 1 is no number.
+    inside = Operation("mul", (Operation("min", (x, Number(37))), Number(sqrt(0.5))))
+    above = Operation("mul", (Number(half), *_exponentials_of_square(x, -half), _scaled_erfc(inside)))
+    right: Scalar = Operation("log1p", (_negative(above),))
     inner = Operation("select", (Operation("lt", (x, Number(0))), left, right))
     return Operation("select", (Operation("lt", (x, Number(-10))), tail, inner))
 
@@ -151,6 +157,7 @@ FORMULAS: dict[Any, Callable[..., Scalar]] = {
     sympy.acoth: _of_inverse("arctanh"),
     sympy.sinc: _sinc,
     erfcx: _erfcx,
+    erfcx_slope: _erfcx_slope,
     log1mexp: _log1mexp,
     log_ndtr: _log_ndtr,
     xlogy: _xlogy,
@@ -168,20 +175,24 @@ _LARGEST_EXPONENT = 16
 
 
 def has_root(exponent: Node) -> bool:
-    """Whether `exponent` is half of an odd number, of moderate size greater than 1."""
+    """Whether `exponent` is an odd multiple of 1/2 above 1 and not large, such as 3/2, so that a root and products
+    compute it.
+    """
     value = exponent.data if exponent.op == "const" else 0
     return isinstance(value, Fraction) and value.denominator == 2 and 1 < abs(value) < _LARGEST_EXPONENT
 
 
 def root(base: Scalar, exponent: Fraction) -> Scalar:
-    """Return ``base**exponent`` for one like 3/2 by a root and products, faster than a general power."""
+    """Return ``base**exponent`` for an exponent like 3/2 as ``base*sqrt(base)``, faster than a general power."""
     whole = Operation("pow", (base, Number(int(abs(exponent)))))
     product = Operation("mul", (whole, Operation("pow", (base, Number(Fraction(1, 2))))))
     return product if exponent > 0 else Operation("pow", (product, Number(-1)))
 
 
 def rational_form(node: Node) -> tuple[Affine, int] | None:
-    """Return numerator and denominator of a rational combination of indices; None for any other node."""
+    """Return ``(numerator, denominator)`` of a rational combination of indices, ``(i + 1, 2)`` for ``(i + 1)/2``; else
+    None.
+    """
     if node.op == "index":
         return node.data, 1
     if node.op == "const" and isinstance(node.data, int | Fraction):
@@ -198,8 +209,8 @@ def rational_form(node: Node) -> tuple[Affine, int] | None:
 
 
 def is_external(node: Node) -> bool:
-    """Whether no backend knows the function of the call `node`."""
-    return node.data not in NAMES and node.data not in FORMULAS and not is_spherical_bessel(node)
+    """Whether the function of the call `node` is one that no backend has, so that the user or SciPy supplies it."""
+    return not record_of(node.data).operation and node.data not in FORMULAS and not is_spherical_bessel(node)
 
 
 def is_spherical_bessel(node: Node) -> bool:
@@ -211,17 +222,19 @@ def is_spherical_bessel(node: Node) -> bool:
 
 
 def external(node: Node) -> External:
-    """Return the function of a call that no backend knows."""
+    """Return the record (name, derivative orders) of the function that the call `node` needs from the user or SciPy."""
     derivative = node.data if isinstance(node.data, Partial) else Partial(node.data, (0,) * len(node.args))
     is_special = not any(derivative.orders) and (derivative.function, len(derivative.orders)) in SPECIAL
     return External(str(derivative.function.__name__), derivative.orders, is_special)
 
 
 def operation(node: Node, args: Sequence[Scalar]) -> Scalar:
-    """Return the operation of an arithmetic node, a condition or a function; an unknown function is the user's."""
+    """Return the code expression for `node`, an arithmetic node, condition or call, of `args`; unknown functions are
+    user functions.
+    """
     if node.op == "call":
-        name = NAMES.get(node.data)
-        if name is not None:
+        name = record_of(node.data).operation
+        if name:
             return Operation(name, tuple(args))
         if is_spherical_bessel(node):
             return Operation("spherical_bessel", tuple(args))

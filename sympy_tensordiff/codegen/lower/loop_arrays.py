@@ -31,7 +31,7 @@ MAX_CASES = 4
 
 @dataclass(frozen=True)
 class LoopArray:
-    """An array of the values of a loop: the candidate that it stores, its tensor in the graph, and its first
+    """An array that stores a value for all indices of a loop: the stored function, its tensor node, and its lowest
     indices.
     """
 
@@ -41,12 +41,12 @@ class LoopArray:
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The axes on which the values depend; along the others, where data ask for them, equal values are stored."""
+        """The axes on which the stored values depend; along other axes equal values are repeated."""
         return tuple(axis for axis in self.candidate.axes if axis in self.candidate.node.free)
 
 
 class LoopArrays:
-    """The arrays of one program that store the values of loops, each value once."""
+    """The arrays of one program that store values of loops; equal values share one array."""
 
     def __init__(self, graph: Graph, lowering: Lowering) -> None:
         self.graph = graph
@@ -59,7 +59,9 @@ class LoopArrays:
         """Index forms as they are compared where some facts hold."""
 
     def open(self, node: Node) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return the variables, rows and body of a binder, the same ones each time; `around` gets its rows."""
+        """Return the variables, constraints and body of a binder, the same ones each time; the constraints are
+        recorded.
+        """
         if node not in self.opened:
             self.opened[node] = variables, rows, _ = self.graph.open(node)
             self.around.update(dict.fromkeys(variables, rows))
@@ -68,7 +70,8 @@ class LoopArrays:
     # -------------------------------------------------------------- which values have arrays
 
     def candidate(self, body: Node, variables: tuple[int, ...], rows: Rows) -> StorageCandidate:
-        """Return the values `body` in loops over `variables` as a function of as few integers as possible.
+        """Return `body`, in loops over `variables` bounded by `rows`, as a function of as few integers as possible, to
+        be stored.
 
         Raises `UnsupportedError` where their indices have no bounds.
         """
@@ -92,8 +95,8 @@ class LoopArrays:
         rows: Rows,
         rounded: Mapping[Compound, Affine],
     ) -> StorageCandidate | None:
-        """Return the values as a candidate, with variables for the parts in `rounded`; None where some indices have no
-        bounds.
+        """Return `body` as a function of few integers, with variables for quotients in `rounded`; None if an index has
+        no bounds.
         """
         more = (*rows, *(row for part in rounded for row in part.definition()))
         rows = tuple(row.substitute(rounded) for row in more)
@@ -111,11 +114,11 @@ class LoopArrays:
         return replace(found, forms=tuple([form.substitute(again) for form in found.forms]))
 
     def around_all(self, variables: Sequence[int]) -> Rows:
-        """Return the rows of the binders of `variables`, and of the variables that their ranges depend on."""
+        """Return the constraints of the binders of `variables`, and of variables that these ranges depend on."""
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
     def binders(self, variables: Sequence[int]) -> dict[int, Rows]:
-        """Return the rows of the binder of each of `variables`, and of the variables that their ranges depend on."""
+        """Map each of `variables`, and each variable that its range depends on, to the constraints of its binder."""
         found: dict[int, Rows] = {}
         waiting = list(variables)
         while waiting:
@@ -126,7 +129,7 @@ class LoopArrays:
         return {v: found[v] for v in sorted(found)}
 
     def rounded(self, body: Node, known: frozenset[int]) -> list[dict[Compound, Affine]]:
-        """Return the mappings to try that replace compound parts of index forms, such as quotients, by variables.
+        """Return mappings from quotients in the indices of `body` to fresh variables, to be tried one after the other.
 
         All of them; those whose variables then occur nowhere else; none.
         """
@@ -143,7 +146,7 @@ class LoopArrays:
         return [*found, {}]
 
     def array(self, candidate: StorageCandidate) -> LoopArray:
-        """Return the array for the values of a candidate, made where it is new."""
+        """Return the array that stores `candidate`; a new one if there is none yet."""
         key = candidate.node, candidate.rows
         if key not in self.arrays:
             name, lows, extents = self.lowering.allocated(candidate)
@@ -157,14 +160,13 @@ class LoopArrays:
     # -------------------------------------------------------------- what reads it
 
     def read(self, stored: LoopArray, forms: Sequence[Affine]) -> Node:
-        """Return the entry of an array at `forms`, the integers on which the values depend."""
+        """Return the read of an array at `forms`, one index form per axis, counted from its lowest index."""
         return self.graph.read(stored.tensor, [form - low for form, low in zip(forms, stored.lows, strict=True)])
 
     def entry(
         self, arrays: Sequence[LoopArray], value: Node, known: Rows, nonzero: Sequence[Affine] = ()
     ) -> Node | None:
-        """Return the entry of one of `arrays` that is proved to hold `value`, or a choice of several by cases; else
-        None.
+        """Return a read of one of `arrays` that provably equals `value`, or a choice among several by cases; else None.
 
         Several arrays may hold values of one form, each for a case of its own: the rows of the array decide. Where no
         entry is inside of its array at all points, those that together are make cases: of ``a[i]*a[j]`` for ``i < j``,
@@ -185,8 +187,8 @@ class LoopArrays:
         return self.by_cases(cases, facts, nonzero)
 
     def by_cases(self, cases: Mapping[Rows, Node], facts: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Return the first node whose rows hold, as a sum of guards; None if none does at a point where no form
-        is 0.
+        """Return the guarded sum of the nodes of `cases`, one per case; None unless the cases cover all points with
+        `nonzero` forms.
         """
         rest: list[Rows] = [()] if cases else []
         terms: list[Node] = []
@@ -197,7 +199,9 @@ class LoopArrays:
         return None if rest or not terms else self.graph.add(terms)
 
     def forms(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[list[Affine]]:
-        """Yield the integers at which the values of an array are `value`."""
+        """Yield index tuples at which the array stores exactly `value`, found by matching `value` with the stored
+        expression.
+        """
         around = dict(zip(stored.candidate.axes, stored.candidate.forms, strict=True))
         scope = value.free.union(self.lowering.outside, *(row.form.atoms() for row in known))
         if any(not form.atoms() <= scope for axis, form in around.items() if axis not in stored.axes):
@@ -210,7 +214,8 @@ class LoopArrays:
                 yield [found.get(axis, form).substitute(back) for axis, form in around.items()]
 
     def symmetries(self, stored: LoopArray) -> list[dict[int, Affine]]:
-        """Return the other integers at which an array holds, by its form, the value of an entry.
+        """Return the index permutations under which the stored expression is unchanged, such as ``(i, j)`` to ``(j,
+        i)``.
 
         Affine ones need not be inside of the array.
         """
@@ -234,27 +239,29 @@ class LoopArrays:
         ]
 
     def comparison(self, stored: LoopArray, known: Rows) -> Comparison:
-        """Return the comparison of values that are one number: ``(a - b)**2`` and ``(b - a)**2``, quotients of
-        opposites.
+        """Return the comparison that treats forms equal by `known`, and ``(a - b)**2`` and ``(b - a)**2``, as the
+        same.
         """
         facts = (*self.lowering.facts, *known)
         done = self.upright.setdefault(facts, {})
 
         def upright(form: Affine) -> Affine:
-            """Return `form` as it is compared: simplified under the facts, with one sign in its quotients."""
+            """Return the index `form` simplified under the known constraints, with a canonical sign inside of
+            quotients.
+            """
             if form not in done:
                 done[form] = _with_positive_lead(gist(form, facts))
             return done[form]
 
         def alike(node: Node) -> Node:
-            """Return `node` as it is compared: with such forms, and one sign for opposite differences."""
+            """Return `node` with all index forms simplified, and with one sign for ``a - b`` and ``b - a``."""
             return with_canonical_signs(self.graph, [self.graph.map_forms(node, upright)])[0]
 
-        return Comparison(upright, alike, partial(_moves, stored))
+        return Comparison(upright, alike, partial(_with_whole_periods_added, stored))
 
     def written(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
-        """Yield substitutions of index forms by new variables that `known` rows allow, with the form of each new
-        variable.
+        """Yield pairs of substitutions: variables by forms that `known` allows, and the new variables in terms of the
+        old ones.
         """
         yield {}, {}
         equal: dict[int, Affine] = {}
@@ -272,8 +279,8 @@ class LoopArrays:
                 yield {v: exact}, {whole: quotient(row.form, row.modulus)}
 
     def instances_where(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
-        """Yield `instances` of the values of an array, with quotients, clamps and data in indices replaced by what is
-        `known`.
+        """Yield index substitutions under which the stored expression equals `value`, with quotients matched by
+        proof.
         """
         axes, node = stored.axes, stored.candidate.node
         facts = (*self.lowering.facts, *known)
@@ -285,7 +292,9 @@ class LoopArrays:
                     yield found
 
     def patterns(self, node: Node, axes: Sequence[int]) -> Iterator[tuple[dict[int, Compound], Node]]:
-        """Yield `node` with variables for compound parts of its index forms, as many as leave each axis in an index."""
+        """Yield ``(holes, pattern)``: `node` with quotients and other compound parts of its index forms replaced by
+        variables.
+        """
         parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
         own = sorted(part for part in parts if part.atoms() <= node.free and not part.atoms().isdisjoint(axes))
         tried = set()
@@ -304,21 +313,21 @@ class LoopArrays:
 
 
 def _has_zero(rows: Rows, nonzero: Sequence[Affine]) -> bool:
-    """Whether one of the forms `nonzero` is 0 at all points of `rows`, which may be none."""
+    """Whether one of the forms `nonzero` is 0 at all points of `rows`, so that no relevant point is left."""
     sides = ((Constraint("ge", form - 1), Constraint("ge", -form - 1)) for form in nonzero)
     return is_empty(rows) or any(is_empty((*rows, above)) and is_empty((*rows, below)) for above, below in sides)
 
 
 def complement(rows: Rows) -> Iterator[Rows]:
-    """Yield disjoint systems that cover the points at which some of `rows` do not hold."""
+    """Yield disjoint systems of constraints whose union is the complement of `rows`."""
     for position, row in enumerate(rows):
         below_and_above = (Constraint("ge", row.form - 1), Constraint("ge", -row.form - 1))
         for opposite in below_and_above if row.kind == "eq" else (row.negation(),):
             yield (*rows[:position], opposite)
 
 
-def _moves(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
-    """The integers ``found`` for the axes of an array, and those that differ from them by whole periods and are inside.
+def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
+    """Yield the indices ``found``, and those shifted by whole periods into the array, for a periodic expression.
 
     ``y[Mod(j + 1, n)]`` is ``y[p]`` for ``j = p - 1`` and for ``j = Mod(p - 1, n)``, which is never negative.
     """
@@ -343,8 +352,8 @@ def _moves(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int,
 
 
 def _periods(node: Node, axis: int) -> list[Affine]:
-    """Return the divisors of the quotients in `node` that vary along `axis`, and the least common multiple of
-    numbers.
+    """Return the periods of `node` along `axis`: the divisors of quotients, and the least common multiple of numeric
+    ones.
     """
     found = compounds_in(form for part in reachable(node) for form in index_forms(part))
     divisors = dict.fromkeys(

@@ -25,7 +25,7 @@ UNROLLED = 8
 
 
 class Stride(NamedTuple):
-    """The cost of a loop as the innermost: cache lines for each step, then axes between its reads and their rows."""
+    """The memory cost of a loop as the innermost one: cache lines per step, then the distance between its reads."""
 
     lines: int
     distance: int
@@ -39,7 +39,8 @@ def in_memory_order(
     context: Context,
     hints: Callable[[Affine], int],
 ) -> tuple[tuple[int, ...], Rows]:
-    """Return the ``variables`` of a reduction of ``body``, outermost first, in the order of memory, and their rows.
+    """Return the ``variables`` of a reduction in the loop order that reads memory contiguously, and their constraints
+    in this order.
 
     The rows bound each variable by those before it. Both are returned as they are where another order does not read
     fewer cache lines, calls functions more often, or has no bounds.
@@ -67,7 +68,9 @@ def in_memory_order(
 
 
 def stride(parts: Sequence[Node], v: int) -> Stride:
-    """Return how far apart the entries are that the reads among ``parts`` take from one value of ``v`` to the next."""
+    """Return the memory cost of stepping ``v``: how far apart the entries read by ``parts`` are at neighbouring
+    values.
+    """
     lines = distance = 0
     for part in parts:
         axes = [n for n, form in enumerate(part.data) if v in form.atoms()] if part.op == "read" else []
@@ -81,7 +84,8 @@ def stride(parts: Sequence[Node], v: int) -> Stride:
 
 
 def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | None:
-    """Return rows with the same points in which each variable is bounded by those before it; None if one has no bounds.
+    """Return constraints with the same integer points in which each variable is bounded by earlier ones; None if one
+    has no bounds.
 
     >>> i, j, n = (Affine.variable(v) for v in (1, 2, 3))
     >>> triangle = (Constraint("ge", j), Constraint("ge", i - j), Constraint("ge", n - i))
@@ -121,7 +125,7 @@ def _is_plain(row: Constraint, variables: Sequence[int]) -> bool:
 
 
 def _extent(planner: Planner, v: int, context: Context) -> Affine:
-    """Return the number of values of `v`; a variable, as long as other ones, if it is not a form over the sizes."""
+    """Return the number of values of `v` as a form of the sizes; `v` itself, for want of a length, if unknown."""
     found = planner.range(Affine.variable(v), context)
     return Affine.variable(v) if found is None else found[1] - found[0] + 1
 
@@ -141,8 +145,8 @@ def _own_parts(body: Node) -> list[Node]:
 
 
 def _calls(parts: Sequence[Node], variables: Sequence[int], lengths: dict[int, int]) -> int:
-    """Return how often functions, powers and inner sums are computed, each in the outermost loop that knows its
-    indices.
+    """Return how many functions, powers and inner sums are evaluated in all, each hoisted to the outermost loop
+    possible.
     """
     total = 0
     for part in parts:

@@ -21,6 +21,7 @@ from sympy_tensordiff.codegen.ir.walk import guarded_by
 from sympy_tensordiff.codegen.lower.blocks import Block, nested_blocks
 from sympy_tensordiff.codegen.lower.carries import carried_variables
 from sympy_tensordiff.codegen.lower.functions import has_root, operation, rational_form, root
+from sympy_tensordiff.codegen.lower.inverse_norms import is_inverse_root
 from sympy_tensordiff.codegen.lower.loop_order import in_memory_order
 from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_slice, uses
 from sympy_tensordiff.codegen.lower.matrices import Matrices
@@ -38,7 +39,7 @@ _ACCUMULATORS: dict[Reduction, str] = {"sum": "s", "prod": "product", "max": "gr
 
 
 class Lowering(Matrices):
-    """Builds the kernels of one program: how each value is computed. Parameters are those of `Storage`."""
+    """Builds the kernels of one program: translates each node into statements. Parameters are those of `Storage`."""
 
     # -------------------------------------------------------------- values
 
@@ -51,7 +52,7 @@ class Lowering(Matrices):
                 return Name(self.names[node]) if node in self.names else scalars.Number(float(node.data))
             case "index":
                 return scalars.IndexValue(self.form(node.data))
-        home = self._home(node, block)
+        home = self._outermost_block(node, block)
         for seen in block.outwards():
             if node in seen.values:
                 return seen.values[node]
@@ -64,7 +65,9 @@ class Lowering(Matrices):
         return value
 
     def _compute(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return the value of `node` in `block`: the entry of an array that stores it, or computed there."""
+        """Return the value of `node` in `block` as a scalar expression: read from an array that stores it, or computed
+        there.
+        """
         # What an equation of indices guards is worth an array, not the zeros around it.
         stays = node.op in ("read", "compare", "and", "or", "not") or is_where_equal(node)
         asks = not stays and (node.height or is_dear(node) or self._is_repeated(node, block.context))
@@ -80,7 +83,7 @@ class Lowering(Matrices):
             entry: scalars.Scalar = yield self._read(product, block)
             return entry
         if (asks and not self._must_stay_conditional(node, block)) or self._is_rounded_often(node, block.context):
-            kept: scalars.Scalar | None = yield self._kept(node, block)
+            kept: scalars.Scalar | None = yield self._stored_value(node, block)
             if kept is not None:
                 return kept
         if node.op == "add":
@@ -107,14 +110,14 @@ class Lowering(Matrices):
         args = yield from in_turn(self.value(arg, block) for arg in node.args)
         return operation(node, args)
 
-    def _kept(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return the entry of an array that stores `node`, perhaps times a number; None if none is worth it."""
+    def _stored_value(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
+        """Return a read of an array that stores `node`, perhaps times a number; None if no array is worth it."""
         if (use := self.shifts.members.get(node)) is not None:
             shifted: scalars.Scalar | None = yield self._at_shift(use, block.context)
             return shifted
         number, core = self.graph.split_coefficient(node)
         if number != 1:  # one array serves what differs in signs
-            entry: scalars.Scalar | None = yield self._kept(core, block)
+            entry: scalars.Scalar | None = yield self._stored_value(core, block)
             return None if entry is None else scalars.Operation("mul", (scalars.Number(number), entry))
         scatters = node.op == "sum" and self.temporaries and bool(self.graph.integers)
         if scatters:
@@ -132,7 +135,8 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form) for form in index))
 
     def _is_rounded_often(self, node: Node, context: Context) -> bool:
-        """Whether `node` reads at quotients or remainders that have fewer values than the loops around.
+        """Whether `node` reads at quotients or remainders, as ``x[(i + k) % n]``, that take fewer values than the
+        enclosing loops.
 
         Then a copy in the order of the loops, ``x[(i + k) % n]`` by ``i + k``, needs no division in them.
         """
@@ -143,7 +147,9 @@ class Lowering(Matrices):
         return self.planner.rank(node, context) < context.dimension
 
     def _is_repeated(self, node: Node, context: Context) -> bool:
-        """Whether `node` is a value at one of several shifts, or a call or a sum that other sums need, too."""
+        """Whether the value of `node` recurs: at other shifts of its indices, or as a call or sum that other sums need
+        too.
+        """
         if node in self.shifts.members:
             return True
         if not self.repeated or not (node.op in RANGED or is_dear(node)):
@@ -151,7 +157,9 @@ class Lowering(Matrices):
         return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return a sum that depends on outer data by value as an entry of an array of such sums; else None."""
+        """Return a sum that depends on an outer tensor entry only by value, ``Sum_i [r[i] == r[q]]*v[i]``, as a read of
+        one array over the values; else None.
+        """
         entry = parameter(self.graph, node, block.context.variables)
         if entry is None:
             return None
@@ -171,7 +179,9 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
     def _selected_factor(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return the same for a sum of products, with the factors free of its indices in front; else None."""
+        """Return the same sum for one with factors free of its indices, which are moved in front; None if that
+        fails.
+        """
         variables, rows, body = self.graph.open(node)
         tests, product = (body.data, body.args[0]) if body.op == "guard" else ((), body)
         factors = self.graph.factors(product)
@@ -186,7 +196,7 @@ class Lowering(Matrices):
         return scalars.Operation("mul", (number, found))
 
     def _read(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return the read of a tensor's array; of a computed tensor that of its array, or the entry itself."""
+        """Return the read of a tensor's array; for a tensor without an array the entry is computed in place."""
         tensor = node.args[0]
         index = tuple(self.form(form) for form in node.data)
         if tensor.op == "tensor":
@@ -199,7 +209,7 @@ class Lowering(Matrices):
         return Load(stored.array, (*(self.form(form) for form in prefix), *index))
 
     def _entry(self, tensor: Node, place: Sequence[Affine], block: Block) -> Node:
-        """Return the entry of a comprehension at the index `place` as a node, which is 0 outside."""
+        """Return the entry of a comprehension at the index `place` as a node; out of bounds it is 0."""
         variables, rows, body = self.graph.open(tensor)
         forms = dict(zip(variables, place, strict=True))
         known = (*self.facts, *block.context.rows)
@@ -209,7 +219,7 @@ class Lowering(Matrices):
         return entry
 
     def _guard(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return an accumulator that gets the value of the body behind an `If`."""
+        """Return a name for the value of a guard: an accumulator that is 0 unless its `If` statement runs."""
         name = self._local("s")
         block.statements.append(accumulator(name))
         inner = Block(block.context.inside((), node.data), frozenset(), block)
@@ -218,7 +228,7 @@ class Lowering(Matrices):
         return Name(name)
 
     def _choice(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return the choice between both branches; one that may be undefined is computed only where it is chosen."""
+        """Return the select between two branches; a branch that may be undefined is computed under an `If` only."""
         condition, *branches = node.args
         test = yield self.value(condition, block)
         values = []
@@ -237,7 +247,7 @@ class Lowering(Matrices):
         return scalars.Operation("select", (test, *values))
 
     def _private(self, branch: Node, block: Block) -> frozenset[Node]:
-        """Return the nodes that only `branch`, one branch of a choice in `block`, needs."""
+        """Return the nodes that only `branch` of a select needs, nothing else in the kernel."""
         total: Counter[Node] = next((around.uses for around in block.outwards() if around.uses is not None), Counter())
         inside: Counter[Node] = Counter([branch])
         private = set()
@@ -248,12 +258,12 @@ class Lowering(Matrices):
         return frozenset(private)
 
     def _must_stay_conditional(self, node: Node, block: Block) -> bool:
-        """Whether `node` calls a function of the user's that may be called behind a condition only."""
+        """Whether `node` calls a user function that may only be called where its condition holds."""
         is_private = any(around.private is not None and node in around.private for around in block.outwards())
         return is_private and calls_external(node)
 
     def _sums_first(self, node: Node, block: Block) -> Recursion[None]:
-        """Compute the sums in the terms of an addition first: those over the same points share their loops.
+        """Compute the sums among the terms of an addition first, those over the same range in shared loops.
 
         With temporaries they share arrays instead: sums that depend on enclosing indices come first, others read them.
         """
@@ -265,7 +275,7 @@ class Lowering(Matrices):
             if part.op in ("add", "mul"):
                 waiting += reversed(part.args)
             elif part.op == "sum" and part not in block.values:
-                inside = self._home(part, block) is block
+                inside = self._outermost_block(part, block) is block
                 if inside and not (self.temporaries and part.free.isdisjoint(block.own)):
                     groups.setdefault(self._points(part), {})[part] = None
                 else:
@@ -279,17 +289,18 @@ class Lowering(Matrices):
                 block.values.update(zip(parts, names, strict=True))
 
     def _points(self, node: Node) -> tuple[Any, ...]:
-        """Return a key of the points that a sum runs over, whatever its variables are called."""
+        """Return a key of the range of the sum `node`, equal for equal ranges whatever the variables are called."""
         own = self.graph.bound(node)
         numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(own)}
         return len(own), tuple(sorted(row.substitute(numbered) for row in node.data))
 
     def _reduction(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+        """Add the loops of the reduction `node`; return its accumulator."""
         names: list[Name] = yield self._reductions([node], block)
         return names[0]
 
     def _reductions(self, nodes: Sequence[Node], block: Block) -> Recursion[list[Name]]:
-        """Add the loops of reductions of one kind over the same points; return their accumulators."""
+        """Add shared loops for reductions of one kind over the same range; return their accumulators."""
         op: Reduction = nodes[0].op  # type: ignore[assignment]
         variables, rows, body = self.graph.open(nodes[0])
         bodies = [body]
@@ -299,7 +310,7 @@ class Lowering(Matrices):
                 self.graph.substitute(body, {w: Affine.variable(v) for w, v in zip(others, variables, strict=True)})
             )
         if len(nodes) == 1:
-            self._note_chain(nodes[0], bodies[0], block.context)
+            self._record_chain(nodes[0], bodies[0], block.context)
             variables, rows, bodies[0] = self._split(op, variables, rows, bodies[0], block.context)
             variables, rows = in_memory_order(self.planner, variables, rows, bodies[0], block.context, self.hints)
         names = [self._local(_ACCUMULATORS[op]) for _ in nodes]
@@ -322,8 +333,10 @@ class Lowering(Matrices):
         block.statements += self._nest(variables, rows, blocks, inside)
         return [Name(name) for name in names]
 
-    def _note_chain(self, node: Node, summand: Node, context: Context) -> None:
-        """Record the product in `summand` by which the sum `node` continues along the last axis (a chain)."""
+    def _record_chain(self, node: Node, summand: Node, context: Context) -> None:
+        """Record the factor of `summand` by which a running sum changes along the last axis, as ``a`` in ``Sum_{j <= i}
+        a**(i - j)*x[j]``.
+        """
         if not self._axes or context.variables != self._axes or len(self.graph.bound(node)) != 1:
             return
         last = self._axes[-1]
@@ -357,7 +370,9 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return a reduction, its inner variables in a reduction of their own if that has fewer values."""
+        """Return a reduction with its inner variables in a separate inner reduction, if that one has fewer distinct
+        values.
+        """
         if not self.temporaries:
             return variables, rows, body
         for n in range(1, len(variables)):
@@ -370,23 +385,36 @@ class Lowering(Matrices):
         return variables, rows, body
 
     def _bounds(self, v: int, inner: frozenset[int], rows: Rows) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
-        """Return the lower and upper bounds of the loop over `v` by rows without `inner` variables."""
+        """Return the lower and upper bounds of the loop over `v`, from the constraints without `inner` variables."""
         own = [row.form for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
         lows, highs = (tuple([Bound(self.form(form), c) for form, c in side]) for side in bounds_with_divisors(v, own))
         return lows, highs
 
     def _product(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return a product, in which factors of outer blocks are multiplied there."""
+        """Return a product; factors that do not depend on the inner loops are multiplied outside of them."""
         groups: dict[int, tuple[Block, list[Node]]] = {}
+        roots = [factor for factor in node.args if is_inverse_root(factor)]
         for factor in node.args:
-            home = self._home(factor, block) if factor.op != "const" else block
+            if factor in roots and len(node.args) > 1:
+                continue
+            home = self._outermost_block(factor, block) if factor.op != "const" else block
             groups.setdefault(id(home), (home, []))[1].append(factor)
         parts = []
         for home, group in groups.values():
             joins = home is not block and len(group) > 1
             parts += [(self.graph.mul(group), home)] if joins else [(factor, block) for factor in group]
+        if len(node.args) > 1:  # one after the other: the whole power may overflow
+            parts += [(part, block) for power in roots for part in self._root_factors(power)]
         factors = yield from in_turn(self.value(*part) for part in parts)
         return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
+
+    def _root_factors(self, power: Node) -> tuple[Node, Node]:
+        """Return ``s**(-1/2)`` and ``s**(e + 1/2)``, whose product is `power`, ``s**e``."""
+        base, exponent = power.args
+        half = Fraction(-1, 2)
+        return self.graph.pow(base, self.graph.const(half)), self.graph.pow(
+            base, self.graph.const(exponent.data - half)
+        )
 
     def _root(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         """Return a power with an exponent like 3/2 by a root and products, a tenth of the time of a general power."""
@@ -399,8 +427,8 @@ class Lowering(Matrices):
 
     # -------------------------------------------------------------- where values are computed
 
-    def _home(self, node: Node, block: Block) -> Block:
-        """Return the outermost block around `block` that can compute `node`; leaving an `If` alone gains nothing."""
+    def _outermost_block(self, node: Node, block: Block) -> Block:
+        """Return the outermost enclosing block in which `node` can be computed (loop-invariant code motion)."""
         best = block
         while block.parent is not None and block.own.isdisjoint(node.free):
             private = block.private is not None and node in block.private

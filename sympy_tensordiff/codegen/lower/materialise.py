@@ -37,7 +37,7 @@ CONDITIONS = frozenset({"compare", "and", "or", "not"})
 
 
 def arrays_of(roots: Sequence[Node]) -> set[Node]:
-    """Return the nodes below `roots` that become arrays, without variable tensors, which are arrays already."""
+    """Return the nodes of tensors below `roots` that are to be stored in arrays; arguments are arrays already."""
     parts = reachable(*roots)
     work = _Materialising(parts)
     work.arrays.update(roots)
@@ -47,7 +47,7 @@ def arrays_of(roots: Sequence[Node]) -> set[Node]:
 
 
 class _Materialising:
-    """The decision of `arrays_of`, from users down to arguments."""
+    """The algorithm of `arrays_of`: decides for each tensor whether it is stored, users before arguments."""
 
     def __init__(self, parts: Sequence[Node]) -> None:
         self.arrays: set[Node] = set()
@@ -67,7 +67,7 @@ class _Materialising:
             self.costs[part] = cost
 
     def cost(self, node: Node) -> int:
-        """Return about how many operations one entry of `node` takes."""
+        """Return roughly how many operations one entry of `node` takes."""
         if node.op in ("const", "scalar", "index"):
             return 0
         if node.op in ("tensor", "comprehension") or array_operands(node) is not None or sums_labels(node):
@@ -96,7 +96,7 @@ class _Materialising:
                 self.use(arg, node, user, _repeats(node, arg))
 
     def use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
-        """Record that `node` is an argument in the loop of the array `user`, `repeated` for several of its entries.
+        """Record a use of `node` in the loop that fills the array `user`; store it if it is costly and used often.
 
         It becomes an array if it is repeated or has several users, and is more than a few operations.
         """
@@ -113,7 +113,7 @@ class _Materialising:
 
 
 def _own_cost(node: Node) -> int:
-    """Return about how many operations `node` takes once its arguments are computed."""
+    """Return roughly how many operations `node` takes beyond its arguments."""
     if node.op == "call":
         return 2 if node.data in _LIGHT else _FUNCTION
     if node.op == "pow":
@@ -124,12 +124,12 @@ def _own_cost(node: Node) -> int:
 
 
 def is_dear(node: Node) -> bool:
-    """Whether `node` calls a function that takes many operations."""
+    """Whether `node` calls a function that costs many operations, such as exp."""
     return node.op == "call" and node.data not in _LIGHT
 
 
 def is_slice(graph: Graph, tensor: Node) -> bool:
-    """Whether `tensor` is a part of an array in the order of memory, such as ``x[1:, 3]``, which is read in place."""
+    """Whether `tensor` is a slice of an array in memory order, such as ``x[1:, 3]``, which is read without a copy."""
     if tensor.op != "comprehension" or tensor.args[0].op != "read" or tensor.args[0].args[0].op != "tensor":
         return False
     axes, forms = graph.bound(tensor), tensor.args[0].data
@@ -138,7 +138,7 @@ def is_slice(graph: Graph, tensor: Node) -> bool:
 
 
 def _repeats(node: Node, arg: Node) -> bool:
-    """Whether one entry of `arg` serves several entries of `node`."""
+    """Whether one entry of `arg` is used for several entries of `node`, as by broadcasting."""
     if node.op in BINDERS:
         return all(v >= 0 for v in arg.free)
     if node.op == "read":
@@ -155,7 +155,7 @@ STORED = frozenset({"tensor", "comprehension", "inv", "cof", "lse", "scan"})
 
 
 def is_product(node: Node) -> bool:
-    """Whether `node` is a sum of products that a library for matrices computes.
+    """Whether `node` is a matrix product that a library (BLAS) computes.
 
     An operand has to have an axis of its own. The inner product of two arrays is one, too; that of values that are
     still to be computed runs in the loop that computes them.
@@ -169,7 +169,7 @@ def is_product(node: Node) -> bool:
 
 
 def solved_place(node: Node) -> int | None:
-    """Return the position of an operand that is an inverse, where equations can be solved instead; else None.
+    """Return the position of an operand ``inv(A)`` of a product, where a linear solve replaces the inverse; else None.
 
     One of its last two axes is summed over; the other one is an axis of the product that the other operand does not
     have. Those in front are axes of all three.
@@ -187,8 +187,8 @@ def solved_place(node: Node) -> int | None:
 
 
 def direction_of(node: Node) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    """Return the operand of an einsum that is a direction in which cofactors are differentiated, by its position; else
-    None.
+    """Return ``(position, summed labels, other labels)`` of the matrix in whose direction cofactors are differentiated;
+    else None.
 
     With it come the labels of the cofactors that are summed with it, and the others.
     """
@@ -208,7 +208,7 @@ def direction_of(node: Node) -> tuple[int, tuple[int, ...], tuple[int, ...]] | N
 
 
 def determinant(node: Node) -> tuple[str, Node] | None:
-    """Return the function and the matrix, if `node` is the logarithm of a determinant or of its size; else None."""
+    """Return ``(function name, matrix)`` if `node` is ``log(det(A))`` or ``log(abs(det(A)))``; else None."""
     if node.op == "call" and node.data is sympy.log:
         inner, function = node.args[0], "logdet"
         if inner.op == "call" and inner.data is sympy.Abs:
@@ -219,7 +219,9 @@ def determinant(node: Node) -> tuple[str, Node] | None:
 
 
 def factorized(node: Node) -> Node | None:
-    """Return the matrix of which the library call for `node` needs triangular factors; None if there is none."""
+    """Return the matrix whose triangular factors (LU, Cholesky) the library call for `node` needs; None if it needs
+    none.
+    """
     if node.op == "inv" or (node.op == "cof" and node.data == 0):
         return node.args[0]
     if (found := determinant(node)) is not None:
@@ -249,7 +251,7 @@ def is_positive(graph: Graph, matrix: Node) -> bool:
 
 
 def array_operands(node: Node) -> tuple[Node, ...] | None:
-    """Return the nodes whose arrays the library call for `node` takes; None if it is not a library call."""
+    """Return the arguments that the library call for `node` takes as arrays; None if it is not a library call."""
     if node.op in ("inv", "cof", "lse", "scan"):
         return node.args
     if (found := determinant(node)) is not None:
@@ -270,7 +272,7 @@ _ARITHMETIC = RANGED | {"add", "mul", "pow", "call"}
 
 
 def uses(*bodies: Node) -> Counter[Node]:
-    """Return how often each node is an argument below `bodies`; the inside of comprehensions does not count."""
+    """Return how often each node is an argument below `bodies`, not counting the bodies of comprehensions."""
     found: Counter[Node] = Counter()
     seen = set(bodies)
     stack = list(bodies)
@@ -284,8 +286,8 @@ def uses(*bodies: Node) -> Counter[Node]:
 
 
 def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
-    """Return the outermost parts of `node` with a sum that depend on `known` variables only and are used elsewhere,
-    too.
+    """Return the outermost sums and their functions in `node` that depend only on `known` variables and are used
+    elsewhere too.
 
     ``totals`` count uses in all of a kernel, and in all results. What only one branch of a choice needs is left there,
     and so is what calls a function of the user's.
@@ -312,7 +314,7 @@ def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -
 
 
 def _used_elsewhere(node: Node, totals: Sequence[Counter[Node]]) -> set[Node]:
-    """Return the parts of `node` that something outside of it uses, directly or inside of what it uses."""
+    """Return the nodes below `node` that something outside of it uses, directly or through such nodes."""
     here = uses(node)
     found = {part for part in here if any(total[part] > here[part] for total in totals)}
     stack = list(found)
@@ -324,13 +326,13 @@ def _used_elsewhere(node: Node, totals: Sequence[Counter[Node]]) -> set[Node]:
 
 
 def _is_number(choice: Node) -> bool:
-    """Whether the choice `choice` is one between numbers, not between conditions."""
+    """Whether the select `choice` has numeric branches, not conditions."""
     choices = breadth_first(choice, lambda part: [arg for arg in part.args[1:] if arg.op == "select"])
     return not any(arg.op in CONDITIONS for part in choices for arg in part.args[1:])
 
 
 def calls_external(node: Node) -> bool:
-    """Whether a node below `node` calls a function of the user's."""
+    """Whether a node below `node` calls a user function."""
     return any(part.op == "call" and is_external(part) for part in reachable(node))
 
 
@@ -341,7 +343,9 @@ LARGEST_TABLE = 2**20
 
 
 def is_table(candidate: StorageCandidate, arguments: Container[Node]) -> bool:
-    """Whether a part depends on no argument and no size, and has few enough values to store them for all calls."""
+    """Whether the stored values depend on no argument and no size and are few, so that they are computed once for all
+    calls.
+    """
     if not candidate.node.free <= frozenset(candidate.axes):
         return False
     if any(part.op == "tensor" or part in arguments for part in reachable(candidate.node)):

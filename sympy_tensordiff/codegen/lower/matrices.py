@@ -49,40 +49,42 @@ _FACTORS = 5
 
 
 class Matrices(Storage):
-    """The search for products of matrices. Parameters are those of `Storage`."""
+    """Finds sums that are matrix products and computes them by library calls. Parameters are those of `Storage`."""
 
     trapezoids = False
     """Whether the backend has products over trapezoids."""
 
     def _as_product(self, node: Node, context: Context) -> Recursion[Node | None]:
-        """Return a sum, written with the array of a product of matrices; None where loops are as good."""
+        """Return the sum `node` as a read of an array that a matrix product fills; None if loops are as good."""
         if not self.library or node.args[0].op != "mul" or self._is_excluded(node):
             return None
         for split in self._splits(node, context):
             chosen = self._chosen(split)
             product = None if chosen is None else (yield self._product_of(*chosen))
             if chosen is not None and product is not None:
-                return self._put_together(product, *chosen[2:])
+                return self._remaining_sum(product, *chosen[2:])
         return None
 
     def _splits(self, node: Node, context: Context) -> Iterator[Split]:
-        """Yield the sum `node` split into factors: as it is, with a sum among its factors, and over a trapezoid."""
+        """Yield ways to split the sum `node` into a matrix product and the rest."""
         terms = Terms(*self.graph.open(node))
         slant = TriangularBound.of(terms, context.variables) if self.trapezoids else None
         yield from self._split_sum(terms, context)
-        yield from self._split_sum(self._opened_twice(node, context), context)
+        yield from self._split_sum(self._as_double_sum(node, context), context)
         yield from self._split_sum(terms, context, slant) if slant is not None else ()
 
     def _is_excluded(self, node: Node) -> bool:
-        """Whether `node` contains what must not be computed for more points than those asked for."""
+        """Whether `node` reads at integer-array entries or calls user functions, which may only be evaluated at the
+        points asked for.
+        """
         if self.graph.integers and any(data_entries(index_forms(part)) for part in reachable(node)):
             return True
         return calls_external(node)
 
     # -------------------------------------------------------------- which matrices
 
-    def _opened_twice(self, node: Node, context: Context) -> Terms | None:
-        """Return ``Sum_k a_k*Sum_j b_j*c_jk`` as ``Sum_j b_j*Sum_k a_k*c_jk``; None for other sums."""
+    def _as_double_sum(self, node: Node, context: Context) -> Terms | None:
+        """Return ``Sum_k a_k*Sum_j b_j*c_jk`` as one sum over j and k; None for other sums."""
         outer = Terms(*self.graph.open(node))
         sums = [factor for factor in self.graph.factors(outer.body) if factor.op == "sum"]
         around = context.inside(outer.variables, outer.rows)
@@ -96,7 +98,7 @@ class Matrices(Storage):
         return Terms((*outer.variables, *inner.variables), (*outer.rows, *inner.rows), body)
 
     def _stored_at(self, node: Node, context: Context) -> tuple[Affine, ...] | None:
-        """Return the index at which an array holds `node`; None where there is none."""
+        """Return the index at which an array stores `node`; None if none does."""
         candidate = self.planner.candidate(node, context) if node in self._structures else None
         stored = None if candidate is None else self._serving(candidate)
         return None if stored is None or candidate is None else self._index(stored, candidate)
@@ -104,7 +106,7 @@ class Matrices(Storage):
     def _split_sum(
         self, terms: Terms | None, context: Context, slant: TriangularBound | None = None
     ) -> Iterator[Split]:
-        """Yield the factors of a sum, if a product of matrices can sum over a variable of it."""
+        """Yield the ways to sum over some variables of `terms` by a matrix product, over the others by loops."""
         if terms is None:
             return
         graph = self.graph
@@ -141,12 +143,13 @@ class Matrices(Storage):
         )
 
     def _has_range(self, v: int, rows: Sequence[Constraint]) -> bool:
-        """Whether no bound of a variable depends on other indices, nor one of another index on it."""
+        """Whether the bounds of `v` depend on no other index, and no other index on `v`."""
         own = [row for row in rows if v in row.form.atoms()]
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
 
     def _chosen(self, split: Split) -> tuple[Matrix, Matrix, Ranges, Split] | None:
-        """Return the two groups of factors whose product costs least; None where that is not less than loops cost.
+        """Return the two groups of factors whose matrix product is cheapest, with label ranges; None if loops are
+        cheaper.
 
         Among equals one of two factors in a sum of the others comes first: other sums may need it.
         """
@@ -177,16 +180,16 @@ class Matrices(Storage):
         return None if best is None else best[1]
 
     def _along(self, first: Matrix, second: Matrix, split: Split) -> int:
-        """Return how many reads run along their last axes as a product sums, to choose among products of equal cost."""
+        """Return how many reads are contiguous in the summed index, to choose among products of equal cost."""
         reads = (part for m in (first, second) for f in m.factors for part in reachable(f) if part.op == "read")
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)
 
     def _matrix(self, factors: tuple[Node, ...], split: Split) -> Matrix:
-        """Return the product of `factors` as a matrix with its labels."""
+        """Return the product of `factors` as a matrix whose axes are labelled by index forms."""
         return Matrix(factors, self.planner.labels(self.graph.mul(factors), split.context, split.summed))
 
     def _ranges(self, pair: tuple[Matrix, Matrix], split: Split) -> Ranges | None:
-        """Return the ranges of all labels; None if the pair is not a product of matrices with independent labels."""
+        """Return the ranges of all labels; None if the pair is not a matrix product with independent labels."""
         both, first, second, summed = split.roles(*pair)
         if not first or not second or not summed:
             return None
@@ -208,7 +211,7 @@ class Matrices(Storage):
         return ranges if is_long and slant.row in (*first, *second) else None
 
     def _range(self, label: Affine, split: Split) -> tuple[Affine, Affine] | None:
-        """Return the lowest and the highest value of a label; None if unknown."""
+        """Return the lowest and highest value of an index `label`; None if unknown."""
         if split.slant is None:
             return self.planner.range(label, split.context)
         return split.slant.range(label, split, self.planner, self.facts)
@@ -216,7 +219,7 @@ class Matrices(Storage):
     # -------------------------------------------------------------- what they cost
 
     def _iterations(self, split: Split) -> int:
-        """Return about how often loops over all variables run."""
+        """Return roughly how many iterations loops over all variables would take."""
         variables = [Affine.variable(v) for v in split.context.variables if v not in split.hidden]
         ranges = [self._range(variable, split) for variable in variables]
         total = prod(self.hints(length(found)) for found in ranges if found is not None)
@@ -225,7 +228,7 @@ class Matrices(Storage):
         return total
 
     def _cost(self, first: Matrix, second: Matrix, ranges: Ranges, split: Split) -> ProductCost:
-        """Return the cost of the product of two matrices: its sizes, and the entries copied for it."""
+        """Return the cost of the product of two matrices: its sizes, and the entries copied to make the operands."""
         roles = split.roles(first, second)
         batch, rows, columns, summed = (self._volume(labels, ranges) for labels in roles)
         copied = 0
@@ -237,11 +240,11 @@ class Matrices(Storage):
         return ProductCost(batch, rows, columns, summed, copied, batch * rows * columns if split.left else 0)
 
     def _volume(self, labels: Iterable[Affine], ranges: Ranges) -> int:
-        """Return about how many entries an array with the axes `labels` has."""
+        """Return roughly how many entries an array with the axes `labels` has."""
         return prod(self.hints(length(ranges[label])) for label in labels)
 
     def _is_whole(self, matrix: Matrix, ranges: Ranges) -> bool:
-        """Return whether ``matrix`` is a tensor that can be passed as it is, without a copy."""
+        """Return whether ``matrix`` is a single tensor that is passed without a copy."""
         read = matrix.factors[0]
         if len(matrix.factors) > 1 or read.op != "read" or not read.args[0].free <= self.outside:
             return False
@@ -253,7 +256,7 @@ class Matrices(Storage):
     # -------------------------------------------------------------- steps
 
     def _product_of(self, first: Matrix, second: Matrix, ranges: Ranges, split: Split) -> Recursion[Node | None]:
-        """Return the entry of a new array that holds the product; None where an operand cannot be computed."""
+        """Add a matrix product step, and return the read of its array; None if an operand cannot be computed."""
         first, second = self._in_order(first, second, split)
         both, rows, columns, summed = split.roles(first, second)
         cost = self._cost(first, second, ranges, split)
@@ -289,7 +292,9 @@ class Matrices(Storage):
         return self.graph.read(tensor, [labels[n] - ranges[labels[n]][0] for n in axes])
 
     def _in_order(self, first: Matrix, second: Matrix, split: Split) -> tuple[Matrix, Matrix]:
-        """Return the matrix of the rows, then that of the columns: the innermost index is that of the last axis."""
+        """Return the two matrices as left and right operand, so that the innermost enclosing index is the last axis of
+        the result.
+        """
         _, rows, columns, _ = split.roles(first, second)
         is_turned = max(map(split.place, rows)) > max(map(split.place, columns))
         if split.slant is not None:
@@ -307,7 +312,9 @@ class Matrices(Storage):
     def _operand(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
-        """Return the array of a matrix, new or known, and the labels of its axes; None if it is not computed."""
+        """Return the array that stores a matrix, new or existing, and its axis labels; None if it cannot be
+        computed.
+        """
         alone = split.alone(matrix, roles[2])
         if self._is_whole(matrix, ranges) and not alone:
             read = matrix.factors[0]
@@ -322,7 +329,7 @@ class Matrices(Storage):
         if self.planner.under(node, order, [ranges[label] for label in order], around) is None:
             return None
         other = roles[1][-1] if order[-1] == roles[2][-1] else roles[2][-1]
-        if self._read_along(order[-1], other, matrix, split):
+        if self._count_reads_along(order[-1], other, matrix, split):
             # What runs along the last axis is the innermost index of all that is kept for it.
             around = replace(around, variables=tuple(sorted(around.variables, key=lambda v: v in order[-1].atoms())))
         yield self._store_common_parts(node, around)
@@ -339,7 +346,9 @@ class Matrices(Storage):
         return kept.array, chosen.forms
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
-        """Return an entry of a matrix: the product of its factors, summed over what no other factor depends on."""
+        """Return one entry of a matrix: the product of its factors, summed over variables that occur in no other
+        factor.
+        """
         alone = split.alone(matrix, roles[2])
         node = self.graph.mul(matrix.factors)
         bounds = [row for row in split.bounds if not row.form.atoms().isdisjoint(alone)]
@@ -348,12 +357,12 @@ class Matrices(Storage):
     def _orders(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> list[tuple[Affine, ...]]:
-        """Return the orders of axes in which an array may hold a matrix, first the one in which it is made."""
+        """Return the axis orders in which an array may store a matrix, the preferred one first."""
         both, own, summed = roles
         orders = [(*both, *own, *summed), (*both, *summed, *own)]
         # What is copied is best read along its last axis, and written along that of the copy: a long one.
         pair = summed[-1], own[-1]
-        one, two = (self._read_along(*labels, matrix, split) for labels in (pair, pair[::-1]))
+        one, two = (self._count_reads_along(*labels, matrix, split) for labels in (pair, pair[::-1]))
         if (two, self._volume(pair[1:], ranges)) > (one, self._volume(pair[:1], ranges)):
             orders.reverse()
         if split.is_partial:
@@ -361,8 +370,8 @@ class Matrices(Storage):
                 orders += [(*both, *order, *summed), (*both, *summed, *order)]
         return orders
 
-    def _read_along(self, label: Affine, other: Affine, matrix: Matrix, split: Split) -> int:
-        """Return how many arrays that a matrix reads have `label` on their last axis and `other` before it."""
+    def _count_reads_along(self, label: Affine, other: Affine, matrix: Matrix, split: Split) -> int:
+        """Return how many reads in `matrix` have `label` in the last index and `other` in an earlier one."""
         found: list[tuple[Affine, ...]] = []
         stack = list(matrix.factors)
         while stack:
@@ -381,7 +390,7 @@ class Matrices(Storage):
     def _known_array(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> tuple[str, tuple[Affine, ...]] | None:
-        """Return the array that holds a matrix, and the labels of its axes; None if there is none."""
+        """Return an existing array that stores a matrix, and its axis labels; None if there is none."""
         node = self._matrix_entry(matrix, roles, split)
         for order in self._orders(matrix, roles, ranges, split):
             candidate = self.planner.under(node, order, [ranges[label] for label in order], split.context)
@@ -393,14 +402,16 @@ class Matrices(Storage):
         return None
 
     def _whole(self, tensor: Node) -> Recursion[str | None]:
-        """Return the array of a tensor, made where it has none; None where none is made."""
+        """Return the name of the array of a tensor, computed first if need be; None if it is not stored."""
         if tensor.op == "tensor":
             return self.arrays[tensor.data[0]]
         found = yield self._temporary(tensor, Context((), ()))
         return found[0].array if found is not None and not found[1] else None
 
-    def _put_together(self, product: Node, ranges: Ranges, split: Split) -> Node:
-        """Return the sum that is left; the terms next to a slant are added."""
+    def _remaining_sum(self, product: Node, ranges: Ranges, split: Split) -> Node:
+        """Return the remaining sum around the read `product`; for triangular bounds the terms near the diagonal are
+        added.
+        """
         graph = self.graph
         if split.slant is not None:
             rows = (*split.bounds, *split.rows, split.slant.beside(ranges[split.slant.row][0]))

@@ -26,14 +26,14 @@ from sympy_tensordiff.integer.rows import Rows, partition, renaming_map, unit_bo
 
 @dataclass(frozen=True)
 class Context:
-    """The axes and loops around an expression, outermost first, and the rows that hold there."""
+    """The array axes and loops that enclose an expression, outermost first, and the constraints that hold there."""
 
     variables: tuple[int, ...]
     rows: Rows
 
     @property
     def dimension(self) -> int:
-        """The number of axes and loops that run independently of each other."""
+        """The number of independent axes and loops: variables minus equations among them."""
         equations = [r for r in self.rows if r.kind == "eq" and not r.form.atoms().isdisjoint(self.variables)]
         return len(self.variables) - len(equations)
 
@@ -44,7 +44,7 @@ class Context:
 
 @dataclass(frozen=True)
 class StorageCandidate:
-    """A part that depends on its surroundings through ``forms`` only.
+    """An expression as a function of a few index forms, such as ``i + k``, which become the axes of an array.
 
     ``node`` is the part with ``axes`` in place of the forms; ``rows`` say where it is needed;
     ``lows`` and ``highs`` bound each axis over the sizes.
@@ -59,11 +59,11 @@ class StorageCandidate:
 
     @property
     def rank(self) -> int:
-        """The number of axes, one less if a form has a quotient, which takes fewer values than its dividend."""
+        """The number of axes, less one if a form has a floor quotient, since that takes fewer values."""
         return len(self.axes) - any(form.compounds() for form in self.forms)
 
     def order(self, context: Context) -> tuple[int, ...]:
-        """Return the order of the axes of an array, such that the index that runs innermost comes last."""
+        """Return the axis order of the array in which the index of the innermost loop comes last."""
         depth = {v: n for n, v in enumerate(context.variables)}
         return tuple(
             sorted(range(len(self.forms)), key=lambda n: max(depth[v] for v in self.forms[n].atoms() if v in depth))
@@ -76,7 +76,7 @@ Domain = tuple[Rows, tuple[tuple[Affine, ...], ...], tuple[tuple[Affine, ...], .
 
 @dataclass(frozen=True)
 class Stored:
-    """An array that stores a part: its first axes are those of the candidate, the others those of a comprehension.
+    """An array that stores a candidate's values: the candidate's forms are its first axes, comprehension axes follow.
 
     ``order`` says which of the candidate's each axis is, where that is another order.
     """
@@ -88,7 +88,9 @@ class Stored:
 
 
 class Planner:
-    """Finds the integer combinations of indices that a node depends on, as axes of a temporary, and their ranges."""
+    """Finds the few integer combinations of indices, such as ``i + k``, on which an expression depends, and their
+    ranges.
+    """
 
     def __init__(self, graph: Graph, facts: Rows) -> None:
         self.graph = graph
@@ -101,14 +103,13 @@ class Planner:
         self._numbered_nodes: dict[tuple[Node, tuple[int, ...]], Node] = {}
 
     def rank(self, node: Node, context: Context) -> int:
-        """Return the number of independent combinations of the axes and loops that `node` depends on."""
+        """Return the number of linearly independent index forms on which `node` depends in `context`."""
         used = [v for v in context.variables if v in node.free]
         vectors = (_vector(inner, used) for form in self._forms(node) for inner in _with_inner_forms(form))
         return len(independent(dict.fromkeys(vector for vector in vectors if any(vector))))
 
     def candidate(self, node: Node, context: Context, rounded: bool = False) -> StorageCandidate | None:
-        """Return `node` as a function of as few integers as possible; None where it cannot be stored, for want of
-        bounds.
+        """Return `node` as a function of as few integers as possible, for storage; None if one of these has no bounds.
 
         Bounds that are quotients count only where they may be ``rounded``.
         """
@@ -129,7 +130,7 @@ class Planner:
         return None if domain is None else StorageCandidate(node, axes, tuple(forms), *domain)
 
     def _renamed(self, forms: Sequence[Affine], context: Context) -> tuple[tuple[Affine, ...], Context]:
-        """Return forms and a context over numbered loops: equal for all loops with the same ranges."""
+        """Return forms and context with standard names for the loops, so that equal loop nests share a cache key."""
         while len(self._loops) < len(context.variables):
             self._loops.append(self.graph.fresh(f"j{len(self._loops)}"))
         loops = tuple(self._loops[: len(context.variables)])
@@ -138,7 +139,7 @@ class Planner:
         return tuple([form.substitute(names) for form in forms]), Context(loops, tuple(rows))
 
     def _domain(self, forms: Sequence[Affine], axes: Sequence[int], context: Context, rounded: bool) -> Domain | None:
-        """Return the rows over some combinations, and the bounds of each; None where one has no bounds."""
+        """Return the constraints on the combinations `forms`, and bounds for each one; None if one has no bounds."""
         rows = self._needed(forms, axes, context)
         if rows is None:
             return None
@@ -152,8 +153,8 @@ class Planner:
         return rows, tuple(lows), tuple(highs)
 
     def candidates(self, node: Node, context: Context) -> list[StorageCandidate]:
-        """Return `node` as a function of quotients of the variables, if these are not integers any more, and as
-        `candidate`.
+        """Return `node` as storage candidates: first over quotients such as ``i // 2`` as axes, if these are fewer,
+        then over plain forms.
         """
         plain = self.candidate(node, context)
         if plain is None or not (found := self.quotients(node, context)):
@@ -170,14 +171,14 @@ class Planner:
         return [replace(fewer, forms=tuple([form.substitute(back) for form in fewer.forms])), plain]
 
     def quotients(self, node: Node, context: Context) -> list[Quotient]:
-        """Return the quotients of the axes and loops in the index forms of `node`."""
+        """Return the floor quotients of loop indices in the index forms of `node`."""
         parts = {part for form in self._forms(node) for part in form.quotients()}
         held = [part for part in parts if part.atoms() <= node.free and not data_entries([part.form])]
         return sorted(part for part in held if not part.atoms().isdisjoint(context.variables))
 
     def labels(self, node: Node, context: Context, units: Collection[int]) -> tuple[Affine, ...]:
-        """Return combinations that make up all index forms in `node`; the variables in `units` are labels by
-        themselves.
+        """Return index forms from which all index forms in `node` are combined; each variable in `units` is a label of
+        its own.
         """
         used = [v for v in context.variables if v in node.free]
         unit = _units(len(used))
@@ -194,7 +195,9 @@ class Planner:
     def under(
         self, node: Node, labels: Sequence[Affine], ranges: Sequence[tuple[Affine, Affine]], context: Context
     ) -> StorageCandidate | None:
-        """Return `node` as a function of `labels` with given ranges; None where it is not one of them."""
+        """Return `node` as a storage candidate with the axes `labels` and given ranges; None if it is not a function of
+        these.
+        """
         used = [v for v in context.variables if v in node.free]
         basis = [tuple([label.coefficient(v) for v in used]) for label in labels]
         inverse = _integer_inverse(basis, dict.fromkeys(_vectors(node, used)), len(used))
@@ -205,7 +208,7 @@ class Planner:
         return StorageCandidate(self._over(node, axes, used, inverse), axes, tuple(labels), rows, lows, highs)
 
     def range(self, label: Affine, context: Context) -> tuple[Affine, Affine] | None:
-        """Return the lowest and the highest value of `label` over the sizes; None unless each is one form."""
+        """Return the lowest and highest value of `label` as forms of the sizes; None unless each is a single form."""
         (renamed,), loops = self._renamed([label], context)
         if (renamed, loops) not in self._ranges:
             axes = self._numbered(1)
@@ -222,8 +225,8 @@ class Planner:
         return prod(hints(found[1] - found[0] + 1) for found in ranges if found is not None)
 
     def numbered(self, node: Node, variables: Sequence[int]) -> Node:
-        """Return `node` over numbered axes in place of `variables`, in the order in which they occur: equal for equal
-        parts.
+        """Return `node` with `variables` renamed to standard axes in order of occurrence: equal for expressions equal
+        up to names.
         """
         key = node, tuple(variables)
         if key not in self._numbered_nodes:
@@ -240,26 +243,28 @@ class Planner:
         return all(is_implied(Constraint("ge", divisor - 1), (*self.facts, *rows)) for divisor in divisors)
 
     def _forms(self, node: Node) -> frozenset[Affine]:
-        """Return the index forms in `node` and below it; each node is visited once for all that are above it."""
+        """Return the index forms of `node` and of all nodes below, from a cache."""
         known = self._forms_in
         for part in reachable(node, known=known):
             known[part] = frozenset(index_forms(part)).union(*(known[arg] for arg in part.args))
         return known[node]
 
     def _numbered(self, count: int) -> tuple[int, ...]:
-        """Return `count` axes, the same ones for all parts."""
+        """Return `count` standard axis variables, the same ones at each call."""
         while len(self._axes) < count:
             self._axes.append(self.graph.fresh(f"i{len(self._axes)}"))
         return tuple(self._axes[:count])
 
     def _over(self, node: Node, axes: Sequence[int], used: Sequence[int], inverse: Sequence[Sequence[int]]) -> Node:
-        """Return `node` with the variables `used` written in `axes`."""
+        """Return `node` with the variables `used` replaced by combinations of `axes`, given by the matrix `inverse`."""
         values = [Affine.variable(axis) for axis in axes]
         sums = (sum((c * value for c, value in zip(row, values, strict=True)), Affine()) for row in inverse)
         return self.graph.substitute(node, dict(zip(used, sums, strict=True)))
 
     def _basis(self, node: Node, context: Context) -> tuple[list[Affine], dict[int, tuple[int, ...]]]:
-        """Return combinations that make up all index forms in `node`, and each variable in terms of them."""
+        """Return independent integer combinations that generate all index forms in `node`, and each variable in terms
+        of these.
+        """
         used = [v for v in context.variables if v in node.free]
         # In the directions in which they stand, which no substitution of the variables changes.
         vectors = dict.fromkeys(_vectors(node, used, signed=True))
@@ -273,8 +278,8 @@ class Planner:
         return forms, dict(zip(used, inverse, strict=True))
 
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: Context) -> Rows | None:
-        """Return the rows for the combinations `forms` in the context, projected onto `axes`; None if they contradict
-        each other.
+        """Return the constraints of the context in terms of `axes`, one axis for each of `forms`; None if they are
+        infeasible.
         """
         rows = [row for row in context.rows if not data_entries([row.form])]
         rows += [Constraint("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
@@ -305,7 +310,7 @@ class Planner:
 
 
 def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[tuple[int, ...]]:
-    """Return the coefficients on `used` of all index forms below `node`, in the order in which they occur.
+    """Return the distinct coefficient vectors, over the variables `used`, of all index forms below `node`.
 
     That order does not change when indices are renamed, so that equal parts get equal axes. The first coefficient is
     made positive, unless ``signed`` is set.
@@ -333,7 +338,7 @@ def _vector(form: Affine, used: Sequence[int]) -> tuple[int, ...]:
 
 
 def _with_inner_forms(*forms: Affine) -> list[Affine]:
-    """Return `forms`, and those inside of their quotients and other compounds."""
+    """Return `forms`, and the forms inside of quotients and other compounds in them."""
     found = list(forms)
     for form in found:
         found += (inner for compound in sorted(form.compounds()) for inner in compound.forms())
@@ -346,7 +351,7 @@ def _units(count: int) -> list[tuple[int, ...]]:
 
 
 def is_never_empty(variables: Sequence[int], rows: Sequence[Constraint], facts: Rows) -> bool:
-    """Whether a sum over `variables`, innermost last, has a term wherever `facts` hold."""
+    """Whether the range of `variables` is nonempty wherever `facts` hold."""
     for v in reversed(variables):
         around, own = partition(rows, [v])
         if any(row.kind != "ge" or abs(row.form.coefficient(v)) != 1 for row in own):
@@ -359,7 +364,7 @@ def is_never_empty(variables: Sequence[int], rows: Sequence[Constraint], facts: 
 
 
 def index_forms(node: Node) -> Sequence[Affine]:
-    """Return the index forms of `node` itself; those of guards and ranges as bounds of their bound variables."""
+    """Return the index forms of `node` itself: indices of a read, bounds of a sum or guard."""
     match node.op:
         case "index":
             return (node.data,)
@@ -369,13 +374,15 @@ def index_forms(node: Node) -> Sequence[Affine]:
 
 
 def is_rounded(node: Node, variables: frozenset[int]) -> bool:
-    """Whether `variables` occur inside of quotients, clamps, products or other compounds below `node`."""
+    """Whether `variables` occur inside of floor quotients, maxima or products in index forms below `node`."""
     forms = (form for part in reachable(node) for form in index_forms(part))
     return any(not form.hidden().isdisjoint(variables) for form in forms)
 
 
 def _as_bound(form: Affine) -> Affine:
-    """Return the form of a row as the bound of its bound variable: ``p - k``, of ``k - p >= 0`` too."""
+    """Return the form of a constraint with the sign that makes it a bound of its bound variable: ``p - k`` for ``k - p
+    >= 0``.
+    """
     coefficients = [c for v, c in form.terms if isinstance(v, int) and v < 0]
     return form * -1 if len(coefficients) == 1 and coefficients[0] > 0 else form
 
@@ -383,7 +390,7 @@ def _as_bound(form: Affine) -> Affine:
 def _integer_inverse(
     basis: Sequence[tuple[int, ...]], vectors: Sequence[tuple[int, ...]] | dict[tuple[int, ...], None], width: int
 ) -> list[tuple[int, ...]] | None:
-    """Return integer rows L with ``v = L u`` a preimage of ``u = basis v`` under which all `vectors` agree.
+    """Return an integer right inverse L of `basis` that reproduces all `vectors`, or None if there is none.
 
     None where the basis does not reach all integers, or a vector is no integer combination of it.
     """

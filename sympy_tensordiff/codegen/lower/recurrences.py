@@ -18,7 +18,7 @@ Build = Callable[[Sequence[Any], tuple[Any, ...]], Program]
 
 
 def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[Node, str], build: Build) -> Recurrence:
-    """Return the step that computes results of one scan; its forms are over the variables of the graph.
+    """Return the recurrence step that computes several results of one scan; sizes are variables of the graph.
 
     Parameters
     ----------
@@ -83,13 +83,13 @@ def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[No
 
 
 def over_forms(step: Recurrence, form: Callable[[Affine], Affine]) -> Recurrence:
-    """Return a step with its forms converted."""
+    """Return the recurrence `step` with `form` applied to each affine form in it."""
     integers = tuple([(name, form(one)) for name, one in step.integers])
     return replace(step, length=form(step.length), integers=integers)
 
 
 def checks_of_steps(step: Recurrence) -> list[Check]:
-    """Return the checks that the body of a recurrence needs, over the integers of the program: at any time."""
+    """Return the run-time checks that the body of a recurrence needs, valid for every time step."""
     message = f"a scan would have {step.length} steps, which is not positive"
     found = [Check((Constraint("ge", -step.length),), message)] if step.length.terms else []
     forms = dict(step.integers)

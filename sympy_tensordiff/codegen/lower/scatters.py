@@ -19,7 +19,7 @@ from sympy_tensordiff.integer.rows import Rows, unit_bounds_of
 
 @dataclass(frozen=True)
 class ScatterTerm:
-    """Additions of ``value`` to the entry ``index`` of an array, for each point of ``variables`` in ``rows``.
+    """The loop nest ``array[index] += value`` over all points of ``variables`` in ``rows``.
 
     ``conditions`` are tested at each point. The first of the variables, of these ``extents``, start at 0.
     ``exclusive``: no two points have one entry.
@@ -37,7 +37,8 @@ class ScatterTerm:
 def split_scatters(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Return the terms of `body`, under `guard`, that are not scatters into an array with `axes`, and those that are.
+    """Split `body` into the terms that are computed entry by entry, and those that are scatter-adds into an array with
+    `axes`.
 
     ``rows`` say where the axes run.
     """
@@ -69,7 +70,9 @@ def split_scatters(
 
 
 def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
-    """Whether the sum `node` has a term in which data determine one of `axes`, or bound it on both sides."""
+    """Whether a term of the sum `node` fixes or bounds one of `axes` by an integer-array entry, as ``[p[k] == i]``
+    does.
+    """
     for summand in _terms(graph, node):
         rows, _ = unguarded(graph, summand.args[0])
         if _solved(rows, axes) or any(_window(rows, axis) for axis in axes):
@@ -78,8 +81,8 @@ def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
 
 
 def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectIndex | None:
-    """Return data outside of a sum that it compares with data inside, ``r[q]`` in ``Sum_i v(i)*[r[i] == r[q]]``; else
-    None.
+    """Return the entry ``r[q]`` outside of a sum that is compared with entries inside, as in ``Sum_i v(i)*[r[i] ==
+    r[q]]``; else None.
 
     Only the value of ``r[q]`` counts, so that an array of the sums for all values serves all ``q``.
     """
@@ -96,13 +99,13 @@ def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectI
 
 
 def _terms(graph: Graph, node: Node) -> list[Node]:
-    """Return the sum `node` of an addition as several sums."""
+    """Return the sum `node` of an addition as a list of sums, one per term."""
     (body,) = node.args
     return [graph.rebind(node, arg) for arg in body.args] if body.op == "add" else [node]
 
 
 def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
-    """Return the conditions at the top of a summand, and the value that they guard."""
+    """Return the guard constraints of a summand, and the value under them."""
     rows: Rows = ()
     while True:
         factors = body.args if body.op == "mul" else (body,)
@@ -116,7 +119,7 @@ def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
 def _solved(
     rows: Sequence[Constraint], axes: Collection[int], by_data: bool = True
 ) -> tuple[Constraint, int, Affine] | None:
-    """Return an equation, the first axis that it determines, and its value; None without one.
+    """Return ``(equation, axis, value)`` for the first equation that determines one of `axes`; None without one.
 
     The equation has data if `by_data` is set, else none.
     """
@@ -131,7 +134,9 @@ def _solved(
 
 
 def _window(rows: Sequence[Constraint], axis: int) -> Rows:
-    """Return the constraints in which data bound `axis`, if they do so on both sides; else ()."""
+    """Return the constraints by which integer-array entries bound `axis` from both sides, as ``p[k] <= i < p[k + 1]``;
+    else ().
+    """
     found = [row for row in rows if row.kind == "ge" and data_entries([row.form]) and axis not in row.form.hidden()]
     signs = {row.form.coefficient(axis) for row in found}
     return tuple([row for row in found if abs(row.form.coefficient(axis)) == 1]) if signs >= {1, -1} else ()
@@ -140,7 +145,9 @@ def _window(rows: Sequence[Constraint], axis: int) -> Rows:
 def _part(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
 ) -> ScatterTerm | None:
-    """Return the sum `node` times `others` as a scatter; None where data would bound the loops."""
+    """Return the sum `node` times `others` as a scatter-add; None if an integer-array entry would have to bound its
+    loops.
+    """
     variables, bounds, body = graph.open(node)
     conditions, value = unguarded(graph, body)
     value = graph.mul([*others, value])
@@ -186,7 +193,7 @@ def _part(
 
 
 def _bound(variables: Sequence[int], rows: Rows) -> bool:
-    """Whether each variable has bounds on both sides in those before it."""
+    """Whether each of `variables` has a lower and an upper bound in terms of earlier ones."""
     for n, v in enumerate(variables):
         later = frozenset(variables[n + 1 :])
         signs = {row.form.coefficient(v) > 0 for row in rows if _bounds_of(row, v, later)}
@@ -196,13 +203,15 @@ def _bound(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def _bounds_of(row: Constraint, v: int, later: frozenset[int]) -> bool:
-    """Whether `row` bounds `v` by earlier variables, not by a remainder of its own."""
+    """Whether `row` is an inequality that bounds `v` in terms of variables that are not `later`, with `v` not inside a
+    remainder.
+    """
     alone = row.form.coefficient(v) != 0 and v not in row.form.hidden()
     return row.kind == "ge" and alone and row.form.atoms().isdisjoint(later)
 
 
 def _is_test(row: Constraint, variables: Sequence[int]) -> bool:
-    """Whether `row` contains some of `variables` and bounds none of them."""
+    """Whether `row` contains some of `variables` but bounds none of them, so that it must be tested in the loop."""
     held = [n for n, v in enumerate(variables) if v in row.form.atoms()]
     return bool(held) and not _bounds_of(row, variables[held[-1]], frozenset())
 
@@ -216,7 +225,7 @@ def _ordered(
     index: tuple[Affine, ...],
     value: Node,
 ) -> ScatterTerm:
-    """Return the scatter with its loops in order: first the variables whose range sizes alone decide, from 0 on.
+    """Return the scatter with its loops in order: first the loops bounded by sizes alone, counted from 0.
 
     Then come the free axes, then the others. The first ones run as the entries of data lie in memory.
     """
@@ -246,7 +255,7 @@ def _ordered(
 
 
 def _axes(entries: Sequence[IndirectIndex], variable: int) -> list[int]:
-    """Return the axes of data along which `variable` runs."""
+    """Return the axes of the integer-array `entries` whose index contains `variable`."""
     return [axis for entry in entries for axis, form in enumerate(entry.index) if variable in form.atoms()]
 
 
@@ -261,7 +270,8 @@ def _axes(entries: Sequence[IndirectIndex], variable: int) -> list[int]:
 def split_diagonals(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], facts: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Return the terms of `body`, under `guard`, that fill an array with `axes`, and those on its diagonals.
+    """Split `body` into terms for all entries and terms that are 0 off a diagonal, written as scatters over the
+    diagonal.
 
     ``facts`` say what is known of the sizes.
     """
@@ -277,8 +287,8 @@ def split_diagonals(
 
 
 class _Diagonal:
-    """The points where conditions hold: ``index`` is the entry at a point of the axes that are ``left``, with their
-    extents.
+    """The entries at which the equations and congruences of a guard hold, as ``x[i, i]``: their index, and the axes
+    still free.
     """
 
     def __init__(self, graph: Graph, axes: Sequence[int], extents: Sequence[Affine], conditions: Rows) -> None:
@@ -300,7 +310,7 @@ class _Diagonal:
         self.index = {key: place.substitute(new) for key, place in self.index.items()}
 
     def stride(self, row: Constraint, axis: int, first: Affine) -> None:
-        """Replace `axis` by a number of its value in the residue class that begins with ``first``."""
+        """Replace `axis`, which is in one residue class, by ``first + modulus*k`` with a new axis k."""
         new, step = self.graph.fresh(self.graph.names[axis]), row.modulus
         order = [new if key == axis else key for key in self.left]
         self.left[new] = quotient(self.left.pop(axis) - first + step - 1, step)
@@ -308,7 +318,7 @@ class _Diagonal:
         self.replace(row, axis, step * Affine.variable(new) + first)
 
     def part(self, facts: Rows, value: Node) -> ScatterTerm | None:
-        """Return the additions of `value`; None where no condition ties the axes."""
+        """Return the scatter of `value` on these entries; None if no equation or congruence restricts the axes."""
         if all(place == Affine.variable(axis) for axis, place in self.index.items()):
             return None
         variables, extents = tuple(self.left), tuple(self.left.values())
@@ -319,7 +329,9 @@ class _Diagonal:
 
 
 def _residue(tests: Rows, axes: Collection[int]) -> tuple[Constraint, int, Affine] | None:
-    """Return a congruence that selects a residue class of one axis, the axis and the first of its values; else None."""
+    """Return ``(congruence, axis, first value)`` for a constraint that selects one residue class of an axis;
+    else None.
+    """
     for row in tests:
         own = row.form.atoms().intersection(axes)
         if row.kind == "mod" and len(own) == 1 and not data_entries([row.form]):

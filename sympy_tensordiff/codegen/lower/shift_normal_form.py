@@ -11,7 +11,9 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class ShiftNormaliser:
-    """The candidates of one program, by their form with axes that start at 0."""
+    """Gives storage candidates that are equal up to a shift of their axes the same axes, so that they share an
+    array.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -19,22 +21,26 @@ class ShiftNormaliser:
         """The starts of the first candidate, by its node with axes that start at 0."""
 
     def as_before(self, found: StorageCandidate) -> StorageCandidate:
-        """Return a candidate with axes counted from where those of the first candidate were that is equal otherwise."""
-        starts = _starts(found)
-        first = self._first.setdefault(self.graph.substitute(found.node, _places(found, [-s for s in starts])), starts)
+        """Return the candidate with its axes shifted to match the first candidate seen that is equal up to shifts."""
+        starts = _least_shifts(found)
+        first = self._first.setdefault(
+            self.graph.substitute(found.node, _shift_substitution(found, [-s for s in starts])), starts
+        )
         return _moved(self.graph, found, [one - start for one, start in zip(first, starts, strict=True)])
 
 
 def at_origin(graph: Graph, found: StorageCandidate) -> StorageCandidate:
-    """Return a candidate with axes along which the least constant in index forms is 0."""
-    return _moved(graph, found, [-start for start in _starts(found)])
+    """Return the candidate with its axes shifted so that the smallest constant in index forms is 0."""
+    return _moved(graph, found, [-start for start in _least_shifts(found)])
 
 
 def _moved(graph: Graph, found: StorageCandidate, by: Sequence[int]) -> StorageCandidate:
-    """Return `found` with axes shifted by the numbers `by`: constants in its forms make up for the shift."""
+    """Return the candidate `found` with its axes shifted by the integers `by`; its forms and bounds change
+    accordingly.
+    """
     if not any(by):
         return found
-    places = _places(found, by)
+    places = _shift_substitution(found, by)
     return replace(
         found,
         node=graph.substitute(found.node, places),
@@ -45,13 +51,13 @@ def _moved(graph: Graph, found: StorageCandidate, by: Sequence[int]) -> StorageC
     )
 
 
-def _places(found: StorageCandidate, by: Sequence[int]) -> dict[int, Affine]:
-    """Return the axes that are shifted, each with the form that replaces it."""
+def _shift_substitution(found: StorageCandidate, by: Sequence[int]) -> dict[int, Affine]:
+    """Return the substitution that replaces each shifted axis by ``axis + shift``."""
     return {axis: Affine.variable(axis) + n for axis, n in zip(found.axes, by, strict=True) if n}
 
 
-def _starts(found: StorageCandidate) -> tuple[int, ...]:
-    """Return for each axis the least constant added to it in index forms."""
+def _least_shifts(found: StorageCandidate) -> tuple[int, ...]:
+    """Return for each axis the smallest constant added to it in index forms: -1 for ``x[i - 1] + x[i]``."""
     constants: dict[int, tuple[int, int]] = {}
     own = frozenset(found.axes)
     for form in (form for part in reachable(found.node) for form in index_forms(part)):

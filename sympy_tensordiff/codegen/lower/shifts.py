@@ -44,7 +44,7 @@ MOST_PARTS = 2000
 
 @dataclass(frozen=True)
 class Instance:
-    """One use of a value: ``node`` is ``number`` times the value, which is ``candidate`` at its forms."""
+    """One use of a value that is needed at several shifts: ``node == number * candidate``, at the candidate's forms."""
 
     node: Node
     number: Number
@@ -53,7 +53,7 @@ class Instance:
 
 @dataclass
 class Shifts:
-    """The uses of values at several shifts in a program, counted kernel by kernel."""
+    """Finds values used at several shifts, such as ``r[i]`` and ``r[i + 1]``, that are worth storing in an array."""
 
     graph: Graph
     planner: Planner
@@ -67,7 +67,9 @@ class Shifts:
     _structures: Structures = field(default_factory=lambda: Structures(has_numbers=False))
 
     def search(self, bodies: Sequence[Node], context: Context) -> None:
-        """Find values in a kernel that are worth an array; record these in `domains` and their uses in `members`."""
+        """Find values in the kernel bodies that are worth an array; record them in `domains` and their uses in
+        `members`.
+        """
         if not self.domains and not any(map(has_shifts, bodies)):
             return
         known: dict[tuple[Node, Rows], Instance | None] = {}
@@ -79,7 +81,7 @@ class Shifts:
             self.members.update((one.node, one) for one in instances)
 
     def is_inside(self, use: Instance, context: Context) -> bool:
-        """Return whether the array stored for a value has all entries that `use` reads in `context`."""
+        """Return whether the array for a value contains all entries that `use` reads in `context`."""
         domain = self.domains[use.candidate.node]
         forms = dict(zip(domain.axes, use.candidate.forms, strict=True))
         known = (*self.planner.facts, *context.rows)
@@ -88,7 +90,8 @@ class Shifts:
     def _best(
         self, bodies: Sequence[Node], context: Context, known: dict[tuple[Node, Rows], Instance | None]
     ) -> tuple[StorageCandidate, list[Instance]] | None:
-        """Return the value whose storage saves most, or one that is stored already, and its uses; None without one.
+        """Return the value whose storage saves the most work, or one that is stored already, and its uses; None without
+        one.
 
         ``known`` are the uses that have been found before.
         """
@@ -110,12 +113,15 @@ class Shifts:
                     return self.domains[node], instances
                 count = len({one.candidate.forms for one in instances})
                 saved = self.work(node) * (count - 1) - READ * (count + 2)
-                if saved > most and (domain := self._common([one.candidate for one in instances])) is not None:
+                if (
+                    saved > most
+                    and (domain := self._common_candidate([one.candidate for one in instances])) is not None
+                ):
                     best, most = (domain, instances), saved
         return best
 
     def _values(self, bodies: Sequence[Node], context: Context) -> Iterator[tuple[Node, Rows]]:
-        """Yield the parts of `bodies` that may be worth an array, with the guards around each."""
+        """Yield the subexpressions of `bodies` that may be worth an array, with the guards around each."""
         own = frozenset(context.variables)
         stack: list[tuple[Node, Rows]] = [(body, ()) for body in bodies]
         seen = set(stack)
@@ -136,8 +142,8 @@ class Shifts:
             stack += new
 
     def _instance(self, part: Node, context: Context) -> Instance | None:
-        """Return the use of a value by `part`: the candidate without numbers in front, counted from its start; else
-        None.
+        """Return `part` as a number times a stored value at index forms, with shifts counted from 0; None if it cannot
+        be stored.
         """
         value, forms = part, dict[Variable, Affine]()
         for v in context.variables:
@@ -147,12 +153,14 @@ class Shifts:
         if candidate is None or not candidate.axes:
             return None
         candidate = at_origin(self.graph, candidate)
-        number, value = self._normal(candidate.node)
+        number, value = self._number_and_core(candidate.node)
         at = tuple([form.substitute(forms) for form in candidate.forms])
         return Instance(part, number, replace(candidate, node=value, forms=at))
 
-    def _normal(self, node: Node) -> tuple[Number, Node]:
-        """Return `node` as a number times a node that is the same for all multiples, whatever their signs."""
+    def _number_and_core(self, node: Node) -> tuple[Number, Node]:
+        """Return `node` as ``(number, core)``, with one core for all multiples of it, such as ``2*a - 2*b`` and ``b -
+        a``.
+        """
         graph, done = self.graph, self._normals
         for part in reachable(node, known=done):
             found = graph.with_args(part, [done[arg] for arg in part.args])
@@ -162,9 +170,9 @@ class Shifts:
             done[part] = found
         return primitive(graph, done[node])
 
-    def _common(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
-        """Return a candidate for all points where any of `candidates` is needed; None without bounds, or if it reads
-        outside.
+    def _common_candidate(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
+        """Return one candidate for all points at which any of `candidates` is needed; None if it has no bounds or reads
+        out of bounds.
         """
         first, facts = candidates[0], self.planner.facts
         rows = dict.fromkeys(row for one in candidates for row in one.rows)
@@ -186,14 +194,14 @@ class Shifts:
         return first if is_small and is_exact and self.planner.is_safe(first.node, found) else None
 
     def work(self, node: Node) -> int:
-        """Return about how many operations and reads one entry of a value takes."""
+        """Return roughly how many operations and reads one entry of `node` takes."""
         if node not in self._work:
             self._work[node] = sum(map(_own_work, reachable(node)))
         return self._work[node]
 
 
 def primitive(graph: Graph, node: Node) -> tuple[Number, Node]:
-    """Return the number that all terms of an addition have in common, and the rest; 1 where a term has a float.
+    """Return ``(number, rest)``, the common numeric factor of the terms of an addition taken out; 1 with a float.
 
     The sign is that of the term that came into the graph first.
     """
@@ -211,13 +219,13 @@ def primitive(graph: Graph, node: Node) -> tuple[Number, Node]:
 
 
 def whole(number: Fraction) -> Fraction | int:
-    """Return `number`, as an int where it is one."""
+    """Return `number` as an int if it is integral, else as a fraction."""
     return number.numerator if number.denominator == 1 else number
 
 
 def unrolled(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
-    """Return a node that reads a periodic axis from the least of its shifts on as if it began there, and that
-    beginning.
+    """Return ``(node, start)`` with periodic reads ``u[Mod(v - 1, n)]`` shifted so that the smallest shift is 0; None
+    if impossible.
 
     ``u[Mod(v - 1, n)] + u[v]`` is ``u[v] + u[Mod(v + 1, n)]`` at ``Mod(v - 1, n)``. None where ``v`` is not the index
     of a whole axis, or occurs elsewhere.
@@ -238,7 +246,7 @@ def unrolled(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine
     moved = {form: remainder(place + (shift - least), extent) for form, shift in shifts.items() if shift is not None}
 
     def move(part: Node) -> Node:
-        """Return a read with shifted indices; other nodes as they are."""
+        """Return a read with its periodic index shifted; other nodes unchanged."""
         if part.op != "read":
             return part
         return graph.read(part.args[0], [moved.get(form, form) if v in form.atoms() else form for form in part.data])
@@ -256,12 +264,14 @@ def shift_of(form: Affine, v: int, extent: Affine) -> int | None:
 
 
 def remainder(form: Affine, extent: Affine) -> Affine:
-    """Return ``Mod(form, extent)``, for a variable alone the variable, which is less than the extent."""
+    """Return ``Mod(form, extent)``; for a single variable, already below the extent, the variable."""
     return form if not form.constant else form - times(extent, quotient_by(form, extent))
 
 
 def has_shifts(body: Node) -> bool:
-    """Whether an array below `body` is read at two indices that differ in constants and quotients only."""
+    """Whether an array below `body` is read at two indices that differ only in constants or quotients, as ``x[i]`` and
+    ``x[i + 1]``.
+    """
     seen: set[object] = set()
     for part in reachable(body):
         if part.op == "read":
@@ -276,12 +286,12 @@ def has_shifts(body: Node) -> bool:
 
 
 def is_number(node: Node) -> bool:
-    """Whether `node` is not a choice between conditions."""
+    """Whether `node` has a numeric value: it is not a select between conditions."""
     return node.op != "select" or all(arg.op not in CONDITIONS and is_number(arg) for arg in node.args[1:])
 
 
 def _own_work(part: Node) -> int:
-    """Return about how many operations `part` takes once its arguments are computed."""
+    """Return roughly how many operations `part` takes beyond its arguments."""
     if part.op in ("add", "mul"):
         return len(part.args) - 1
     if part.op == "call":

@@ -10,8 +10,10 @@ import ctypes
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 import sympy
+
+from sympy_tensordiff.graph.functions import scaled_besseli
+from sympy_tensordiff.lazy import numpy as np
 
 Function = Callable[..., Any]
 
@@ -25,15 +27,15 @@ class Special(NamedTuple):
 
 
 def _of(*names: str, formula: Callable[..., Function] | None = None) -> Special:
-    """Return the special function by SciPy's functions `names`, for NumPy and Numba: by `formula`, or the only one
-    itself.
+    """Return the `Special` record of a function built by `formula` from SciPy's functions `names`, for NumPy
+    and Numba.
     """
     made = formula or (lambda function: function)
     return Special(names, made, made)
 
 
 def _for_arrays(name: str, formula: Callable[..., Function]) -> Special:
-    """Return the special function by `formula` of one of SciPy's array functions; Numba has none."""
+    """Return the `Special` record of a function for NumPy only, built by `formula` from one SciPy function."""
     return Special((name,), formula, None)
 
 
@@ -76,10 +78,10 @@ def _polygamma_compiled(psi: Function) -> Function:
 
 
 def _principal(lambertw: Function) -> Function:
-    """Return the real values of the principal branch of Lambert's W; nan where it is complex."""
+    """Return a real-valued principal branch of Lambert's W, nan where it is complex, made from SciPy's complex one."""
 
     def of_reals(x: Any) -> Any:
-        """Return the value at `x` where it is real, else nan."""
+        """Return the principal branch of Lambert's W at `x`; nan where it is complex."""
         value = lambertw(x)
         return np.where(value.imag == 0, value.real, np.nan)
 
@@ -87,12 +89,12 @@ def _principal(lambertw: Function) -> Function:
 
 
 def _whole_order(function: Function) -> Function:
-    """Return `function` with its order, the first argument, as an integer."""
+    """Return `function` with its first argument, the order, converted to an integer."""
     return lambda n, x: function(n.astype(int), x)
 
 
 def _difference(betainc: Function, beta: Function) -> Function:
-    """Return the incomplete beta integral between two limits."""
+    """Return the incomplete beta integral between two limits, as a difference of SciPy's regularised integrals."""
     return lambda a, b, low, high: (betainc(a, b, high) - betainc(a, b, low)) * beta(a, b)
 
 
@@ -102,6 +104,7 @@ SPECIAL: dict[tuple[Any, int], Special] = {
     (sympy.besselj, 2): _of("jv"),
     (sympy.bessely, 2): _of("yv"),
     (sympy.besseli, 2): _of("iv"),
+    (scaled_besseli, 2): _of("ive"),
     (sympy.besselk, 2): _of("kv"),
     (sympy.jn, 2): _for_arrays("spherical_jn", _whole_order),
     (sympy.yn, 2): _for_arrays("spherical_yn", _whole_order),
@@ -191,10 +194,10 @@ _PLAIN: dict[int, Callable[[Any], Function]] = {
 
 
 def _two(function: Any, part: int) -> Function:
-    """Return one of the two results of a compiled function that stores them by pointers."""
+    """Return result number `part` of a compiled function that writes two results to pointers."""
 
     def of_two(x: float) -> Any:
-        """Return the result at `x`."""
+        """Return the chosen one of the two results at `x`."""
         results = np.empty(2)
         function(x, results.ctypes, results[1:].ctypes)
         return results[part]
@@ -203,10 +206,10 @@ def _two(function: Any, part: int) -> Function:
 
 
 def _four(function: Any, part: int) -> Function:
-    """Return one of the four results of a compiled function that stores them by pointers."""
+    """Return result number `part` of a compiled function that writes four results to pointers."""
 
     def of_four(x: float) -> Any:
-        """Return the result at `x`."""
+        """Return the chosen one of the four results at `x`."""
         results = np.empty(4)
         function(x, results.ctypes, results[1:].ctypes, results[2:].ctypes, results[3:].ctypes)
         return results[part]

@@ -11,7 +11,7 @@ _INDEXED = frozenset({"index", "read", "guard", "comprehension", *RANGED})
 
 
 class Structures:
-    """Numbers for the structures of nodes, and the set of those that have arrays.
+    """Assigns one number to all nodes that are equal up to their indices, and records which numbers have arrays.
 
     Two nodes that are equal after a change of indices have one number. So only for a node whose number is known to have
     an array the change of indices, which rebuilds all that is below the node, is worth finding. Each node of a graph is
@@ -26,14 +26,14 @@ class Structures:
         self.stored: set[int] = set()
 
     def add(self, node: Node) -> None:
-        """Record that an array holds nodes of the structure of ``node``."""
+        """Record that an array stores nodes with the structure of ``node``."""
         self.stored.add(self.number(node))
 
     def __contains__(self, node: Node) -> bool:
         return self.number(node) in self.stored
 
     def number(self, node: Node) -> int:
-        """Return the number of the structure of ``node``."""
+        """Return the number shared by all nodes that equal ``node`` up to a change of indices."""
         for part in reachable(node, known=self._of):
             own = None if part.op in _INDEXED else part.data
             # The order of arguments depends on when they were made.

@@ -28,14 +28,14 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.lower.loop_order import UNROLLED
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
-from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import Rows, partition
 
 
 class Exchanged(NamedTuple):
-    """A sum of sums in the other order, its inner sum, the indices around that, and whether the order is better.
+    """A sum over a sum with the two interchanged: the new sum, its inner sum, and whether that order is better.
 
     `is_fewer`: the inner sum depends on fewer indices; `is_along`: more reads run along rows.
     """
@@ -48,7 +48,7 @@ class Exchanged(NamedTuple):
 
 
 def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """Return `roots` with nested sums in the better order, and the inner sums that several places need.
+    """Return `roots` with nested sums interchanged where that is better, and the inner sums that several places need.
 
     The latter are given as `Planner.numbered` does, over the numbered axes. Of one index, they are those that several
     values are made of, too: ``log(S[i])`` and ``1/S[i]`` read one ``S``.
@@ -56,12 +56,12 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
     parts = reachable(*roots)
     known = {_numbered(planner, part) for part in parts if part.op == "sum"}
     shared = _of_several(graph, planner, parts)
-    depths = {len(graph.bound(part)) for part in parts if part.op == "sum" and _around(part)}
+    depths = {len(graph.bound(part)) for part in parts if part.op == "sum" and _outer_variables(part)}
     lengths = range(1 + min(depths, default=MAX_SPLIT), MAX_SPLIT + 1)
 
     def ordered(node: Node) -> Node:
-        """Return the sum `node` in the other order where that is better; else `node`. Record inner sums that
-        are known.
+        """Return the sum `node` interchanged with its inner sum if that is better; else `node`. Record shared inner
+        sums.
         """
         if node.op != "sum":
             return node
@@ -74,7 +74,9 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
         name = _numbered(planner, found.inner, found.outer)
         if name in known:
             shared.add(name)
-        return found.whole if found.is_fewer or name in known or (found.is_along and not _around(node)) else node
+        return (
+            found.whole if found.is_fewer or name in known or (found.is_along and not _outer_variables(node)) else node
+        )
 
     return rewritten(graph, roots, ordered), shared
 
@@ -84,8 +86,8 @@ MAX_SPLIT = 4
 
 
 def _with_known(graph: Graph, planner: Planner, node: Node, known: Container[Node]) -> tuple[Node, Node] | None:
-    """Return a sum as a sum of products with an inner sum that is ``known``, and that sum over the numbered axes; None
-    without one, or where the outer indices have no bounds of their own.
+    """Return the sum `node` rewritten over an inner sum that is in ``known``, and that inner sum under standard names;
+    else None.
     """
     variables, rows, body = graph.open(node)
     factors = graph.factors(body)
@@ -113,23 +115,36 @@ def _is_bounded(v: int, rows: Rows) -> bool:
 
 
 def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[Node]:
-    """Return the sums with one index of which several values are made, over the numbered axes; multiples are
-    one value.
+    """Return the one-index sums among `parts` that several different values use, such as ``max_k S[k]`` and a sum over
+    the same ``S``; a multiple of a value counts as the same.
     """
     around: dict[Node, set[Node]] = {}
     for part in parts:
         value = graph.split_coefficient(part)[1]
         for arg in value.args:
-            if arg.op == "sum" and len(_around(arg)) == 1:
+            if arg.op == "sum" and len(_outer_variables(arg)) == 1:
                 made = value if value.op in ("mul", "pow", "call") else arg
                 around.setdefault(_numbered(planner, arg), set()).add(_numbered(planner, made))
-        if value is not part and value.op == "sum" and len(_around(value)) == 1:
+        if value is not part and value.op == "sum" and len(_outer_variables(value)) == 1:
             around.setdefault(_numbered(planner, value), set()).add(_numbered(planner, value))
-    return {node for node, users in around.items() if len(users) > 1}
+    extrema = {one for part in parts if part.op in ("max", "min") for one in _sums_of_one_index(planner, part)}
+    others = [part for part in parts if extrema and part.op in BINDERS and part.op not in ("max", "min")]
+    in_both = extrema.intersection(one for part in others for one in _sums_of_one_index(planner, part))
+    return in_both | {node for node, users in around.items() if len(users) > 1}
+
+
+def _sums_of_one_index(planner: Planner, binder: Node) -> set[Node]:
+    """Return the sums over one index in the body of `binder`, outside of inner sums, with their outer indices
+    numbered.
+    """
+    body = breadth_first(binder.args[0], lambda node: () if node.op in BINDERS else node.args)
+    return {_numbered(planner, part) for part in body if part.op == "sum" and len(_outer_variables(part)) == 1}
 
 
 def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:
-    """Return a sum over one other sum in the other order; None if it costs more, or if a sum bounds the other."""
+    """Return ``Sum_i a_i*Sum_j b_ij`` as ``Sum_j Sum_i a_i*b_ij``; None if that costs more or the ranges depend on each
+    other.
+    """
     outer, outer_rows, body = graph.open(node)
     factors = graph.factors(body)
     sums = [factor for factor in factors if factor.op == "sum"]
@@ -144,25 +159,25 @@ def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:
     if not coupled or any(factor.free.isdisjoint(inner) for factor in coupled):
         return None
     new = graph.sum(outer, outer_rows, graph.mul([*others, *coupled]))
-    if not _around(new) <= _around(sums[0]):
+    if not _outer_variables(new) <= _outer_variables(sums[0]):
         return None
     whole = graph.sum(inner, inner_rows, graph.mul([*own, new]))
-    along = _along(coupled, outer) > _along(coupled, inner)
-    return Exchanged(whole, new, inner, _around(new) < _around(sums[0]), along)
+    along = _count_contiguous_reads(coupled, outer) > _count_contiguous_reads(coupled, inner)
+    return Exchanged(whole, new, inner, _outer_variables(new) < _outer_variables(sums[0]), along)
 
 
-def _around(node: Node) -> set[int]:
-    """Return the bound indices on which `node` depends, without those that have been opened."""
+def _outer_variables(node: Node) -> set[int]:
+    """Return the variables of enclosing binders that occur in `node`: the negative ones."""
     return {v for v in node.free if v < 0}
 
 
 def _numbered(planner: Planner, node: Node, opened: Sequence[int] = ()) -> Node:
-    """Return `node` over numbered axes in place of its bound indices and those in `opened`."""
+    """Return `node` with its bound indices, and those in `opened`, renamed to standard axes."""
     return planner.numbered(node, sorted(v for v in node.free if v < 0 or v in opened))
 
 
-def _along(factors: Sequence[Node], variables: Sequence[int]) -> int:
-    """Return how many reads run along rows if `variables` do."""
+def _count_contiguous_reads(factors: Sequence[Node], variables: Sequence[int]) -> int:
+    """Return how many reads have one of `variables` in their last index only, so that they are contiguous."""
     count = 0
     for part in reachable(*factors):
         if part.op == "read" and part.data:
@@ -175,7 +190,7 @@ def _along(factors: Sequence[Node], variables: Sequence[int]) -> int:
 
 
 class Opened(NamedTuple):
-    """A term of an addition, of which one factor is a sum: a number and factors inside of that sum.
+    """A term ``number * Sum(prod(factors))`` of an addition, with the factors outside of the sum moved inside.
 
     Sums of which the ``range`` is the same, which depend on the same indices, have the same ``variables``.
     """
@@ -188,14 +203,14 @@ class Opened(NamedTuple):
 
 
 def joined_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` in which the sums of an addition that run over one range and share factors are one sum."""
+    """Return `roots` with sums of an addition over equal ranges and with common factors merged into one sum."""
     parts = reachable(*roots)
     if not any(part.op == "add" and sum(not term.is_guard_free for term in part.args) > 1 for part in parts):
         return list(roots)
     used = Counter(_numbered(planner, arg) for part in parts for arg in part.args if arg.op == "sum")
 
     def joined(node: Node) -> Node:
-        """Return the addition `node` with its sums joined that are used once; other nodes as they are."""
+        """Return the addition `node` with its sums merged that have no other use; other nodes unchanged."""
         own = {term: _sums_in(graph, term) for term in node.args} if node.op == "add" else {}
         single = {term: [s for s in sums if used[_numbered(planner, s)] == 1] for term, sums in own.items()}
         return _joined(graph, node, {term: sums for term, sums in single.items() if sums})
@@ -209,7 +224,9 @@ def _sums_in(graph: Graph, term: Node) -> list[Node]:
 
 
 def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]]) -> Node:
-    """Return `addition` with pairs of terms joined at sums in ``single``, as long as there are any."""
+    """Return `addition` with pairs of terms merged into one sum as long as possible; ``single`` lists the sums of each
+    term.
+    """
     if len(single) < 2:
         return addition
     spaces: dict[Hashable, tuple[tuple[int, ...], Rows]] = {}
@@ -231,7 +248,9 @@ def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]])
 
 
 def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[tuple[int, ...], Rows]]) -> Opened:
-    """Return `term` inside of its sum `node`; ``spaces`` are the variables of ranges so far, and their rows."""
+    """Return `term` with all factors moved into its sum `node`; equal ranges get the same variables, stored in
+    ``spaces``.
+    """
     variables, rows, body = graph.open(node)
     numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(variables)}
     key = node.free, len(variables), frozenset(row.substitute(numbered) for row in rows)
@@ -245,7 +264,7 @@ def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[t
 
 
 def _as_one(graph: Graph, one: Opened, two: Opened) -> Node | None:
-    """Return two terms as one; None where their ranges differ, or where it takes more work."""
+    """Return the sum of two terms as one sum; None if their ranges differ or that takes more work."""
     if one.range != two.range:
         return None
     common = [factor for factor in one.factors if factor in two.factors]
@@ -264,12 +283,14 @@ def _as_one(graph: Graph, one: Opened, two: Opened) -> Node | None:
 
 
 def separated_sums(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each sum for an entry that reads along rows and down columns as two sums."""
+    """Return `roots` with each sum that reads one matrix along rows and one along columns split into two sums."""
     return [_entries_separated(graph, root) if root.op == "comprehension" else root for root in roots]
 
 
 def _entries_separated(graph: Graph, table: Node) -> Node:
-    """Return a comprehension with the sums for its entries separated; `table` itself where no sum is."""
+    """Return a comprehension whose entry sums are split by row-wise and column-wise reads; `table` itself if
+    none is.
+    """
     variables, _, body = graph.inside(table, ())
     if not variables or (table.shape[-1].is_constant and table.shape[-1].constant <= UNROLLED):
         return table
@@ -287,7 +308,8 @@ def _entries_separated(graph: Graph, table: Node) -> Node:
 
 
 def _separated(graph: Graph, node: Node, axes: Sequence[int]) -> Node:
-    """Return a sum for an entry as a sum of the terms that read down columns and one of the others.
+    """Return the sum `node` as two sums, of the terms that read down columns and of the others; unchanged if not
+    possible.
 
     `axes` are the indices of the entry. The sum itself is returned where its terms may cancel, or where they are
     not entries of matrices times entries of vectors: products of matrices take one product of a sum of matrices.

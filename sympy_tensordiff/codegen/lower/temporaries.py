@@ -30,14 +30,14 @@ S = TypeVar("S", bound="Storage")
 
 
 class Entry(NamedTuple):
-    """The value `node` of an array at the indices `axes`."""
+    """The expression `node` that an array stores at the indices `axes`."""
 
     axes: tuple[int, ...]
     node: Node
 
 
 class Storage:
-    """Builds the kernels of one program.
+    """Builds the kernels of one program, and decides which values get temporary arrays.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Storage:
         """Products that a sum needs which continues along the last axis; they are not stored."""
 
     def copied(self: S) -> S:
-        """Return storage with the same names, facts and options, for another program; `self` must have no kernels."""
+        """Return a copy with the same names, facts and options, for another program; raise if `self` has kernels."""
         assert not self.kernels and not self.stored
         other = copy(self)
         for name, value in vars(self).items():
@@ -119,15 +119,17 @@ class Storage:
     # -------------------------------------------------------------- arrays
 
     def expect(self, results: Sequence[Node]) -> None:
-        """Record the results that will be computed, so that they can share parts."""
+        """Announce the `results` to be computed later, so that subexpressions they share are recognised."""
         self._uses_in_results = uses(*results)
 
     def output(self, node: Node, name: str) -> programs.Array:
-        """Add the kernel of the result `node`, called `name`; return its array."""
+        """Add the kernel that computes the result `node` into an array called `name`; return this array."""
         return trampoline(self._output(node, name))
 
     def _output(self, node: Node, name: str) -> Recursion[programs.Array]:
-        """Add the kernel of a result, see `output`."""
+        """Add the kernel that computes the result `node` into an array called `name`; return this array (as a
+        recursion).
+        """
         graph = self.graph
         extents: Sequence[Affine] = ()
         axes: tuple[int, ...] = ()
@@ -150,7 +152,7 @@ class Storage:
         return array
 
     def _register_result(self, name: str, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> None:
-        """Record that an array holds `body` over `axes`, to be read also without the comprehension around it."""
+        """Record that the result array `name` stores `body` over `axes`, so that other kernels can read it."""
         if not (body.height or is_dear(body)) or body.op == "read":
             return
         candidate = self.planner.candidate(body, Context(tuple(axes), ranges(axes, extents)))
@@ -164,7 +166,9 @@ class Storage:
     def _kernel(
         self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
     ) -> Recursion[None]:
-        """Add the kernel of an array: one instance per entry, 0 where ``guard`` does not hold."""
+        """Add the kernel that fills the array `name` entry by entry with `body`, and with 0 where ``guard`` does not
+        hold.
+        """
         saved = self._locals, self._tried_locals, self._uses, self._axes
         rows = ranges(axes, extents)
         scatters = bool(self.graph.integers)
@@ -184,7 +188,7 @@ class Storage:
         self.names.update(renamed)
 
     def _begun_block(self, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> Block:
-        """Return the block of a new kernel, in which ``body`` is computed at each point of the axes."""
+        """Return the outermost block of a new kernel, inside of its loops over `axes`."""
         self._locals, self._tried_locals, self._uses, self._axes = set(), {}, uses(body), tuple(axes)
         for v in axes:
             self.names[v] = self._local(self.graph.names[v])
@@ -194,7 +198,7 @@ class Storage:
         return Block(context, frozenset(axes), uses=uses(body))
 
     def _scatter(self, name: str, number: int, part: ScatterTerm) -> Recursion[None]:
-        """One instance for each point of the first variables, which adds to the entries that data select.
+        """Add a scatter kernel: for each point of the leading loops it adds values at data-dependent indices.
 
         What the declared ranges of the data prove is not tested.
         """
@@ -212,7 +216,8 @@ class Storage:
     def _temporary(
         self, node: Node, context: Context, shared: bool = False
     ) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
-        """Return the array that stores `node`, made where it is new, and the index in it; None if none is worth it.
+        """Return an array that stores `node`, created if new, and the index of its entry; None if storing is not worth
+        it.
 
         Of what is ``shared`` an array is worth it wherever it can be kept.
         """
@@ -248,7 +253,7 @@ class Storage:
         return stored, self._index(stored, candidate)
 
     def _store_common_parts(self, node: Node, home: Context) -> Recursion[None]:
-        """Store the parts of `node` with a sum that are used elsewhere, too, before `node` itself.
+        """Store each sum inside of `node` that is also used elsewhere in an array, before `node` itself is stored.
 
         So ``1/S`` and ``1/S**2`` read one ``S``. Outermost parts only: their kernels see to what is below them. The
         parts depend on no other variables than those of ``home``.
@@ -260,14 +265,16 @@ class Storage:
             yield self._temporary(self.graph.split_coefficient(part)[1], home, shared=True)
 
     def _keep_tables(self, node: Node) -> Recursion[None]:
-        """Store the tables of functions that `node` reads first: calls of the same functions in it read them, too."""
+        """Store the comprehensions of costly functions that `node` reads, before equal calls in `node` are compiled."""
         for part in reachable(node):
             table = part.args[0] if part.op == "read" else part
             if table.op == "comprehension" and table.free <= self.outside and is_dear(table.args[0]):
                 yield self._temporary(table, Context((), ()))
 
     def _at_shift(self, use: Instance, context: Context) -> Recursion[scalars.Scalar | None]:
-        """Return the stored entry for `use`; None in the kernel that stores it, or without such an entry."""
+        """Return the read of the stored entry for a shifted `use`; None if it is not stored, or is just being
+        computed.
+        """
         candidate = use.candidate
         if candidate.node in self._in_progress or not self.shifts.is_inside(use, context):
             return None
@@ -280,25 +287,25 @@ class Storage:
         return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
 
     def _candidates(self, node: Node, context: Context) -> list[StorageCandidate]:
-        """Return `node` as functions of few integers, those with the same origin as earlier ones first."""
+        """Return the storage candidates of `node`; those with axes like earlier candidates come first."""
         found = self.planner.candidates(node, context)
         if node.op == "read":  # over its remainders it would be the array that it reads
             found = found[-1:]
         return list(dict.fromkeys((*map(self.starts.as_before, found), *found)))
 
     def _serving(self, candidate: StorageCandidate) -> Stored | None:
-        """Return an array that has been filled wherever the candidate is needed; None without one."""
+        """Return an existing array that contains all entries of `candidate`; None without one."""
         known = (*self.facts, *candidate.rows)
         arrays = self.stored.get(candidate.node, ())
         return next((a for a in arrays if all(is_implied(row, known) for row in a.candidate.rows)), None)
 
     def _index(self, stored: Stored, candidate: StorageCandidate) -> tuple[Affine, ...]:
-        """Return the index in an array at which the candidate is stored."""
+        """Return the index of the candidate's value in the array `stored`."""
         index = tuple(form - low for form, low in zip(candidate.forms, stored.lows, strict=True))
         return tuple(index[place] for place in stored.order) or index
 
     def allocated(self, candidate: StorageCandidate) -> tuple[str, tuple[Affine, ...], list[Affine]]:
-        """Return the name of a new array for a candidate, its least indices and its extents."""
+        """Return the name, the lowest indices and the extents of a new array for a candidate."""
         name = self._fresh(self.graph.labels.get(candidate.node, "t"))
         lows = tuple(self._extreme(low, True, name) for low in candidate.lows)
         extents = []
@@ -312,7 +319,7 @@ class Storage:
     def _keep(
         self, candidate: StorageCandidate, context: Context, order: tuple[int, ...] | None = None
     ) -> Recursion[Stored]:
-        """Add the kernel of a new array that stores a candidate, with its axes in `order`; return the array."""
+        """Create an array that stores `candidate`, with its axes in `order`, and add the kernel that fills it."""
         graph = self.graph
         name, lows, extents = self.allocated(candidate)
         order = order or carried_last(graph, candidate, candidate.order(context)) or candidate.order(context)
@@ -342,7 +349,9 @@ class Storage:
         return stored
 
     def _extreme(self, forms: Sequence[Affine], greatest: bool, owner: str) -> Affine:
-        """Return the greatest (or least) of `forms` over the sizes; of several a new size that the host computes."""
+        """Return the greatest (or least) of `forms`; for several a new size variable that the host computes before the
+        kernels.
+        """
         if len(forms) == 1:
             return forms[0]
         v = self.graph.fresh(f"{owner}_size")
@@ -354,14 +363,12 @@ class Storage:
         return Affine.variable(v)
 
     def _may_be_worth_storing(self, node: Node, context: Context) -> bool:
-        """Return whether an array for `node` may need fewer axes than the loops around it; a quotient may save one
-        axis.
-        """
+        """Return whether an array for `node` may have fewer axes than there are enclosing loops: a cheap test."""
         rank = self.planner.rank(node, context)
         return self._worth_keeping(node, rank - bool(self.planner.quotients(node, context)), context)
 
     def _worth_keeping(self, node: Node, rank: int, context: Context) -> bool:
-        """Whether an array for `node` has fewer axes, its `rank`, than axes and loops around run."""
+        """Whether an array for `node`, with `rank` axes, has fewer axes than there are enclosing axes and loops."""
         if not self.temporaries:
             # The paper's form recomputes; sums of sums inside of sums would do so exponentially often.
             nested = node.op in RANGED and any(a.op in RANGED for a in reachable(node.args[0]))
@@ -370,8 +377,8 @@ class Storage:
         return rank < context.dimension
 
     def _continues(self, node: Node, context: Context) -> bool:
-        """Whether an array for the reduction `node` takes one pass, where the loops around it have others: it
-        continues along one of their indices, or along an axis other than the last.
+        """Whether `node` is a running reduction along an enclosing index, so that one pass fills an array of all its
+        values.
         """
         if not self.temporaries or node in self.chained:
             return False
@@ -381,12 +388,12 @@ class Storage:
         return not has_windows([v for v in context.variables if v in node.free], context.rows)
 
     def _is_redundant_call(self, node: Node, candidates: Sequence[StorageCandidate], context: Context) -> bool:
-        """Whether loops around the call `node` compute it many times for each of its values."""
+        """Whether the enclosing loops evaluate the call `node` many times for each distinct value."""
         is_call = self.temporaries and bool(candidates) and is_dear(node) and not calls_external(node)
         return is_call and candidates[0].rank < context.dimension and self._takes_fewer(candidates[0], context)
 
     def _takes_fewer(self, candidate: StorageCandidate, context: Context) -> bool:
-        """Whether a candidate of quotients or remainders has fewer entries than the loops around run.
+        """Whether an array over quotients or remainders has fewer entries than the enclosing loops have iterations.
 
         ``i // 2`` takes fewer values than ``i``; ``(i + k) % n`` may take more than ``k``, and ``100*i + k`` more than
         both together.
@@ -396,27 +403,27 @@ class Storage:
         return entries < self.planner.entries(map(Affine.variable, context.variables), context, self.hints)
 
     def _count_uses(self, body: Node) -> None:
-        """Add to the counts how often each node is an argument in `body`."""
+        """Add to the use counts how often each node is an argument in `body`."""
         self._uses.update(uses(body))
 
     # -------------------------------------------------------------- names and forms
 
     def form(self, form: Affine) -> Affine:
-        """Return `form` over names in place of variables, and of tensors of integers."""
+        """Return the index `form` with program names in place of graph variables and integer tensors."""
         return named(form, self.names, self.arrays)
 
     def rows(self, rows: Rows) -> Rows:
-        """Return the constraints over names in place of variables and integer tensors, as `form` does for a form."""
+        """Return the constraints with program names in place of graph variables and integer tensors."""
         return tuple(Constraint(row.kind, self.form(row.form), row.modulus) for row in rows)
 
     def _fresh(self, name: str) -> str:
-        """Return a name like `name` that nothing else in the program has."""
+        """Return a name like `name` that is unused in the program, and reserve it."""
         choice = unique(name, self._taken, self._all_locals, tried=self._tried)
         self._taken.add(choice)
         return choice
 
     def _local(self, name: str) -> str:
-        """Return a name like `name` that nothing else in this kernel has."""
+        """Return a name like `name` that is unused in this kernel, and reserve it."""
         if name in self._tried:  # temporaries are called so, and there may be many
             name = f"{name}_"
         choice = unique(name, self._taken, self._locals, tried=self._tried_locals)

@@ -25,6 +25,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 )
 from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.lower.exponentials import finite, inverse_of_sum
+from sympy_tensordiff.codegen.lower.inverse_norms import with_scaled_vectors
 from sympy_tensordiff.codegen.lower.materialise import (
     arrays_of,
     determinant,
@@ -51,7 +52,7 @@ RecurrenceBuilder: TypeAlias = Callable[[Sequence[Node], Sequence[str], Mapping[
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """An array of a program: its entries in index notation, or the library call that fills it.
+    """One array of a program and how it is filled: by its entries in index notation, or by a library call.
 
     ``array`` represents it in the index notation of later definitions.
     """
@@ -74,7 +75,7 @@ def define_arrays(
     factorizes: bool = True,
     recurrence: RecurrenceBuilder | None = None,
 ) -> list[Definition]:
-    """Return the definitions of all arrays that `roots` need, in an order in which they can be computed.
+    """Return the definitions of all arrays needed for the tensors `roots`, in the order of computation.
 
     Parameters
     ----------
@@ -95,20 +96,18 @@ def define_arrays(
     """
     if not any(root.has_tensor_ops for root in roots):
         return [Definition(name, _array(graph, name, root), root) for name, root in zip(results, roots, strict=True)]
-    pairs = recognise(graph, in_pairs(graph, roots, hints), rules=ORDERED)
+    pairs = recognise(graph, with_scaled_vectors(graph, in_pairs(graph, roots, hints)), rules=ORDERED)
     return _with_shares(graph, _Definitions(graph, pairs, results, arrays, taken, factorizes, recurrence).found, taken)
 
 
 def _array(graph: Graph, name: str, node: Node) -> Node:
-    """Return a tensor of the shape of `node` that represents the array `name` in index notation."""
+    """Return a tensor node, with the shape of `node`, that represents the array `name`."""
     # No tensor of a user's is called so: names are cut at blanks there.
     return graph.tensor(f"array {name}", node.shape)
 
 
 def same_recurrence(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
-    """Return for each scan among `nodes`, in their order, those that are results of the same recurrence of the same
-    operands.
-    """
+    """Group scans with the same recurrence and operands: map the first of each group to all of its members."""
     groups: dict[object, list[Node]] = {}
     for node in nodes:
         if node.op == "scan":
@@ -119,7 +118,7 @@ def same_recurrence(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
 
 
 def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
-    """Map arrays that only scale or transpose the result of a library call to that result, if nothing else uses it."""
+    """Map arrays that only scale or transpose the result of a library call to that result, so that the call does it."""
     uses = Counter(roots)
     for part in reachable(*roots):
         uses.update(part.args)
@@ -135,7 +134,7 @@ def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
 
 
 class _Definitions:
-    """The definitions of a program under construction: `found` has them in order."""
+    """Collects the definitions of arrays of a program in `found`, in the order of computation."""
 
     def __init__(
         self,
@@ -193,14 +192,12 @@ class _Definitions:
                 self.found.append(Definition(name, _array(graph, name, root), self.arrays.get(root, root)))
 
     def factorized(self, node: Node) -> Node | None:
-        """Return the matrix of which the array `node` needs triangular factors; None if it needs none."""
+        """Return the matrix whose triangular factors the array `node` is computed from; None if it needs none."""
         value = self.moved.get(node, node)
         return None if self.solved_place(value) is None and is_product(value) else factorized(value)
 
     def solved_place(self, node: Node) -> int | None:
-        """Return `solved_place` of `node`; None for many matrices with inverses that are arrays: a product is one call
-        for all.
-        """
+        """Return the position of the operand ``inv(A)`` of `node` where a linear solve is used; None otherwise."""
         place = solved_place(node)
         many = place is not None and node.args[place] in self.names and len(node.args[place].shape) > 2
         return None if many else place
@@ -218,7 +215,7 @@ class _Definitions:
         return Definition(name, array, trampoline(self.entries(node)))
 
     def scan(self, nodes: Sequence[Node]) -> list[Definition]:
-        """Return the definitions of results of one scan, which the step of the first one fills."""
+        """Return one definition per result in `nodes` of one scan; the step of the first fills them all."""
         assert self.recurrence is not None
         names = [self.names[node] for node in nodes]
         operands = {arg: self.name(arg) for node in nodes for arg in node.args}
@@ -243,7 +240,7 @@ class _Definitions:
         return self.product(node, name) if is_product(node) else None
 
     def of_factors(self, name: str, function: str, matrix: Node) -> Apply:
-        """Return the call of `function` of `matrix`, or of its triangular factors where these are computed."""
+        """Return the call of `function` on `matrix`, or on its triangular factors if these are computed anyway."""
         if matrix in self.factors:
             return Apply(name, function, self.factors[matrix], factored=self.name(matrix))
         return Apply(name, function, self.name(matrix))
@@ -269,13 +266,17 @@ class _Definitions:
     def cofactor_tangent(
         self, node: Node, place: int, pair: tuple[int, ...], rest: tuple[int, ...], name: str
     ) -> CofactorTangent:
-        """Return the derivative of cofactors in the direction of the operand at ``place``, see `direction_of`."""
+        """Return the step that differentiates cofactors in the direction of the operand at ``place``; labels as in
+        `direction_of`.
+        """
         direction = tuple([rest[pair.index(label)] for label in node.data.inputs[place]])
         matrix = Operand(self.name(node.args[1 - place].args[0]), rest)
         return CofactorTangent(name, node.data.output, matrix, Operand(self.name(node.args[place]), direction))
 
     def moved_step(self, node: Node, name: str) -> ProductStep | Apply:
-        """Return the library call that fills `node`, an array with its axes in another order, and with a factor."""
+        """Return the library call that stores `node`, a transposed multiple of a call's result, directly, without a
+        copy afterwards.
+        """
         step = self.step(self.moved[node], name)
         assert step is not None
         coefficient, inputs, output, _ = node.data
@@ -293,7 +294,7 @@ class _Definitions:
     # -------------------------------------------------------------- index notation
 
     def entries(self, node: Node) -> Recursion[Node]:
-        """Return `node` in index notation: a scalar or a comprehension."""
+        """Return `node` in index notation, a scalar or a comprehension, over reads of arrays."""
         graph = self.graph
         if node.op == "comprehension" or not (node.shape or node.op == "ein"):
             scalar: Node = yield self.written(node)
@@ -303,7 +304,9 @@ class _Definitions:
         return graph.comprehension(axes, node.shape, body) if axes else body
 
     def scalar(self, node: Node) -> Recursion[Node]:
-        """Return a scalar or comprehension with all whole tensors read from arrays or written out."""
+        """Return the scalar or comprehension `node` with whole-tensor operations replaced by reads of arrays or
+        explicit sums.
+        """
         if node in self.arrays:
             array = self.arrays[node]
             return array if node.shape else self.graph.read(array, ())
@@ -312,7 +315,7 @@ class _Definitions:
         return self.done[node]
 
     def written(self, node: Node) -> Recursion[Node]:
-        """Return a scalar or comprehension in terms of its operands, though it may be an array itself."""
+        """Return `node` in index notation by its definition, even if it is an array itself."""
         if node.op == "read" and node.args[0].op not in ("tensor", "comprehension"):
             tensor = node.args[0]
             if tensor in self.arrays:
@@ -325,9 +328,7 @@ class _Definitions:
         return result
 
     def inside(self, node: Node) -> Recursion[Node]:
-        """Return `node` over converted arguments; what is written out in a binder meets no variable that is bound
-        there.
-        """
+        """Return `node` over converted arguments; the body of a binder is converted over fresh variables."""
         graph = self.graph
         if node.op in BINDERS and node.has_tensor_ops:
             variables, _, body = graph.open(node)
@@ -344,7 +345,9 @@ class _Definitions:
 
 
 def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Container[str]) -> list[Definition]:
-    """Return `definitions`, with several arrays for each log-sum-exp, which softmaxes of it share."""
+    """Return `definitions` with each log-sum-exp computed by several arrays, which softmaxes of the same tensor
+    reuse.
+    """
     rest, found = list(definitions), list[Definition]()
     names = {definition.name for definition in definitions}
     while rest:
@@ -360,8 +363,8 @@ def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Contain
 
 
 class _Logarithm:
-    """The arrays that replace one log-sum-exp: shift, exponentials, total and inverse; their names are added to
-    ``names``.
+    """The arrays for one log-sum-exp: the maximum (shift), exponentials (power), their total, and its inverse
+    (share).
     """
 
     def __init__(self, graph: Graph, definition: Definition, taken: Container[str], names: set[str]) -> None:
@@ -377,11 +380,13 @@ class _Logarithm:
             self.arrays[what] = graph.tensor(f"array {name}", tuple(shape))
 
     def outer(self, items: Sequence[T]) -> list[T]:
-        """Return the items that belong to axes that are not summed."""
+        """Return the elements of `items`, one per axis, that belong to axes that are not summed."""
         return [item for axis, item in enumerate(items) if axis not in self.summed]
 
     def with_shares(self, entries: Node | None) -> Node | None:
-        """Replace each ``exp(z - logsumexp(z))`` in `entries` by the product of the arrays ``power`` and ``share``."""
+        """Return `entries` with ``exp(z - logsumexp(z))`` replaced by ``power*share``, entries of two arrays; None for
+        None.
+        """
         if entries is None or self.definition.array not in (parts := reachable(entries)):
             return entries
         done: dict[Node, Node] = {}
@@ -394,7 +399,7 @@ class _Logarithm:
         return done[entries]
 
     def index(self, node: Node) -> Sequence[Affine] | None:
-        """Return the index of the entry of which `node` is the exponential, less the logarithm; None for other
+        """Return the index ``i`` if `node` is ``exp(z[i] - logsumexp(z))`` for this log-sum-exp; None for other
         nodes.
         """
         if node.op != "call" or node.data is not sympy.exp or node.args[0].op != "add":
@@ -409,7 +414,9 @@ class _Logarithm:
         return None
 
     def read(self, what: str, index: Sequence[Affine]) -> Node:
-        """Return the entry of the array `what` at `index`, an index of the whole tensor."""
+        """Return the read at `index`, an index of the log-sum-exp's tensor, of its auxiliary array named `what`: shift,
+        power, total or share.
+        """
         return self.graph.read(self.arrays[what], index if what == "power" else self.outer(index))
 
     def definitions(self, is_shared: bool) -> Iterator[Definition]:
@@ -431,12 +438,12 @@ class _Logarithm:
         yield replace(self.definition, entries=self.comprehension(value, self.outer(self.axes)))
 
     def defined(self, what: str, value: Node) -> Definition:
-        """Return the definition of the array `what` with the entries `value`."""
+        """Return the definition of the array called `what` (shift, power, total, share) with the entries `value`."""
         array = self.arrays[what]
         axes = self.axes if what == "power" else self.outer(self.axes)
         return Definition(array.data[0].removeprefix("array "), array, self.comprehension(value, axes))
 
     def comprehension(self, value: Node, axes: Sequence[int]) -> Node:
-        """Return `value` as a comprehension over `axes`; itself without axes."""
+        """Return the scalar `value` as a comprehension over `axes`; unchanged without axes."""
         extents = [self.tensor.shape[self.axes.index(axis)] for axis in axes]
         return self.graph.comprehension(axes, extents, value) if axes else value

@@ -26,7 +26,8 @@ from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS
 
 
 def in_terms(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` with one sign for differences, and sums with terms of a diagonal multiplied out.
+    """Return `nodes` with canonical signs of differences, and with products multiplied out that contain terms on a
+    diagonal.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ def in_terms(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 def _with_choices(graph: Graph, total: Node) -> Node:
-    """Return an addition with one choice ``x if f != 0 else 0`` in place of ``x`` where ``f > 0`` and ``x`` where ``f <
+    """Return an addition with ``x`` under ``f > 0`` plus ``x`` under ``f < 0`` written as one select ``x if f != 0 else
     0``.
 
     Only where ``x`` has a reduction inside: it is computed in one loop with a choice instead of in two loops, which
@@ -63,7 +64,7 @@ def _with_choices(graph: Graph, total: Node) -> Node:
 
 
 def _entries_in_terms(graph: Graph, node: Node) -> Node:
-    """Return the scalar or comprehension `node` with sums that have terms of a diagonal multiplied out."""
+    """Return the scalar or comprehension `node` with products of additions that have a diagonal term multiplied out."""
     if node.op != "comprehension":
         return _in_terms(graph, node)
     variables, _, body = graph.inside(node, ())
@@ -72,7 +73,9 @@ def _entries_in_terms(graph: Graph, node: Node) -> Node:
 
 
 def _in_terms(graph: Graph, root: Node) -> Node:
-    """Return an entry with the additions at its top that have terms of a diagonal multiplied out."""
+    """Return the scalar `root` with the products at its top multiplied out that contain a diagonal term ``[i ==
+    j]*f``.
+    """
     outer = {root}
     nodes = reachable(root)
     for node in reversed(nodes):
@@ -87,7 +90,7 @@ def _in_terms(graph: Graph, root: Node) -> Node:
 
 
 def _multiplied_out(graph: Graph, product: Node) -> Node:
-    """Return `product` as a sum, if one of its factors is an addition with terms of a diagonal; else unchanged."""
+    """Return `product` as a sum if a factor is an addition with a diagonal term ``[i == j]*f``; else unchanged."""
     factors = graph.factors(product)
     additions = [factor for factor in factors if factor.op == "add" and any(map(_is_diagonal, factor.args))]
     if len(additions) != 1 or len(additions[0].args) > MOST_TERMS:
@@ -97,12 +100,12 @@ def _multiplied_out(graph: Graph, product: Node) -> Node:
 
 
 def _is_diagonal(term: Node) -> bool:
-    """Whether an equation guards `term`, which is 0 in most entries. Other conditions leave most entries."""
+    """Whether `term` is guarded by an equation, so that most of its entries are 0."""
     return any(map(is_where_equal, term.args if term.op == "mul" else (term,)))
 
 
 def is_where_equal(node: Node) -> bool:
-    """Whether `node` is a guard with an equation, and so 0 except where indices agree."""
+    """Whether `node` is a guard with an equation, and so 0 unless indices agree."""
     return node.op == "guard" and any(row.kind == "eq" for row in node.data)
 
 
@@ -120,7 +123,7 @@ _MOST_ORDERS = 4
 
 
 def defined_at_zero(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with products that are ``0*inf`` at base 0 as choices that are 0 there."""
+    """Return `roots` with products like ``x**2*log(x)``, nan at ``x = 0``, as selects that are 0 there."""
     done: dict[Node, Node] = {}
     for part in reachable(*roots):
         args = [done[arg] for arg in part.args]
@@ -129,7 +132,7 @@ def defined_at_zero(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _product(graph: Graph, node: Node, args: Sequence[Node]) -> Node:
-    """Return the product `node` over its new factors ``args``, as a choice if it may be ``0*inf``."""
+    """Return the product `node` over its new factors ``args``, as a select if it may be ``0*inf``."""
     for power in node.args:
         if power.op == "pow" and power.args[0].op != "const" and power.args[1].op not in ("const", "index"):
             logarithms = [n for n, factor in enumerate(node.args) if _is_logarithm(factor, power.args[0])]
@@ -175,7 +178,7 @@ def _has_logarithm(graph: Graph, factor: Node, base: Node) -> bool:
 
 
 def _unless_zero(graph: Graph, factor: Node, other: Node) -> Node:
-    """Return ``factor*other``, and 0 where the factor is 0, whatever the other one is."""
+    """Return ``factor*other``, but 0 where ``factor`` is 0, even if ``other`` is infinite or nan."""
     return graph.select(graph.compare("ne", factor, graph.zero), graph.mul((factor, other)), graph.zero)
 
 
@@ -187,7 +190,9 @@ def _is_logarithm(factor: Node, base: Node) -> bool:
 
 
 def _scales(graph: Graph, node: Node, power: Node) -> list[int]:
-    """Return the positions of the factors of ``e + 1``, ``e + 2``, … in a product with ``base**e``."""
+    """Return the positions of the factors ``e + 1``, ``e + 2``, ... of a product with ``base**e``, as derivatives of
+    powers have.
+    """
     found: list[int] = []
     for order in range(1, _MOST_ORDERS + 1):
         above = graph.add((power.args[1], graph.const(order)))
@@ -215,12 +220,14 @@ _MAX_NESTED_PRODUCTS = 8
 
 
 def expanded(graph: Graph, roots: Sequence[Node], facts: Rows) -> list[Node]:
-    """Return `roots` with all sums multiplied out; ``facts`` are known of the sizes."""
+    """Return `roots` with products inside of sums multiplied out, and each sum moved to the factors that depend
+    on it.
+    """
     return rewritten(graph, roots, lambda node: _sum(graph, node, facts) if node.op == "sum" else node)
 
 
 def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
-    """Return the sum `node` multiplied out, as an addition of sums; unchanged if a factor depends on all indices."""
+    """Return the sum `node` multiplied out into a sum of sums; unchanged if a factor depends on all indices."""
     variables, rows, body = graph.open(node)
     indices = frozenset(v for v in body.free if v < 0 or v in variables)
     found = _terms(body, indices)
@@ -235,7 +242,7 @@ def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
 
 
 def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
-    """Return the factors of each term of a scalar, with additions multiplied out whose terms depend on fewer
+    """Return the terms of a scalar as lists of factors; additions are multiplied out if a term depends on fewer
     ``indices``.
     """
     if level == _MAX_NESTED_PRODUCTS:
@@ -256,7 +263,7 @@ def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[No
 
 
 def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequence[Node], facts: Rows) -> Node:
-    """Return a sum of a product in which each index is summed over the factors that depend on it only."""
+    """Return the sum of a product as nested sums, each over the factors that depend on its index."""
     inner: list[int] = []
     for v in reversed(variables):
         inner.insert(0, v)
@@ -278,9 +285,7 @@ def with_canonical_differences(graph: Graph, roots: Sequence[Node]) -> list[Node
 
 
 def _apart(graph: Graph, node: Node) -> Node:
-    """Return the sum `node` as several sums, if a factor adds entries of one tensor in different orders; else
-    unchanged.
-    """
+    """Return the sum `node` as several sums if a factor is like ``W[i, p] + W[p, i]``; else unchanged."""
     factors, bound = graph.factors(node.args[0]), graph.bound(node)
     twins = next((factor for factor in factors if _are_twins(graph, factor, bound)), None)
     if twins is None:
@@ -314,14 +319,15 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 def repeated_calls(
     planner: Planner, roots: Sequence[Node], of_sums: bool, plain: bool, large: bool = False
 ) -> set[Node]:
-    """Return the calls of functions that occur in several binders, with indices renamed so that equal calls agree.
+    """Return the function calls that occur in several sums or other binders, of the kinds that the flags ask for; bound
+    indices are numbered, so that equal calls are one node.
 
     ``of_sums``: those of sums; ``plain``: those of anything else that have no more values than an array that they read;
     ``large``: those that may have more.
     """
 
     def counts(call: Node) -> bool:
-        """Whether `call` is of a kind that is asked for."""
+        """Whether `call` is of a requested kind: of a sum, small, or large."""
         if call.height:
             return of_sums
         return plain if _is_no_larger(call) else large
@@ -335,11 +341,11 @@ def repeated_calls(
 
 
 def _inside(binder: Node) -> list[Node]:
-    """Return the nodes of the body of a binder, without those of inner binders and calls."""
+    """Return the nodes below a binder, down to inner binders and costly calls, these included but not entered."""
     return list(breadth_first(binder.args[0], lambda node: () if node.op in BINDERS or is_dear(node) else node.args))
 
 
 def _is_no_larger(call: Node) -> bool:
-    """Whether `call` has no more indices than an array that it reads."""
+    """Whether an array of the values of `call` has at most as many axes as an array that it reads."""
     read = max((len(part.data) for part in reachable(call) if part.op == "read"), default=0)
     return sum(1 for v in call.free if v < 0) <= read

@@ -9,10 +9,7 @@ import numbers
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from sympy_tensordiff.codegen.ir.programs import Argument, Check, DataCheck, Program
 from sympy_tensordiff.codegen.ir.sizes import EmptyAxes, Solved, refuse_empty_axes, solve_sizes
@@ -21,6 +18,10 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexE
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import factors_of_products
 from sympy_tensordiff.integer.values import find_point
+from sympy_tensordiff.lazy import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _REFUSED_FLOATS = {
     "e": "has too little range for sums; pass it as float32",
@@ -75,14 +76,17 @@ class ArgumentChecker:
             raise ArgumentError(f"{needed} needed ({expected}), {len(values)} given")
 
     def result_dtype(self, read: Sequence[Any]) -> np.dtype[Any]:
-        """Return NumPy's promotion over all inputs; integers count as float64, Python numbers are weak."""
+        """Return NumPy's promoted dtype of all inputs; integer arrays count as float64, Python numbers do not widen
+        it.
+        """
         real = [v for a, v in zip(self.arguments, read, strict=True) if a.kind != "integer" and a.dtype == "real"]
         strong = [v.dtype if v.dtype.kind == "f" else np.float64 for v in real if not isinstance(v, float)]
         # In native byte order: NumPy has one dtype object for it, which arrays share.
         return np.dtype(np.result_type(*strong).type if strong else np.float64)
 
     def _suspects(self, read: Sequence[Any], sizes: dict[str, int]) -> tuple[DataCheck, ...]:
-        """Return the data checks that may fail, judging by the minimum and maximum of each integer array.
+        """Return the checks of integer arrays that the extremes of the arrays do not settle, so that each entry must be
+        tested.
 
         Raise DataIndexError if data are outside their known range.
         """
@@ -103,7 +107,7 @@ class ArgumentChecker:
         return self._last[2] if self._last else {}
 
     def _result_shapes(self, read: Sequence[Any]) -> tuple[tuple[tuple[int, ...], ...], dict[str, int]]:
-        """Return the shapes of the results and the sizes; they are cached for calls with the shapes of the last one."""
+        """Return the shapes of the results, and the sizes; cached while the argument shapes stay the same."""
         key = tuple(
             [v if a.kind == "integer" else getattr(v, "shape", ()) for a, v in zip(self.arguments, read, strict=True)]
         )
@@ -191,7 +195,9 @@ def _raise_failing_check(
 
 
 def _may_happen(check: Check, values: dict[str, int]) -> bool:
-    """Return whether the rows of a check have an integer point; True if the search takes too long."""
+    """Return whether the violation of a check has an integer point at these sizes; True if the search takes too
+    long.
+    """
     if not check.points:
         return True
     sizes = {name: Affine.of(value) for name, value in values.items()}
@@ -203,12 +209,12 @@ def _may_happen(check: Check, values: dict[str, int]) -> bool:
 
 
 def _sizes_text(names: frozenset[str] | set[str], values: dict[str, int], origin: dict[str, str]) -> str:
-    """Return the values of sizes and their origins, for messages."""
+    """Return text for messages that names sizes, their values, and the arguments they were read from."""
     return ", ".join(f"{name} = {values[name]} from {origin.get(name, 'the sizes')}" for name in sorted(names))
 
 
 def _solve_size(solved: Solved, length: int, values: dict[str, int], least: int) -> int:
-    """Return the size that the length of an axis determines; raise ArgumentError if none does."""
+    """Return the size that gives an axis this ``length``, at least ``least``; raise ArgumentError if there is none."""
     coefficient, rest = (part.evaluate(values) for part in solved.parts)
     rest = length - rest
     if not coefficient or rest % coefficient or (value := rest // coefficient) < least:
@@ -223,7 +229,7 @@ def _solve_size(solved: Solved, length: int, values: dict[str, int], least: int)
 
 
 def _read_array(argument: Argument, value: Any) -> Any:
-    """Return an argument as an array of the host or the device, with its dtype and number of axes checked."""
+    """Return an argument as a host or device array, with its dtype and number of axes checked."""
     array = value if isinstance(value, DeviceArray) else as_array(argument, value)
     check_array(argument, array)
     return array
@@ -318,7 +324,7 @@ def _read_integer(argument: Argument, value: Any) -> int:
 
 
 def _read(argument: Argument, value: Any) -> Any:
-    """Return an argument as an array or a number, checked but not converted to the dtype of the results."""
+    """Return an argument, checked, as an array or number, not yet converted to the dtype of the results."""
     if argument.kind != "integer" and argument.dtype == "integer":
         return _read_data(argument, value)
     is_array = bool(argument.shape) or isinstance(value, DeviceArray)
@@ -354,12 +360,13 @@ def entry_text(label: str, value: NDArray[Any], place: tuple[int, ...]) -> str:
 
 
 def out_of_range_error(cause: str, selects: str, length: int) -> DataIndexError:
-    """Return the error for an integer that is outside an axis, or its own range, of a length."""
+    """Return the error for an index-array entry (``cause``) that is outside of an axis or range of ``length``."""
     return DataIndexError(f"{cause}: {selects} has to be from 0 to {length - 1}; negative ones do not wrap around")
 
 
 def _convert(argument: Argument, value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return an argument for the driver: C-ordered aligned arrays and scalars of the results' dtype, ints.
+    """Return an argument converted for the driver: C-ordered aligned arrays, scalars of the results' dtype, Python
+    ints.
 
     Other memory orders are copied: a copy costs less than another specialisation of every kernel.
     """

@@ -8,8 +8,6 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from sympy_tensordiff.codegen.emit.arrays import print_arrays
 from sympy_tensordiff.codegen.emit.dialects import DIALECTS, PURE
 from sympy_tensordiff.codegen.ir.programs import Program
@@ -24,6 +22,7 @@ from sympy_tensordiff.codegen.run.plan_text import plan_text
 from sympy_tensordiff.codegen.run.signature import documentation, in_order, signature
 from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError
+from sympy_tensordiff.lazy import numpy as np
 
 
 def print_array_module(program: Program, backend: str) -> str:
@@ -34,7 +33,7 @@ def print_array_module(program: Program, backend: str) -> str:
 
 
 def _for_empty_axes(build: Any, backend: str, functions: Any, sizes: Sizes) -> ArrayFunction:
-    """Return the callable for sizes for which an axis has no entries."""
+    """Return the callable of a program rebuilt for sizes at which some axis has no entries."""
     program: Program = build(sizes)
     return ArrayFunction(program, backend, called(functions, externals(program)))
 
@@ -97,7 +96,9 @@ class ArrayFunction:
         return self._compute(*args)
 
     def _checked(self, args: Sequence[Any]) -> list[Any]:
-        """Return the arguments, of which each has a shape or is a Python integer; raise if one has a wrong rank."""
+        """Return the arguments of a call, arrays or Python integers; raise if one has a wrong type or number of
+        axes.
+        """
         self._checker.check_count(args)
         found: list[Any] = []
         for argument, value in zip(self.program.arguments, args, strict=True):

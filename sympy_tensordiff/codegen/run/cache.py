@@ -42,7 +42,8 @@ _lock = threading.Lock()
 
 
 def load_source(source: str, versions: str, own: bool = False, on_disk: bool = True) -> ModuleType:
-    """Return the module of ``source``; ``versions`` are the other inputs of compiled code.
+    """Return the module of the text ``source``, from a cache keyed by the text and ``versions`` of compilers and
+    packages.
 
     ``own``: a module that is not shared, because more will be put into it than its text says. Without ``on_disk``, the
     module has no file.
@@ -69,7 +70,7 @@ def load_source(source: str, versions: str, own: bool = False, on_disk: bool = T
 
 @functools.cache
 def code_versions(backend: str) -> str:
-    """Return the versions of all packages, and the processor, that compiled code depends on."""
+    """Return a text of all package versions and the processor, as part of the key of compiled code."""
     packages = ["sympy-tensordiff", "numpy"] + ([] if backend == "numpy" else ["numba", "llvmlite"])
     found = [f"Python {sys.version} on {platform.machine()}"]
     if backend in ("numba", "llvm"):
@@ -198,11 +199,11 @@ class _TextLoader(importlib.abc.InspectLoader):
         self.path = path
 
     def get_source(self, fullname: str) -> str:
-        """Return the text."""
+        """Return the source text of the module (import protocol)."""
         return self.source
 
     def get_code(self, fullname: str) -> CodeType:
-        """Return the compiled text."""
+        """Return the code object of the module (import protocol)."""
         return self.source_to_code(self.source, self.path)
 
     def is_package(self, fullname: str) -> bool:

@@ -19,7 +19,8 @@ ANNOUNCE_AFTER_SECONDS = 2.0
 
 @contextlib.contextmanager
 def cancel_safely(forget: Callable[[], None]) -> Iterator[None]:
-    """Raise the error of a Ctrl-C within the block, even if a library drops it, after calling ``forget`` to clean up.
+    """Context manager: after Ctrl-C inside, call ``forget`` to discard partial results, and re-raise even if a library
+    drops it.
 
     LLVM calls Python back when it has an object, and Python drops errors raised in callbacks: Numba then misses the
     object and raises an unrelated error.
@@ -31,7 +32,7 @@ def cancel_safely(forget: Callable[[], None]) -> Iterator[None]:
         return
 
     def note(number: int, frame: FrameType | None) -> None:
-        """Handle Ctrl-C: call the previous handler, and record the exception that it raises."""
+        """Signal handler for Ctrl-C: call the previous handler, and record the exception that it raises."""
         try:
             previous(number, frame)
         except BaseException as error:
@@ -54,7 +55,7 @@ def cancel_safely(forget: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def announce_if_slow(work: str) -> Iterator[None]:
-    """Announce ``work`` on the terminal if the block takes long; do nothing without a terminal."""
+    """Context manager: print a note about ``work`` on the terminal if the block takes long."""
     if os.environ.get(NOTICE) == "off" or sys.stderr is None or not sys.stderr.isatty():
         yield
         return

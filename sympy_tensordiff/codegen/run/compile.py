@@ -10,8 +10,6 @@ from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from sympy_tensordiff.codegen.emit.cuda_library import has_cupy
 from sympy_tensordiff.codegen.emit.llvm_driver import Target, print_llvm
 from sympy_tensordiff.codegen.ir.facts import Prover
@@ -46,6 +44,7 @@ from sympy_tensordiff.errors import (
     SingularMatrixError,
     UnsupportedError,
 )
+from sympy_tensordiff.lazy import numpy as np
 
 _PRINTERS = {"numpy": "arrays", "numba": "numba_cpu", "llvm": "numba_cpu", "cuda": "numba_cuda"}
 BACKENDS = tuple(_PRINTERS)
@@ -56,7 +55,7 @@ _MAX_EXACT_POSITION = 2**24
 
 
 def print_source(program: Program, backend: str, parallel: bool | None = None, dtype: str = "float64") -> str:
-    """Return the text of the module of a program for ``backend``, which needs only this package to be printed."""
+    """Return the text of a program's generated module for ``backend``; no compiler or device is needed."""
     bounded = _prepared_program(program, backend, parallel)
     fused = fuse(bounded, Prover(bounded)) if parallel or backend == "llvm" else bounded
     chosen = blockable(fused) if parallel else frozenset[str]()
@@ -66,7 +65,7 @@ def print_source(program: Program, backend: str, parallel: bool | None = None, d
 
 
 def _prepared_program(program: Program, backend: str, parallel: bool | None) -> Program:
-    """Return the program that is printed for ``backend``; raise for an unknown backend or invalid ``parallel``."""
+    """Return the program after scheduling for ``backend``; raise for an unknown backend or invalid ``parallel``."""
     if backend in ("c", "cuda_c"):
         raise ArgumentError(f"backend={backend!r} is for text only: write it with td.generate_code, and compile it")
     if not isinstance(backend, str) or backend not in _PRINTERS:
@@ -93,7 +92,7 @@ def _module_source(program: Program, backend: str, parallel: frozenset[str]) -> 
 def _compile_for_empty_axes(
     build: Any, backend: str, functions: Any, parallel: bool | None, sizes: Sizes
 ) -> CompiledFunction:
-    """Return the callable for sizes for which an axis has no entries."""
+    """Return the compiled function of a program rebuilt for sizes at which some axis has no entries."""
     program: Program = build(sizes)
     return CompiledFunction(program, backend, called(functions, externals(program)), parallel)
 
@@ -199,7 +198,7 @@ class CompiledFunction:
         return self._nested_results(filled) if out is None else out
 
     def runner(self, args: Sequence[Any], out: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
-        """Fill ``out`` as a call does; return a function that fills other results for other arguments without checks.
+        """Fill ``out`` as a call does, and return a function that does the same for other arguments without any checks.
 
         These must have the shapes, types, memory orders and integers of ``args`` and ``out``, and the arrays must be
         aligned and in C order.
@@ -270,7 +269,7 @@ class CompiledFunction:
 
     @functools.cached_property
     def _device_calls(self) -> DeviceCalls:
-        """The object that runs calls with device arrays."""
+        """The object that runs calls with arrays in device memory, created once."""
         return DeviceCalls(self.program, self._checker)
 
     def _nested_results(self, results: Sequence[Any]) -> Any:
@@ -278,7 +277,9 @@ class CompiledFunction:
         return self._nest([array if array.ndim else array[()] for array in results])
 
     def _check_data(self, suspects: Sequence[DataCheck], args: Sequence[Any]) -> None:
-        """Raise DataIndexError if data make a read out of bounds; ``suspects`` are the checks that are not settled."""
+        """Raise DataIndexError if an index-array entry makes a read out of bounds; ``suspects`` are the checks to test
+        entry by entry.
+        """
         if not suspects:
             return
         numbers = tuple(dict.fromkeys(check.number for check in suspects))
@@ -311,7 +312,7 @@ class CompiledFunction:
             raise kind(str(error)) from error
 
     def _in_parallel(self) -> frozenset[str]:
-        """Return the functions that run on several cores in a call with the sizes of the last one."""
+        """Return the names of functions that run on several cores, decided by the sizes of the last call."""
         if self.backend not in COMPILED or self.parallel is False:
             return frozenset()
         if self.parallel:
@@ -322,16 +323,16 @@ class CompiledFunction:
 
     @functools.cached_property
     def _fused(self) -> Program:
-        """The program that is printed, with fused kernels."""
+        """The scheduled program with fused kernels, from which the module is printed."""
         return fuse(self._bounded, Prover(self._bounded))
 
     @functools.cached_property
     def _blockable(self) -> frozenset[str]:
-        """The names of the functions that can run on several cores."""
+        """The names of the functions that can run in parallel blocks."""
         return blockable(self._fused)
 
     def _load(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> Runs:
-        """Return the loaded functions for results of a dtype, with some kernels on several cores; they are cached."""
+        """Return the loaded functions for results of a dtype, those in ``parallel`` on several cores; cached."""
         found = self._runs.get((dtype, parallel))
         if found is not None:
             return found

@@ -37,7 +37,7 @@ def type_of(*values):
 
 
 def with_compute(source: str, program: Program, backend: str) -> str:
-    """Return the text of a module with the function ``compute`` after ``run``, and with an import of NumPy."""
+    """Return the module text ``source`` extended by a function ``compute`` that allocates results and calls ``run``."""
     if "import numpy as np\n" not in source:
         head, end, rest = source.partition('\n"""\n\n')
         source = f"{head}{end}import numpy as np\n{rest}"
@@ -46,7 +46,7 @@ def with_compute(source: str, program: Program, backend: str) -> str:
 
 
 def _compute(program: Program, names: FormNames, backend: str) -> TextBlock:
-    """Return the function ``compute`` as a block of lines."""
+    """Return the text of ``compute``, which checks its arguments, allocates results and calls ``run``."""
     block = TextBlock()
     own = ["stream=0"] if backend == "cuda" else []
     inner = block.child(f"def compute({', '.join([*(names(a.name) for a in program.arguments), *own])}):")
@@ -75,7 +75,9 @@ def _compute(program: Program, names: FormNames, backend: str) -> TextBlock:
 
 
 def with_pure_compute(source: str, program: Program, dialect: Dialect) -> str:
-    """Return the text of a module of pure array functions with the function ``compute`` behind ``run``."""
+    """Return the text of a module of pure array functions extended by ``compute``, which checks its arguments and calls
+    ``run``.
+    """
     names = module_names(program, {*dialect.own_names, "type_of", "device_of", *compile(source, "", "exec").co_names})
     parameters = ", ".join(names(a.name) for a in program.arguments)
     block = TextBlock()
@@ -170,7 +172,7 @@ def _size_refusals(program: Program, printer: FormPrinter, checks: Sequence[Chec
 
 
 class _Text(str):
-    """A text whose ``repr`` is itself, so that tuples of texts print as code."""
+    """A string whose ``repr`` is the string itself, so that nested tuples of it print as code."""
 
     __slots__ = ()
     __repr__ = str.__str__

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from sympy_tensordiff.codegen.ir.programs import DataCheck, Program
 from sympy_tensordiff.codegen.run.arguments import entry_text, out_of_range_error
 from sympy_tensordiff.errors import DataIndexError
+from sympy_tensordiff.lazy import numpy as np
 
 
 def data_error(

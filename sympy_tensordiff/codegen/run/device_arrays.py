@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.lazy import numpy as np
 
 Shape = tuple[int, ...]
 
@@ -54,7 +53,7 @@ class DeviceArray(Memory):
 
     @property
     def ndim(self) -> int:
-        """The number of axes."""
+        """The number of axes of the device array."""
         return len(self.shape)
 
     @property
@@ -69,7 +68,7 @@ class DeviceArray(Memory):
 
     @property
     def end(self) -> int:
-        """The address after the last of dense entries."""
+        """The address one past the last entry of a contiguous device array."""
         return self.pointer + prod(self.shape) * self.dtype.itemsize
 
 
@@ -101,13 +100,15 @@ def describe_array(label: str, value: Any, stream: int) -> DeviceArray:
 
 
 def _device_of(value: Any) -> int:
-    """Return the device number of an array without DLPack; 0 if it is unknown."""
+    """Return the number of the device that holds an array; 0 if the array does not tell."""
     context = getattr(getattr(value, "gpu_data", None), "context", None)
     return int(context.device.id) if context is not None else 0
 
 
 def check_unconverted(label: str, array: DeviceArray, dtype: np.dtype[Any]) -> DeviceArray:
-    """Return a device array that can be used as it is; raise if its dtype is not ``dtype`` or it is not dense."""
+    """Return a device array that kernels can use directly; raise if its dtype is not ``dtype`` or it is not
+    contiguous.
+    """
     if array.dtype != dtype:
         raise ArgumentTypeError(
             f"{label} has dtype {array.dtype} on the device, where the results have {dtype}: convert it first"

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from sympy_tensordiff.codegen.ir.programs import Argument, DataCheck, Program
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, PreparedArguments
 from sympy_tensordiff.codegen.run.device_arrays import (
@@ -34,6 +32,7 @@ from sympy_tensordiff.errors import (
     DeviceMemoryError,
     SingularMatrixError,
 )
+from sympy_tensordiff.lazy import numpy as np
 
 
 def require_device() -> Any:
@@ -56,7 +55,7 @@ def require_device() -> Any:
 
 @contextmanager
 def translate_device_errors(program: Program, prepared: PreparedArguments, sizes: Mapping[str, int]) -> Iterator[None]:
-    """Turn errors of the device, its driver and its tools into errors of this package with advice."""
+    """Context manager: convert errors of the GPU, its driver and tools to errors of this package with advice."""
     with warnings.catch_warnings():
         # Without the warning that small arrays do not fill a device.
         warnings.filterwarnings("ignore", message=".*Grid size")  # the text begins with a colour
@@ -81,7 +80,7 @@ def _out_of_memory_message(program: Program, prepared: PreparedArguments, sizes:
     """Return the message for a device without memory for a call: bytes of its results and temporaries."""
 
     def size(shapes: Sequence[Sequence[int]]) -> str:
-        """Return the bytes of arrays as text."""
+        """Return the total bytes of arrays of the given shapes as text."""
         return f"{sum(prod(max(n, 0) for n in shape) for shape in shapes) * prepared.dtype.itemsize:,} bytes"
 
     made = [tuple([form.evaluate(dict(sizes)) for form in array.shape]) for array in program.temporaries]
@@ -137,7 +136,7 @@ class DeviceCalls:
             filled = [as_numba_array(cuda, array) for array in results]
 
             def empty(entries: int, dtype: np.dtype[Any], stream: Any) -> Any:
-                """Return a new temporary of the library for kernels."""
+                """Return a new array for a temporary, from the caller's array library."""
                 return as_numba_array(
                     cuda, describe_array("a temporary", library.empty((entries,), dtype, stream), handle)
                 )
@@ -149,7 +148,9 @@ class DeviceCalls:
     def _for_checks(
         self, cuda: Any, given: Mapping[str, DeviceArray], argument: Argument, value: Any, queue: Any
     ) -> Any:
-        """Return an argument for the checks: integer arrays copied to the host, of other arrays their descriptions."""
+        """Return an argument as the argument checks need it: index arrays copied to the host, other arrays as
+        descriptions.
+        """
         array = given.get(argument.name)
         if array is None:
             if argument.kind == "array" and argument.shape and argument.dtype == "real":
@@ -165,7 +166,7 @@ class DeviceCalls:
     def _kernel_argument(
         self, cuda: Any, given: Mapping[str, DeviceArray], argument: Argument, value: Any, queue: Any
     ) -> Any:
-        """Return an argument as the kernels need it."""
+        """Return an argument as CUDA kernels take it: a device array of Numba, or a number."""
         array = given.get(argument.name)
         if array is not None:
             return as_numba_array(cuda, array)

@@ -22,8 +22,6 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from sympy_tensordiff.codegen.emit.base import signed_text
 from sympy_tensordiff.codegen.emit.llvm_driver import ModuleText, Target, print_llvm
 from sympy_tensordiff.codegen.ir.programs import Program, Recurrence
@@ -33,6 +31,7 @@ from sympy_tensordiff.codegen.lower.externals import llvm_text
 from sympy_tensordiff.codegen.run.cache import OFF, VARIABLE, cache_folder, code_versions, write_bytes
 from sympy_tensordiff.codegen.run.modules import RECENT
 from sympy_tensordiff.codegen.run.threads import start_pool
+from sympy_tensordiff.lazy import numpy as np
 
 DEBUG = "SYMPY_TENSORDIFF_LLVM"
 """The environment variable: with ``verify``, LLVM's verifier checks each module; with ``check``, compiled code checks
@@ -139,7 +138,7 @@ def _machine() -> Any:
 
 
 def optimised(text: str, functions: Mapping[str, tuple[str, str]], machine: Any) -> Any:
-    """Return the module of a text after LLVM's optimisations for ``machine``.
+    """Return the LLVM module parsed from ``text`` and optimised for ``machine``; user ``functions`` are linked in.
 
     ``functions`` are the functions of the user by symbol, each as the text of a module and its name there.
     """
@@ -170,7 +169,7 @@ def optimised(text: str, functions: Mapping[str, tuple[str, str]], machine: Any)
 
 
 def compiled(text: str, functions: Mapping[str, tuple[str, str]]) -> bytes:
-    """Return the object code of a text, linked with the user's ``functions``, see `optimised`."""
+    """Return the object code of an LLVM text, with the user's ``functions`` linked in."""
     machine = _machine()
     code: bytes = machine.emit_object(optimised(text, functions, machine))
     return code
@@ -219,7 +218,7 @@ class Code:
 
 
 def check_constants(program: Program) -> None:
-    """Raise UnsupportedError if a constant of a program is too large for double precision."""
+    """Raise UnsupportedError if a constant of a program overflows double precision."""
     for node in (node for kernel in program.nests for node in scalars(kernel.body)):
         if isinstance(node, Number) and node.value == node.value:
             signed_text(node.value)
@@ -278,11 +277,11 @@ def load(module: ModuleText, functions: Mapping[str, tuple[str, str]], on_disk: 
     size, tables = entries["scratch"], entries.get("tables")
 
     def scratch(*values: Any) -> list[np.ndarray[Any, Any]]:
-        """Return the memory of the temporaries for a call."""
+        """Return newly allocated memory for the temporaries of a call with these arguments."""
         return [np.empty(size(*values), np.uint8)]
 
     def run_once(*values: Any) -> None:
-        """Run with new temporaries."""
+        """Run the compiled function with newly allocated temporaries."""
         arrays = scratch(*values)
         if tables is not None:
             tables(*values, *arrays)
@@ -292,7 +291,7 @@ def load(module: ModuleText, functions: Mapping[str, tuple[str, str]], on_disk: 
 
 
 def _may_raise(own: str, name: str) -> bool:
-    """Return whether the C entry point of a user's function may return a code other than 0."""
+    """Return whether the compiled form of a user's function may signal an exception by its return code."""
     found = re.search(rf"^define [^\n]*@{name.removeprefix('cfunc.')}\(.*?^}}", own, re.MULTILINE | re.DOTALL)
     return found is None or set(re.findall(r"^ +ret (.*)", found[0], re.MULTILINE)) != {"i32 0"}
 
@@ -304,7 +303,9 @@ def _open_process() -> None:
 
 
 def _check_symbols(text: str, known: set[str]) -> None:
-    """Raise UnavailableError if a function that ``text`` declares does not exist, since LLVM would end the process."""
+    """Raise UnavailableError if a function declared in ``text`` does not exist in the process, which LLVM would
+    abort.
+    """
     _open_process()
     called = set(re.findall(r"^declare .*@([\w.]+)\(", text, re.MULTILINE)) - known
     for name in sorted(called):

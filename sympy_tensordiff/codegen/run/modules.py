@@ -20,7 +20,7 @@ RECENT = 32
 
 
 class Lease:
-    """A reference of callables to a module, which is freed with the last reference."""
+    """A reference that keeps a loaded module alive; the module is freed with the last reference."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module = module
@@ -51,7 +51,7 @@ def forget(module: ModuleType) -> None:
 
 
 def _release(module: ModuleType) -> None:
-    """Remove a module from the global tables of Python and Numba."""
+    """Remove a module from the global tables of Python and Numba, so that its memory is freed."""
     found = _leases.get(module.__name__)
     if found is not None and found.module is module:  # requested again in the meantime
         return

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from html import escape
+from typing import Any
 
 from sympy_tensordiff.codegen.emit.forms import FormNames
 from sympy_tensordiff.codegen.ir.facts import Prover
@@ -28,7 +31,30 @@ COMPILED = ("numba", "llvm")
 """The CPU backends that compile loops."""
 
 
-def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
+class Plan(str):
+    """A string with the plan of a program, which notebooks show as a table."""
+
+    __slots__ = ()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """IPython's hook for text output: the lines of the text."""
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        """IPython's hook for HTML output: a table of the names, shapes and steps under their headings."""
+        return f'<table style="text-align: left">{"".join(map(self._row, self.splitlines()))}</table>'
+
+    def _row(self, line: str) -> str:
+        """Return the HTML table row of a line of a plan: a heading, a name or number with its text, or a text alone."""
+        text = line.strip()
+        if line == text and line.endswith(":"):
+            return f'<tr><th colspan="2" style="text-align: left">{escape(text[:-1])}</th></tr>'
+        step, name = re.match(r"(\d+\.) (.*)", text), re.match(r"([^:=]{1,40}?) ?: (.*)", text)
+        cells = step.groups() if step else name.groups() if name else ("", text)
+        return "<tr>" + "".join(f'<td style="text-align: left">{escape(cell)}</td>' for cell in cells) + "</tr>"
+
+
+def plan_text(program: Program, backend: str, driver: Sequence[str]) -> Plan:
     """Return the description of a program: its steps in order and the reasons for temporaries.
 
     ``driver`` are lines about how the kernels are called.
@@ -47,6 +73,9 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
     elif program.notes:
         lines += ["products:"]
     lines += [f"  {note}" for note in program.notes]
+    if program.laws:
+        uses = [f"{law} ({count} times)" if count > 1 else law for law, count in program.laws]
+        lines.append(f"in forms that keep their digits: {', '.join(uses)}")
     lines += driver
     lines.append("kernels:")
     shapes = array_shapes(program)
@@ -66,13 +95,13 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
             place = Site(prover, FormNames(all_names(program), ()).fresh)
             nest_of(step, place)
             lines += [f"     {rule.name}: {rule.reason}" for rule in place.fired]
-    return "\n".join(lines)
+    return Plan("\n".join(lines))
 
 
 def driver_lines(
     bounded: Program, fused: Program, backend: str, parallel: bool | None, fallback: str = ""
 ) -> list[str]:
-    """Return the lines that say which steps are compiled, and which run on several cores or as partial sums.
+    """Return the lines of ``.plan`` on which steps are compiled, and which run on several cores or as partial sums.
 
     ``bounded`` is the program that is printed, ``fused`` the same with fused kernels. ``fallback`` is the reason why
     Numba compiles in place of LLVM.

@@ -6,12 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.run.arguments import PreparedArguments, writable_alias
-
-_INDICES = np.dtype(np.int64)
+from sympy_tensordiff.lazy import numpy as np
 
 MAX_COMPARED_BYTES = 2**22
 """The most bytes of an integer array that is copied and compared with that of the next call.
@@ -22,9 +19,7 @@ Comparing 4 MB takes 0.6 ms, the checks that it saves take 4 ms.
 
 @dataclass(frozen=True, slots=True)
 class LastCall:
-    """The properties of a call that needed no conversions; the checks of another call with the same ones would also
-    pass.
-    """
+    """The types, shapes and index arrays of the last call; a call that agrees in these needs no further checks."""
 
     expected: tuple[tuple[Any, Any, Any], ...]
     """The type of each argument, then the dtype and shape of an array, or None and the number."""
@@ -37,9 +32,7 @@ class LastCall:
     run: Callable[..., None]
 
     def prepare(self, values: Sequence[Any]) -> Sequence[Any] | None:
-        """Return ``values`` for the driver; None if they differ from the recorded call, so that they must be
-        checked.
-        """
+        """Return ``values`` ready for the driver if they agree with the recorded call; None if they must be checked."""
         if len(values) != len(self.expected):
             return None
         if not self.is_plain:
@@ -59,7 +52,7 @@ class LastCall:
         return values if all_writable else [writable_alias(value) for value in values]
 
     def _has_same_data(self, values: Sequence[Any]) -> bool:
-        """Return whether integer arrays have the entries that were checked: callers may change them in place."""
+        """Return whether index arrays still have the recorded entries, since callers may change them in place."""
         return all([values[position].tobytes() == entries for position, entries in self.data])
 
     def _prepare_one(self, value: Any, expected: tuple[Any, Any, Any]) -> Any:
@@ -77,14 +70,14 @@ class LastCall:
 
 
 def _fits(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
-    """Return whether the driver can use an array as it is, apart from being read-only."""
+    """Return whether the driver can use an array without conversion: dtype, alignment and C order are right."""
     return array.dtype is dtype and array.flags.c_contiguous and array.flags.aligned
 
 
 def remember(
     arguments: Sequence[Argument], values: Sequence[Any], prepared: PreparedArguments, run: Callable[..., None]
 ) -> LastCall | None:
-    """Return the properties of a call for `LastCall`; None if its next call must be checked, too."""
+    """Return the record of a checked call, for quick checks of the next one; None if that must be checked fully."""
     if prepared.suspects:  # whether data are out of bounds may depend on numbers
         return None
     expected: list[tuple[Any, Any, Any]] = []
@@ -97,7 +90,7 @@ def remember(
             if (
                 kind is not np.ndarray
                 or not value.ndim
-                or not _fits(value, _INDICES)
+                or not _fits(value, np.dtype(np.int64))
                 or value.nbytes > MAX_COMPARED_BYTES
             ):
                 return None
@@ -130,7 +123,7 @@ Time with reused memory divided by time with new memory, on one thread of an AMD
 
 
 class Workspace:
-    """Calls ``run_in`` with temporaries that are reused between calls of the same shapes.
+    """Calls ``run_in`` with temporaries that are kept and reused while the argument shapes stay the same.
 
     ``tables`` fills the constant temporaries of new ``arrays``; the given ones are filled already.
     """
@@ -172,9 +165,7 @@ class Runs:
         self._workspace: Workspace | None = None
 
     def function_for(self, values: Sequence[Any]) -> Callable[..., None]:
-        """Return the function that runs calls with the shapes of ``values``: with reused temporaries unless they are
-        too large.
-        """
+        """Return the function to call for ``values``: one that reuses its temporaries, unless these are too large."""
         if self._scratch is None:
             return self.run
         arrays = self._scratch(*values)

@@ -9,27 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import sympy
-from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.run.device_arrays import check_dense
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.lazy import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SINGLE = "."
 
 
 class _TupleEnd(NamedTuple):
-    """Marks the end of a tuple on the stack of `flatten`."""
+    """A marker on the stack of `flatten` for the end of a tuple."""
 
     identity: int
 
 
 def flatten(expr: Any) -> tuple[list[Any], str]:
-    """Return the expressions of ``expr`` from left to right, and their structure; raise ArgumentError for an empty
-    tuple.
+    """Return ``(expressions, structure)`` of nested tuples: the leaves from left to right, and their nesting as a
+    string.
 
     >>> flatten((1, [2, 3]))
     ([1, 2, 3], '(.(..))')
@@ -61,16 +63,14 @@ def flatten(expr: Any) -> tuple[list[Any], str]:
 
 
 def nesting(structure: str) -> Callable[[Sequence[Any]], Any]:
-    """Return the function that nests flat results by a structure, with fast paths for a single result and a
-    flat tuple.
-    """
+    """Return the function that turns a flat sequence of results into nested tuples of this ``structure``."""
     if structure == SINGLE:
         return lambda values: values[0]
     return tuple if structure == f"({SINGLE * (len(structure) - 2)})" else partial(nest, structure)
 
 
 def nest(structure: str, values: Sequence[Any]) -> Any:
-    """Return flat ``values`` in nested tuples.
+    """Return the flat ``values`` as nested tuples of this ``structure``.
 
     >>> nest("(.(..))", [1, 2, 3])
     (1, (2, 3))
@@ -88,7 +88,7 @@ def nest(structure: str, values: Sequence[Any]) -> Any:
 
 
 def fit(structure: str, out: Any) -> list[Any]:
-    """Return the arrays of ``out`` as a flat list; raise if it is not nested like the results."""
+    """Return the arrays in ``out`` as a flat list; raise unless ``out`` is nested like the results."""
     leaves: list[Any] = []
     todo: list[tuple[Any, Any, str]] = [(nest(structure, [None] * structure.count(SINGLE)), out, "out")]
     while todo:
@@ -108,7 +108,7 @@ def fit(structure: str, out: Any) -> list[Any]:
 
 
 def _noun(structure: str) -> str:
-    """Return the word for the elements of ``out`` in messages."""
+    """Return the plural or singular noun for the elements of ``out`` in messages."""
     return "entries" if "(" in structure[1:] else "arrays"
 
 

@@ -30,7 +30,7 @@ OPTIONS = ("out", "stream")
 
 
 def parameters(arguments: Sequence[Argument]) -> dict[str, Argument]:
-    """Return the arguments by identifiers that can be keywords."""
+    """Return the program's arguments by valid Python identifiers, for keyword arguments."""
     found: dict[str, Argument] = {}
     for argument in arguments:
         found[unique(argument.label, found, OPTIONS)] = argument
@@ -121,8 +121,8 @@ def _results(structure: str) -> str:
 
 
 def expected_sizes(reader: Reader, sizes: Mapping[Any, int]) -> Hints:
-    """Return the sizes that the user expects; keys are symbols or their names. Raise for unknown names or invalid
-    sizes.
+    """Return the user's ``sizes`` (by symbol or name) as `Hints` for cost estimates; raise for unknown names or invalid
+    values.
     """
     if not isinstance(sizes, Mapping):
         raise ArgumentTypeError(f"sizes must be a mapping such as {{n: 300}}, not {sizes!r}")
@@ -139,9 +139,7 @@ def expected_sizes(reader: Reader, sizes: Mapping[Any, int]) -> Hints:
 
 
 def extents_of_argument(reader: Reader, tensor: TensorSymbol, fixed: Any, names: dict[Any, str]) -> dict[str, Any]:
-    """Return the shape of an argument, and the range of its integers with the reason for it, as fields of
-    `Argument`.
-    """
+    """Return the fields of `Argument` that describe a tensor's shape and the range of an index array."""
     shape = tuple([over_names(reader.affine(extent).substitute(fixed), names) for extent in tensor.shape])
     below = reader.graph.below.get(tensor.name)
     if below is None:
@@ -162,7 +160,8 @@ def over_names(form: Any, names: dict[Any, str]) -> Any:
 
 
 def read_arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument, ...], dict[Any, str], dict[str, str]]:
-    """Return the parameters, the names of scalars and integers by variable, and the names of the tensors.
+    """Return ``(arguments, names of scalars and integers by variable, names of arrays by tensor)`` for the user's
+    symbols.
 
     Raise ArgumentError if two arguments have one name, ArgumentTypeError if one is not a symbol.
     """
@@ -194,7 +193,7 @@ def read_arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument,
 
 
 def named_arguments(args: Sequence[Any], exprs: Sequence[Any] = ()) -> tuple[Argument, ...]:
-    """Return the parameters of expressions under the names of their symbols, without compiling kernels."""
+    """Return the `Argument` records of the symbols ``args``, without compiling anything."""
     reader = Reader(Graph())
     reader.use((*exprs, *args))
     arguments, _, _ = read_arguments(reader, args)

@@ -62,7 +62,7 @@ def blockable(program: Program) -> frozenset[str]:
 
 
 def large_steps(program: Program, sizes: Mapping[str, int]) -> frozenset[str]:
-    """Return the functions of the steps that are worth several cores for these sizes; empty if there are none.
+    """Return the names of functions with enough work at these sizes to pay for several cores.
 
     Also empty if these are only matrix products without copies: BLAS uses all cores for them itself.
     """
@@ -87,15 +87,15 @@ def has_compiled_products(program: Program) -> bool:
 def with_threads(
     run: Callable[..., None], serial: Callable[[], Callable[..., None]], has_products: bool = True
 ) -> Callable[..., None]:
-    """Return ``run`` restricted to one caller at a time; in a forked process, it calls the function that ``serial``
-    returns.
+    """Return ``run`` with a lock around each call; a forked process calls ``serial()`` instead, as threads do not
+    survive a fork.
 
     ``has_products``: compiled code calls BLAS, which is limited to one thread. A library that Python calls between
     kernels keeps its threads; without any call of BLAS, it is not loaded.
     """
 
     def call(*values: Any) -> None:
-        """Call ``run`` with the threads, or the serial code."""
+        """Call ``run`` under the lock, or its serial version in a forked process."""
         start_pool()
         if _owner != os.getpid():
             serial()(*values)
@@ -116,7 +116,7 @@ def start_pool() -> None:
 
 @functools.cache
 def _blas() -> Any:
-    """Return the controller of the threads of BLAS."""
+    """Return the object that sets the number of BLAS threads (threadpoolctl)."""
     importlib.import_module("scipy.linalg.cython_blas")  # what compiled code calls
     return importlib.import_module("threadpoolctl").ThreadpoolController()
 
@@ -133,7 +133,7 @@ LIBRARY_SPEED = 10
 
 
 class _ZeroData(int):
-    """The value of integer arrays in bounds, for estimates: 0, and so are all entries."""
+    """A stand-in for integer arrays in estimates: every entry is 0."""
 
     def __getitem__(self, place: Any) -> _ZeroData:
         return self
@@ -183,10 +183,10 @@ def _body_work(body: Iterable[Statement], values: dict[str, Any]) -> int:
 
 
 def _bound_value(bound: Bound, values: Mapping[str, Any], sign: int) -> int:
-    """Return ``sign`` times a bound, rounded down."""
+    """Return ``sign*bound`` at the variables ``values``, rounded down."""
     return sign * bound.form.evaluate(values) // bound.divisor
 
 
 def _operation_work(scalar: Any) -> int:
-    """Return the work of one scalar operation."""
+    """Return the cost of one scalar operation, in units of a simple one."""
     return ELEMENTARY_WORK if isinstance(scalar, Operation) and scalar.function in ELEMENTARY else 1

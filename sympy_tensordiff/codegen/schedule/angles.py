@@ -38,7 +38,9 @@ CHOICES = frozenset({"select", "and", "or"})
 
 
 def works_on_near_angles(body: Sequence[Statement]) -> bool:
-    """Whether a loop over `body` has sines or cosines that may be computed on vectors, and may run twice."""
+    """Whether sines and cosines in a loop over `body` may be computed by vector functions for small angles, with a
+    second run if an angle is large.
+    """
     nodes = [node for node in scalars(body) if isinstance(node, Operation)]
     if not any(node.function in NEAR_ANGLE_FUNCTIONS for node in nodes) or not all(map(has_few_steps, loops(body))):
         return False
@@ -50,8 +52,8 @@ def works_on_near_angles(body: Sequence[Statement]) -> bool:
 
 
 def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement, ...] | None:
-    """Return `loop` with the functions for near angles, and once more where an angle is large; None where it may not
-    be.
+    """Return `loop` with sine and cosine for small angles, followed by an ordinary run if an angle was large; None if
+    not allowed.
     """
     if has_few_steps(loop) or not works_on_near_angles(loop.body) or _reads_what_it_writes(loop.body):
         return None
@@ -64,7 +66,7 @@ def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement
 
 
 def _reads_what_it_writes(body: Sequence[Statement]) -> bool:
-    """Whether a second run of a loop over `body` would find other entries of arrays than the first."""
+    """Whether the loop over `body` reads entries that it writes, so that running it twice would change the result."""
     targets = [
         (s.target.array, s.reduction) for s in statements(body) if isinstance(s, Set) and isinstance(s.target, Load)
     ]
@@ -73,14 +75,18 @@ def _reads_what_it_writes(body: Sequence[Statement]) -> bool:
 
 
 def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: str) -> tuple[Statement, ...]:
-    """Return `body` with the functions for near angles; ``wide`` is set where an angle is beyond `MAX_NEAR_ANGLE`."""
+    """Return `body` with sine and cosine for small angles; the flag ``wide`` is set if an angle exceeds
+    `MAX_NEAR_ANGLE`.
+    """
 
     def change(statement: Statement, _: Around) -> Iterator[Statement]:
-        """Yield `statement` with near angles, after the statements that name the angles and test them."""
+        """Yield the statements that name each angle and set the flag, then `statement` with sine and cosine for small
+        angles.
+        """
         angles: dict[Scalar, str] = {}
 
         def near(value: Scalar) -> Scalar:
-            """Return a sine or cosine of its angle as a name; anything else as it is."""
+            """Return a sine or cosine as the function for small angles of a named angle; other nodes unchanged."""
             if not _is_sine_or_cosine(value):
                 return value
             assert isinstance(value, Operation)

@@ -22,7 +22,7 @@ from sympy_tensordiff.integer.implication import is_empty
 
 
 def check_blocks(nest: BlockNest, kernel: Kernel, prover: Prover, known: Collection[str]) -> None:
-    """Raise VerificationError if a nest of blocks breaks a law.
+    """Raise VerificationError if threads of a block may race: access one shared entry without a barrier in between.
 
     All accesses are in bounds, no two threads write one entry of the result, and between two barriers no two threads
     of a block touch one entry of a shared array unless both read.
@@ -53,7 +53,7 @@ def check_blocks(nest: BlockNest, kernel: Kernel, prover: Prover, known: Collect
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """A read or write of an array entry, and the rows that hold there."""
+    """A read or write of an array entry, and the constraints that hold there."""
 
     array: str
     index: tuple[Affine, ...]
@@ -62,7 +62,7 @@ class _Access:
 
 
 def _phases(body: Sequence[Statement]) -> Iterator[list[_Access]]:
-    """Yield the accesses between two barriers; a loop is gone through twice, as its end meets its start."""
+    """Yield the accesses between two barriers; a loop body counts twice, as its end is followed by its start."""
     found: list[_Access] = []
     waiting: list[tuple[Statement, tuple[Constraint, ...]]] = [(statement, ()) for statement in reversed(body)]
     while waiting:
@@ -82,7 +82,7 @@ def _phases(body: Sequence[Statement]) -> Iterator[list[_Access]]:
 
 
 def _merged(accesses: Sequence[_Access]) -> list[_Access]:
-    """Return accesses that differ only in constants as one, with a variable for the constants of each axis."""
+    """Return accesses to entries ``[i]``, ``[i + 1]``, ... as one with a bounded variable for the constants."""
     alike: dict[object, list[_Access]] = {}
     for access in accesses:
         key = access.array, access.is_write, tuple([form - form.constant for form in access.index])
@@ -112,7 +112,9 @@ def _check_apart(
     ranges: Sequence[Constraint],
     prover: Prover,
 ) -> None:
-    """Raise VerificationError if two threads that differ in a coordinate of ``own`` may make two accesses."""
+    """Raise VerificationError if two different threads of a block may make the accesses ``one`` and ``other`` to one
+    entry.
+    """
     numbers = [f"number {axis}" for axis in range(len(one.index))]
     # In differences, rows with a factor are tightened to integers.
     step = {name: Affine.variable(f"step of {name}") for name in (*variables, *numbers)}

@@ -52,7 +52,7 @@ Fresh = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class BlockNest:
-    """The body of a kernel whose threads work together.
+    """The body of a GPU kernel whose threads share memory within blocks: thread coordinates, shared arrays, and grid.
 
     The ``blocks`` are variables with their extents that the number of the block tells, in row-major order. The number
     of the block and the thread coordinate ``along`` ("x" or "y") tell the ``entries``. ``x`` and ``y`` are the
@@ -71,13 +71,17 @@ class BlockNest:
 
     @property
     def grid(self) -> tuple[Affine, ...]:
-        """The factors of the number of blocks; the last of them is rounded up by the threads along `along`."""
+        """The extents whose product is the number of blocks; the last is divided by the number of threads along
+        `along`, rounded up.
+        """
         return tuple([extent for _, extent in (*self.blocks, *self.entries)])
 
 
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """A loop whose rounds a block deals out to ``threads``; neighbours have other entries if it ``is_across``."""
+    """A loop whose iterations are distributed over the ``threads`` of a block; ``is_across``: the x axis is another
+    than that loop.
+    """
 
     variable: str
     threads: Affine
@@ -89,7 +93,9 @@ class Deal:
 
 @dataclass(frozen=True, slots=True)
 class _Tiling:
-    """A sum of products: the axes of rows and columns, its loops, the innermost last, and the reads to be shared."""
+    """A matrix-product-like sum computed in tiles: its row and column axis, its loops, and the reads of both
+    operands.
+    """
 
     row: str
     column: str
@@ -99,7 +105,9 @@ class _Tiling:
 
 
 def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
-    """Return how the sums of a kernel are computed in tiles; None if no value is used in several rows and columns."""
+    """Return the axes and reads for computing a kernel's sum in tiles through shared memory; None if no read is
+    reused.
+    """
     if type(kernel) is not Kernel or len(kernel.axes) < 2 or len(kernel.body) < 3:
         return None
     start, outer, *rest = kernel.body
@@ -142,22 +150,24 @@ def _atoms(load: Load) -> set[str]:
 
 
 def _length(loop: Loop) -> Affine:
-    """Return the rounds of a loop, by the first of several bounds."""
+    """Return the number of iterations of a loop, by its first upper bound."""
     return loop.highs[0].form - loop.lows[0].form + 1
 
 
 def _is_short(length: Affine, least: int) -> bool:
-    """Whether a length is a constant below another one."""
+    """Whether `length` is a constant below `least`."""
     return length.is_constant and length.constant < least
 
 
 def tile_nest(kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> BlockNest:
-    """Return the nest of a kernel with sums in tiles."""
+    """Return the nest of a kernel whose sums are computed in tiles through shared memory."""
     return _TileNest(kernel, plan, shapes, fresh).nest()
 
 
 class _TileNest:
-    """The nest of one kernel with sums in tiles; ``entries`` has the row and the column of each sum of a thread."""
+    """Builds the nest of one kernel computed in tiles; ``entries`` has the row and column of each sum that a thread
+    computes.
+    """
 
     def __init__(self, kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> None:
         self.kernel, self.plan, self.fresh, self.last = kernel, plan, fresh, plan.loops[-1]
@@ -177,7 +187,7 @@ class _TileNest:
         }
 
     def nest(self) -> BlockNest:
-        """Return the nest."""
+        """Return the nest: loops over tiles, copies into shared memory, barriers, sums and stores."""
         start, _, *rest = self.kernel.body
         (term,) = self.last.body
         assert isinstance(start, Set) and isinstance(term, Set)
@@ -203,11 +213,13 @@ class _TileNest:
         return BlockNest((*starts, loop, *stores), *coordinates, shared, tuple(blocks), tiles=tuple(tiles))
 
     def sides(self) -> tuple[tuple[str, tuple[Load, ...]], ...]:
-        """Return the axes with the reads along them."""
+        """Return the row axis with the reads of the left operand, and the column axis with those of the right one."""
         return (self.plan.row, self.plan.left), (self.plan.column, self.plan.right)
 
     def copies(self, load: Load, axis: str) -> Iterator[Statement]:
-        """Yield the statements that copy a thread's part of a tile; neighbours along x read what lies side by side."""
+        """Yield the statements by which a thread copies its entries of ``load`` into the shared tile; neighbouring
+        threads read contiguously.
+        """
         name = self.fresh(f"{load.array}_tile")
         self.tiles[load] = name, axis
         variable = self.last.variable
@@ -223,7 +235,9 @@ class _TileNest:
             yield If(tuple(inside), (Set(Load(name, (term, place + SIDE * number)), read),))
 
     def terms(self, term: Set, sums: Mapping[tuple[int, int], str]) -> Iterator[Statement]:
-        """Yield the statements that read a term of all tiles into registers, and add to all sums."""
+        """Yield the statements that load one term of each tile into registers, and add the products to all sums of the
+        thread.
+        """
         values: dict[tuple[Load, int], Name] = {}
         for (load, (name, axis)), number in product(self.tiles.items(), range(EACH)):
             values[load, number] = Name(self.fresh(f"{load.array}_{number}"))
@@ -232,14 +246,16 @@ class _TileNest:
             chosen = {load: values[load, pair[axis == self.plan.column]] for load, (_, axis) in self.tiles.items()}
 
             def value(node: Scalar, chosen: Mapping[Load, Name] = chosen) -> Scalar:
-                """Return a read as the value in a register."""
+                """Return a read of a tile as the name of its register; other nodes unchanged."""
                 return chosen.get(node, node) if isinstance(node, Load) else node
 
             forms = {**self.entries[pair], self.last.variable: self.first + self.k}
             yield add(own, Renaming({}, forms=forms).value(rewrite_scalar(term.value, value)), reduction_of(term))
 
     def store(self, rest: Sequence[Statement], sums: Mapping[str, str], entry: Mapping[str, Affine]) -> Statement:
-        """Return the statement that stores an entry, if it is in the array."""
+        """Return the statement that stores a thread's sum in the result, guarded against positions outside of the
+        array.
+        """
         names = {s.name: self.fresh(s.name) for s in rest if is_let(s)}
         inside = [Constraint("ge", self.box[axis] - 1 - form) for axis, form in entry.items()]
         return If(tuple(inside), Renaming({**names, **sums}, forms=dict(entry)).body(tuple(rest)))
@@ -249,7 +265,7 @@ class _TileNest:
 
 
 def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockNest:
-    """Return the nest of a kernel whose sum is dealt out to the threads of a block."""
+    """Return the nest of a kernel whose sum is distributed over the threads of a block and reduced in shared memory."""
     number = next(n for n, s in enumerate(kernel.body) if deal.variable in {loop.variable for loop in loops([s])})
     outer = kernel.body[number]
     before, after = kernel.body[:number], kernel.body[number + 1 :]
@@ -263,14 +279,14 @@ def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockN
     e = ZERO if is_alone else Affine.variable(x if deal.is_across else y)
 
     def dealt(statement: Statement, _: object) -> tuple[Statement, ...]:
-        """Return the loop with the rounds of one thread; another statement as it is."""
+        """Return the loop restricted to the iterations of one thread; another statement unchanged."""
         if not isinstance(statement, Loop) or statement.variable != deal.variable:
             return (statement,)
         step = count.constant if count.is_constant else count
         return (replace(statement, lows=(Bound(statement.lows[0].form + t),), step=step),)
 
     def place(thread: Affine) -> Load:
-        """Return the entry of the shared array for a thread."""
+        """Return the entry of the shared array in which a thread stores its partial sum."""
         return Load(partial, (thread, e) if deal.is_across else (e, thread))
 
     rows = [Constraint("ge", extent - 1 - Affine.variable(axis)) for axis, extent in box[:1]]
@@ -296,7 +312,7 @@ def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockN
 
 
 def block_nest(step: Step, deals: Mapping[str, Deal], shapes: Shapes, fresh: Fresh) -> BlockNest | None:
-    """Return the nest of a step whose blocks share memory; None where threads work for themselves."""
+    """Return the nest of a step with shared memory, by tiles or by a distributed sum; None if neither applies."""
     if not isinstance(step, Kernel):
         return None
     if step.array in deals:

@@ -18,7 +18,9 @@ Factor: TypeAlias = "int | Fraction | float"
 
 
 def without_copies(program: Program) -> Program:
-    """Return the program without kernels that only move the axes of a product and multiply it with a number."""
+    """Return the program without kernels that only transpose and scale a matrix product: the product fills
+    their array.
+    """
     flow = Dataflow(program)
     products = {step.array: n for n, step in enumerate(program.kernels) if isinstance(step, ContractionStep)}
     steps = list(program.kernels)
@@ -47,13 +49,13 @@ def without_copies(program: Program) -> Program:
 
 
 def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
-    """Replace the name of a removed array at the start of `note` by that of its copy, which the product now fills."""
+    """Return `note` with the name of a removed array at its start replaced by that of the array which replaces it."""
     name, mark, text = note.partition(":")
     return f"{gone[name].array}{mark}{text}" if name in gone else note
 
 
 def copied(step: Step) -> tuple[Factor, Load] | None:
-    """Return the factor and the load of a kernel that only copies, with a variable for each index; else None."""
+    """Return ``(factor, load)`` if a kernel only computes ``factor*load``, each index a different axis; else None."""
     if not isinstance(step, Kernel) or isinstance(step, Scatter) or len(step.body) > 1:
         return None
     store = step.body[0]
@@ -102,7 +104,8 @@ Aliases = Mapping[str, tuple[str, int]]
 
 
 def without_aliases(program: Program) -> Program:
-    """Return the program without temporaries ``t[i, j] = ±a[i, j]`` that loops or products of matrices read.
+    """Return the program without temporaries ``t[i, j] = a[i, j]`` or ``-a[i, j]``: readers of ``t`` read ``a``
+    instead.
 
     Law: every result is the same; what ``a`` holds is never changed after it has been filled.
     """
@@ -127,7 +130,7 @@ def without_aliases(program: Program) -> Program:
 
 
 def _copied(step: Step) -> tuple[str, int] | None:
-    """Return the array that a kernel copies entry by entry, and the sign of the copies; None for other steps."""
+    """Return ``(array, sign)`` if a kernel only computes ``sign*array`` entry by entry; None for other steps."""
     found = copied(step)
     if found is None or found[0] not in (1, -1):
         return None
@@ -137,7 +140,7 @@ def _copied(step: Step) -> tuple[str, int] | None:
 
 
 def _reading(step: Step, aliases: Aliases) -> Step:
-    """Return `step` with reads of other arrays in place of their copies."""
+    """Return `step` with reads of copies replaced by reads of the copied arrays."""
     if isinstance(step, Kernel):
         return replace(step, body=with_values(step.body, lambda value: _read(value, aliases)))
     if isinstance(step, ContractionStep):
@@ -151,7 +154,7 @@ def _reading(step: Step, aliases: Aliases) -> Step:
 
 
 def _read(value: Scalar, aliases: Aliases) -> Scalar:
-    """Return the read that replaces that of a copy, with its sign; a double sign is removed."""
+    """Return the read ``value`` of a copy as that of the copied array, with its sign; other values unchanged."""
     if isinstance(value, Load) and value.array in aliases:
         name, sign = aliases[value.array]
         load = Load(name, value.index)

@@ -30,7 +30,9 @@ Forms = dict[str, Affine]
 
 
 def with_correlations(program: Program) -> Program:
-    """Return the program in which products read and add up windows in place, where all of it is compiled."""
+    """Return the program in which matrix products over sliding windows read the input in place, without im2col
+    copies.
+    """
     if not_compiled(program) or not any(isinstance(step, ContractionStep) for step in program.kernels):
         return program
     finder = _CorrelationFinder(program)
@@ -53,7 +55,7 @@ def with_correlations(program: Program) -> Program:
 
 
 class _CorrelationFinder:
-    """The search for products of matrices that are correlations."""
+    """Finds contractions over copied sliding windows, and replaces them by correlations without the copies."""
 
     def __init__(self, program: Program) -> None:
         self.prover = Prover(program)
@@ -61,8 +63,8 @@ class _CorrelationFinder:
         self.taken = all_names(program)
 
     def correlation(self, step: ContractionStep) -> tuple[Correlation, list[Step], Step] | None:
-        """Return the correlation that replaces the product `step`, the steps that go, and the last one of all; else
-        None.
+        """Return ``(correlation, steps it replaces, last of these)`` for the contraction `step`; None if it is not one
+        over windows.
         """
         plain = in_views(step, self.prover.shapes, partial(reserve_name, taken=set(self.taken)))
         gone: list[Step] = []
@@ -94,8 +96,8 @@ class _CorrelationFinder:
         return found, gone, last
 
     def copied(self, array: str, by: Step) -> tuple[Kernel, Load] | None:
-        """Return the kernel that only copies entries into `array`, which only the step `by` reads, and its load; else
-        None.
+        """Return ``(kernel, load)`` if a kernel only copies ``load`` into `array`, and only the step `by` reads
+        `array`; else None.
         """
         kernel = self.only(array, by)
         if kernel is None or not is_store(store := kernel.body[0]) or not isinstance(store.value, Load):
@@ -103,15 +105,17 @@ class _CorrelationFinder:
         return kernel, store.value
 
     def only(self, array: str, by: Step) -> Kernel | None:
-        """Return the kernel that alone fills `array`, if only the step `by` reads it; else None."""
+        """Return the kernel that fills `array` if it is the only one and only the step `by` reads the array; else
+        None.
+        """
         writer = self.flow.writer(array)
         return writer if type(writer) is Kernel and self.flow.reader(array) is by else None
 
     def windows(
         self, step: ContractionStep, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
-        """Return the entry to which a kernel sums windows of a product, that kernel, and steps that go with it; else
-        None.
+        """Return ``(entry, kernel, zero fills)`` if a kernel only scatters the product into overlapping windows
+        (col2im); else None.
         """
         kernel = self.flow.reader(step.array)
         if not isinstance(kernel, Kernel) or self.flow.writer(step.array) is not step:
@@ -134,9 +138,7 @@ class _CorrelationFinder:
         return Load(kernel.array, tuple([form.substitute(values) for form in index])), kernel, fills
 
     def zeros(self, scatter: Scatter) -> list[Step] | None:
-        """Return the steps that fill with zeros the array to which `scatter` adds, where nothing else does;
-        else None.
-        """
+        """Return the steps that fill the array of `scatter` with zeros, if nothing else writes to it; else None."""
         writers = self.flow.writers[scatter.array]
         first = writers[0]
         is_zero = type(first) is Kernel and first.body == (Set(first.entry, Number(0)),)
@@ -145,7 +147,7 @@ class _CorrelationFinder:
 
 
 def _window_sum(kernel: Kernel) -> tuple[Load, list[Loop], tuple[Affine, ...]] | None:
-    """Return the one read that a kernel sums, and does nothing else, the loops of the sum, and its index; else None."""
+    """Return ``(load, loops, index)`` if a kernel does nothing but sum one read over loops; else None."""
     if len(kernel.body) != 3:
         return None
     start, statement, end = kernel.body
@@ -163,8 +165,8 @@ def _window_sum(kernel: Kernel) -> tuple[Load, list[Loop], tuple[Affine, ...]] |
 
 
 def _solved(load: Load, labels: Sequence[Affine], variables: Sequence[str]) -> Forms | None:
-    """Return the variables of a read as forms of the labels of its indices, if these determine each other; else
-    None.
+    """Return the variables in the index of `load` as forms of `labels`, the values of the indices; None if not
+    unique.
     """
     matrix = [[form.coefficient(v) for v in variables] for form in load.index]
     found = solve(matrix, len(variables))
@@ -207,7 +209,7 @@ _SERVES = 128
 
 
 def spares_copies(step: Correlation, kept: Sequence[tuple[Affine, ...]]) -> bool:
-    """Whether copies of the shapes `kept` take long beside the products: each entry serves a few of them only.
+    """Whether the correlation saves time: its copies, of shapes `kept`, are large compared with the multiplications.
 
     Where it serves many, a library, which lays out both operands in blocks first, is faster than blocks in place.
     """
@@ -217,7 +219,7 @@ def spares_copies(step: Correlation, kept: Sequence[tuple[Affine, ...]]) -> bool
 
 @dataclass(frozen=True)
 class Tiling:
-    """The roles of labels: a block is ``output[rows, lanes] += left[rows, terms]*right[terms, lanes]``.
+    """The labels of a blocked product: ``output[rows, lanes] += left[rows, terms]*right[terms, lanes]``.
 
     ``lanes`` are an axis of the output and of ``right``. For each of the ``tasks``, which are axes of the output, an
     array with the other axes is filled apart. One of them may be an index with several labels, of which ``solved``
@@ -234,7 +236,7 @@ class Tiling:
 
 
 def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
-    """Return the roles of labels with the best use of a block; None where a good part of it is empty."""
+    """Return the choice of labels that fills blocks best; None if a large part of each block would be empty."""
     lengths = {label: length(extent) for label, extent in step.labels}
     own = {
         label: place
@@ -251,7 +253,12 @@ def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
         row, term = _longest(rows, lengths), _longest(terms, lengths)
         if lane is None or row is None or term is None:
             continue
-        use = _use(lengths[lane], LANES) * _use(lengths[row], ROWS) * min(lengths[term], UNKNOWN) / UNKNOWN
+        use = (
+            _block_utilisation(lengths[lane], LANES)
+            * _block_utilisation(lengths[row], ROWS)
+            * min(lengths[term], UNKNOWN)
+            / UNKNOWN
+        )
         rank = use, -prod(lengths[v] for v in inside[2])  # the second operand is copied
         if use >= _WORTH and (best is None or rank > best[0]):
             best = rank, Tiling(left, right, row, lane, term, *_tasks(step, row, lane, lengths, own))
@@ -259,18 +266,18 @@ def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
 
 
 def own_axis(view: Load, label: str) -> int | None:
-    """Return the axis of which `label` is the index, if it occurs in no other one; else None."""
+    """Return the axis of `view` whose index contains `label`, if that is its only occurrence; else None."""
     places = [place for place, form in enumerate(view.index) if label in form.atoms()]
     return places[0] if len(places) == 1 and view.index[places[0]] == Affine.variable(label) else None
 
 
 def length(extent: Affine) -> int:
-    """Return about how long an axis is."""
+    """Return the expected length of an axis with this extent."""
     return extent.constant if extent.is_constant else UNKNOWN
 
 
 def _whole(view: Load, label: str, extent: Affine, shapes: Shapes) -> int | None:
-    """Return the axis which `label` runs along from its first entry to its last one; None without one."""
+    """Return the axis whose index is exactly `label`, over the full extent; None without one."""
     place = own_axis(view, label)
     return place if place is not None and shapes[view.array][place] == extent else None
 
@@ -278,7 +285,7 @@ def _whole(view: Load, label: str, extent: Affine, shapes: Shapes) -> int | None
 def _tasks(
     step: Correlation, row: str, lane: str, lengths: Mapping[str, int], own: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
-    """Return axes of the output for enough tasks, longest first, and a label to solve for.
+    """Return output axes that give enough parallel tasks, longest first, and a label to solve an index for, or None.
 
     The label is None, unless an index with several labels is needed for enough tasks.
     """
@@ -298,12 +305,12 @@ def _tasks(
 
 
 def _occurs_once(view: Load, label: str) -> bool:
-    """Whether `label` occurs in one index of `view`."""
+    """Whether `label` occurs in exactly one index of `view`."""
     return sum(label in form.atoms() for form in view.index) == 1
 
 
 def _longest(labels: Sequence[str], lengths: Mapping[str, int]) -> str | None:
-    """Return the longest of `labels`, of several the last one; None without any."""
+    """Return the longest of `labels`, the last one on a tie; None without any."""
     return max(reversed(labels), key=lambda v: lengths[v]) if labels else None
 
 
@@ -312,6 +319,6 @@ def _labels(view: Load, lengths: Mapping[str, int]) -> set[str]:
     return {name for form in view.index for name in form.atoms() if name in lengths}
 
 
-def _use(size: int, block: int) -> float:
+def _block_utilisation(size: int, block: int) -> float:
     """Return the fraction of its blocks of length `block` that an axis of length `size` fills: 1 for whole blocks."""
     return size / (max(-(-size // block), 1) * block)

@@ -64,7 +64,7 @@ JAMMED_OPERATIONS = frozenset({"add", "mul", "neg", "pow"})
 
 @dataclass(frozen=True)
 class Site:
-    """The context in which a kernel runs.
+    """The context in which a kernel is scheduled: enclosing axes, the block of rows, and the rules applied so far.
 
     ``outer`` are axes of its array over which something around it loops. ``block`` are the first value of the first
     axis and one past the last, where a function fills a part of the array only. ``is_within``: it may run often.
@@ -100,7 +100,7 @@ Made: TypeAlias = "tuple[tuple[Alloc, ...], tuple[Statement, ...]]"
 
 
 class Rule(NamedTuple):
-    """One line of a recipe, and its reason: ``do`` returns the new statements, or None where the rule does not
+    """A scheduling rule with its reason; its function ``do`` returns the new statements, or None if it does not
     apply.
     """
 
@@ -110,7 +110,7 @@ class Rule(NamedTuple):
 
 
 def scheduled(kernel: Kernel, site: Site) -> Nest:
-    """Return the nest of `kernel`: by the first rule for its rows that applies, then by those for loops."""
+    """Return the loop nest of `kernel` after the first applicable rule for rows, and the rules for single loops."""
     if kernel.array in site.bare:
         kernel = replace(kernel, body=with_numbers(kernel.body, {kernel.array}))
     spans = _axes(kernel, site)
@@ -140,8 +140,8 @@ def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None,
 
 
 def _reading_once(body: Sequence[Statement], kernel: Kernel, site: Site) -> tuple[Statement, ...]:
-    """Return the nest ``body`` of ``kernel`` with entries that a loop reads repeatedly read into names before that
-    loop.
+    """Return the nest ``body`` with loop-invariant reads hoisted: stored in scalars before the loop that
+    repeats them.
     """
     box = kernel.box(site.prover.shapes)
     extents = {f"{kernel.array}.shape[{n}]": length for n, length in enumerate(box)}
@@ -166,7 +166,7 @@ def _axes(kernel: Kernel, site: Site) -> list[Loop]:
 
 
 def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence[Loop]:
-    """Return the loops over the axes with the one along which most entries are contiguous innermost (interchange).
+    """Return the loops over the axes with the loop innermost that makes most reads contiguous (interchange).
 
     That is the last axis unless more reads are contiguous along another. Short axes, which are unrolled, stay in their
     places, and so do all where longer loops run inside, and where several instances of a scatter add to one entry.
@@ -187,14 +187,16 @@ def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence
 
 
 def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
-    """Return the statements for a short row whose entries are computed together; None where that gains nothing."""
+    """Return statements that compute all entries of a short last axis together (unroll-and-jam); None if nothing is
+    gained.
+    """
     is_cut = site.block and len(kernel.axes) == 1
     body = None if is_cut else short_row(kernel, site.prover, site.fresh)
     return None if body is None else ((), body)
 
 
 def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Site) -> Made | None:
-    """Return the local arrays and statements for one row, in strips if it is the only one; None without a plan."""
+    """Return the local arrays and statements that compute a kernel row by row, as `plan` says; None without a plan."""
     if plan is None:
         return None
     row = spans[-1]
@@ -232,8 +234,8 @@ def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Sit
 
 
 def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[Statement, ...]:
-    """Return the statements ``body`` with every loop replaced by the result of the first rule of `LOOPS` that applies
-    to it; where none applies, its body is searched. ``is_one``: the statements run once in a call.
+    """Return ``body`` with each loop replaced by the result of the first rule of `LOOPS` that applies; ``is_one``: it
+    runs once per call.
     """
     found: list[Statement] = []
     for statement in body:
@@ -245,9 +247,7 @@ def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[State
 
 
 def _in_chains(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return an extremum over ``loop`` as `CHAINS` independent extrema; None for other loops, and for those that go on
-    where an earlier one stopped.
-    """
+    """Return a maximum or minimum over ``loop`` as `CHAINS` independent ones (rfactor); None for other loops."""
     goes_on = any(not bound.form.atoms().isdisjoint(site.ends) for bound in bounds(loop))
     return rfactor(loop, CHAINS, site.fresh) if is_extremum(loop) and not goes_on else None
 
@@ -283,7 +283,7 @@ def _jammed_rows(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] 
 
 
 def is_sum_of_rows(loop: Loop) -> bool:
-    """Whether `loop`, if not short, adds simple terms, entry by entry, to one row and does nothing else.
+    """Whether `loop`, if not short, only adds simple terms to one row, entry by entry: ``row[j] += ...`` for all j.
 
     The row is the same in each turn; that no term reads an entry which is not complete is a law of all nests.
     """
@@ -326,7 +326,7 @@ def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | N
 
 
 def is_range(test: If, variable: str) -> bool:
-    """Whether the conditions on `variable` are bounds, one of which is not a number."""
+    """Whether the conditions of ``test`` on `variable` are plain bounds, at least one of which is not a constant."""
     own = [row for row in test.conditions if variable in row.form.atoms()]
     if any(row.kind != "ge" or abs(row.form.coefficient(variable)) != 1 or row.form.hidden() for row in own):
         return False
@@ -334,7 +334,7 @@ def is_range(test: If, variable: str) -> bool:
 
 
 def _is_dear(body: Sequence[Statement]) -> bool:
-    """Whether `body` calls a function that is computed on vectors."""
+    """Whether `body` calls a function with a vectorised version, such as exp."""
     return any(isinstance(node, Operation) and node.function in VECTORISED for node in scalars(body))
 
 

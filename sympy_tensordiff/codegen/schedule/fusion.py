@@ -67,7 +67,7 @@ def fuse(program: Program, prover: Prover) -> Program:
 
 @dataclass
 class _Group:
-    """Kernels that run in one loop so far; ``others`` are the arrays that steps left out in between fill."""
+    """Kernels collected for one fused loop; ``others`` are the arrays that unfused steps in between fill."""
 
     extent: Affine
     kernels: list[Kernel] = field(default_factory=list)
@@ -79,7 +79,7 @@ class _Group:
 
 
 class _Fusion:
-    """The fusion of the kernels of one program."""
+    """Fuses the kernels of one program into common loops where that is legal and useful."""
 
     def __init__(self, program: Program, prover: Prover) -> None:
         self.program = program
@@ -91,7 +91,7 @@ class _Fusion:
         """The weights of kernels, by their identity: each is asked for in front of many groups."""
 
     def steps(self) -> list[Step]:
-        """Return all steps, those that run together as one."""
+        """Return all steps of the program, with fused kernels as one step."""
         waiting = deque(self.by_readers())
         result: list[Step] = []
         while waiting:
@@ -117,16 +117,14 @@ class _Fusion:
         return result
 
     def by_readers(self) -> list[Step]:
-        """Return the steps in an order in which a kernel that only one other reads, row by row, comes right before
-        that.
-        """
+        """Return the steps reordered: a kernel that only one other kernel reads, row by row, comes right before it."""
         late: list[Step] = []
         for step in reversed(self.program.kernels):
             place = 0
             reader, shape = self.flow.reader(step.array), self.shapes[step.array]
             if type(step) is Kernel and type(reader) is Kernel and len(self.flow.writers[step.array]) == 1:
                 is_row = bool(shape) and shape[:1] == self.shapes[reader.array][:1]
-                if is_row and _at(reader, {step.array}, reader.axes[0]):
+                if is_row and _reads_only_at(reader, {step.array}, reader.axes[0]):
                     place = next((n for n, other in enumerate(late) if other is reader), 0)
             late.insert(place, step)
         return late
@@ -134,7 +132,7 @@ class _Fusion:
     # ------------------------------------------------------------------------ who takes part
 
     def started(self, step: Step) -> _Group | None:
-        """Return a group of the one kernel `step`; None where no group begins with it."""
+        """Return a new group that contains only `step`; None if a group cannot begin with it."""
         if not isinstance(step, Kernel) or not self.shapes[step.array] or not self.is_row_kernel(step):
             return None
         group = _Group(self.shapes[step.array][0])
@@ -142,13 +140,13 @@ class _Fusion:
         return group
 
     def is_row_kernel(self, kernel: Kernel) -> bool:
-        """Whether `kernel` runs as well for one value of its first axis as for all of them."""
+        """Whether `kernel` can be computed for one value of its first axis at a time without loss."""
         if isinstance(kernel, Scatter | Table) or not kernel.axes:
             return False
         return len(kernel.axes) > 1 or row_plan(kernel, self.prover) is None
 
     def producers(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
-        """Return the kernels left out so far that only `step` reads, and that could run in the loop of `group`."""
+        """Return the unfused kernels in `left` that only `step` reads, and that could be fused with `group` as well."""
         wanted = self.flow.reads(step) & group.others if self.flow.reads(step) & group.filled else frozenset()
         return [
             other
@@ -156,16 +154,18 @@ class _Fusion:
             if type(other) is Kernel and other.array in wanted and self.flow.writer(other.array) is other
             if self.flow.reader(other.array) and self.is_row(other, group)
             if self.flow.reads(other).isdisjoint(group.others | group.totals)
-            if _at(other, self.flow.reads(other) & group.filled, other.axes[0])
+            if _reads_only_at(other, self.flow.reads(other) & group.filled, other.axes[0])
         ]
 
     def is_row(self, kernel: Kernel, group: _Group) -> bool:
-        """Whether `kernel` has a row for each step of the loop of `group`."""
+        """Whether the first axis of `kernel` has the extent of the fused loop of `group`, so that it can be fused."""
         shape = self.shapes[kernel.array]
         return bool(shape) and shape[0] == group.extent and self.is_row_kernel(kernel)
 
     def joins(self, step: Kernel, group: _Group, producers: Sequence[Kernel] = ()) -> bool:
-        """Whether `step`, with the ``producers`` of what it alone reads, can join the loop of `group`, and gains."""
+        """Whether fusing `step`, with the kernels ``producers`` that only it reads, into `group` is legal and
+        useful.
+        """
         if isinstance(step, Scatter | Table):
             return False
         read = self.flow.reads(step)
@@ -177,12 +177,16 @@ class _Fusion:
         common = own or {name for name in read & group.read if len(self.shapes[name]) > 1}
         if not common:
             return False
-        return (self.is_row(step, group) and _at(step, common, step.axes[0])) or self.is_total(step, group, common)
+        return (self.is_row(step, group) and _reads_only_at(step, common, step.axes[0])) or self.is_total(
+            step, group, common
+        )
 
     def is_total(self, kernel: Kernel, group: _Group, common: AbstractSet[str]) -> bool:
-        """Whether `kernel` is one sum over the first axis of `group`, of fewer entries than what it reads."""
+        """Whether `kernel` is one reduction over the fused axis of `group`, with fewer axes than the arrays it
+        reads.
+        """
         loop = total_loop(kernel, group.extent)
-        if loop is None or not _at(kernel, common, loop.variable):
+        if loop is None or not _reads_only_at(kernel, common, loop.variable):
             return False
         if kernel.axes and any(loops(loop.body)):
             return False
@@ -191,16 +195,16 @@ class _Fusion:
         return len(kernel.axes) < max(len(self.shapes[name]) for name in common)
 
     def weight(self, kernel: Kernel) -> int:
-        """Return the weight of the body of a kernel of the program."""
+        """Return the number of operations in the body of a kernel, from a cache."""
         if id(kernel) not in self.weights:
             self.weights[id(kernel)] = weight(kernel.body)
         return self.weights[id(kernel)]
 
     def add(self, kernel: Kernel, group: _Group) -> None:
-        """Add `kernel` to `group`."""
+        """Add `kernel` to `group`, and record the arrays that it fills and reads."""
         group.weight += self.weight(kernel)
         own = self.flow.reads(kernel) & group.filled
-        if group.kernels and not (self.is_row(kernel, group) and _at(kernel, own, kernel.axes[0])):
+        if group.kernels and not (self.is_row(kernel, group) and _reads_only_at(kernel, own, kernel.axes[0])):
             group.totals.add(kernel.array)
         group.kernels.append(kernel)
         group.filled.add(kernel.array)
@@ -209,7 +213,7 @@ class _Fusion:
     # ------------------------------------------------------------------------ the common loop
 
     def fused(self, group: _Group) -> FusedKernels:
-        """Return the step for `group`: with one name for the axis, and no name twice."""
+        """Return the fused step for `group`, with a common loop variable and otherwise distinct names."""
         axis = unique(group.kernels[0].axes[0], self.taken)
         taken = {*self.taken, axis}
         tried: dict[str, int] = {}
@@ -221,7 +225,9 @@ class _Fusion:
         return FusedKernels(axis, group.extent, tuple(parts), frozenset(group.totals), rows)
 
     def rows(self, group: _Group) -> tuple[Array, ...]:
-        """Return the temporaries of which one row is enough, without their first axes."""
+        """Return the temporaries that only the fused kernels read row by row, without their first axis: one row
+        suffices.
+        """
         inside = Counter(name for kernel in group.kernels for name in self.flow.reads(kernel))
         return tuple(
             Array(name, self.shapes[name][1:])
@@ -231,7 +237,7 @@ class _Fusion:
 
 
 def single_reduction(kernel: Kernel) -> tuple[Set, Loop, Set] | None:
-    """Return the start of a reduction, its loop, and the store, of a kernel that does nothing else; else None."""
+    """Return ``(start, loop, store)`` of a kernel that only computes one reduction; else None."""
     if len(kernel.body) != 3:
         return None
     start, loop, store = kernel.body
@@ -241,16 +247,14 @@ def single_reduction(kernel: Kernel) -> tuple[Set, Loop, Set] | None:
 
 
 def total_loop(kernel: Kernel, extent: Affine) -> Loop | None:
-    """Return the one loop at the top of a kernel that reduces over ``0 … extent - 1``; None where it is
-    something else.
-    """
+    """Return the only top-level loop of a kernel if it reduces over ``0, ..., extent - 1``; else None."""
     found = single_reduction(kernel)
     ends = (Bound(ZERO),), (Bound(extent - 1),)
     return found[1] if found is not None and (found[1].lows, found[1].highs) == ends else None
 
 
-def _at(kernel: Kernel, arrays: AbstractSet[str], variable: str) -> bool:
-    """Whether `kernel` reads `arrays` at one value of their first axes only, its own ``variable``."""
+def _reads_only_at(kernel: Kernel, arrays: AbstractSet[str], variable: str) -> bool:
+    """Whether every read of `arrays` in `kernel` has ``variable`` as its first index."""
     if any(entry.tensor in arrays for entry in data_entries(forms(kernel.body))):
         return False
     wanted = Affine.variable(variable)
@@ -262,7 +266,7 @@ def _at(kernel: Kernel, arrays: AbstractSet[str], variable: str) -> bool:
 
 
 def runs_in_blocks(step: Step, prover: Prover) -> bool:
-    """Whether the first axis of `step` can be cut: no sum runs over it, and it is not a row along which a scan runs."""
+    """Whether `step` can be split into blocks along its first axis: no reduction and no prefix scan runs along it."""
     if isinstance(step, Correlation):
         return True
     if isinstance(step, ContractionStep | Trapezoid):
@@ -288,8 +292,8 @@ def is_plain_total(kernel: Kernel) -> bool:
 
 
 def nest_of(step: Kernel | FusedKernels, site: Site) -> Nest:
-    """Return the nest of `step`, checked against the laws of nests; in plain loops where it is not proved to be
-    inside.
+    """Return the verified nest of `step`; the unscheduled nest if an access in the scheduled one is not proved in
+    bounds.
     """
     nest = scheduled_together(step, site) if isinstance(step, FusedKernels) else scheduled(step, site)
     used, totals = uses(step), step.totals if isinstance(step, FusedKernels) else ()
@@ -303,7 +307,7 @@ def nest_of(step: Kernel | FusedKernels, site: Site) -> Nest:
 
 
 def in_plain_loops(step: Kernel | FusedKernels, site: Site, error: VerificationError) -> Nest:
-    """Return the nest of `step` without the rules of its schedule; raise `error` if there were none."""
+    """Return the unscheduled nest of `step`; raise `error` if it was unscheduled already."""
     if site.is_plain:
         raise error
     nest = nest_of(step, replace(site, is_plain=True, fired={}, ends=set()))
@@ -313,7 +317,7 @@ def in_plain_loops(step: Kernel | FusedKernels, site: Site, error: VerificationE
 
 
 def scheduled_together(step: FusedKernels, site: Site) -> Nest:
-    """Return the nest of kernels that run together."""
+    """Return the nest of fused kernels: one loop over their common axis."""
     bare = site.bare.union(array.name for array in step.rows if not array.shape)
     parts = _Parts(step, replace(site, bare=bare, outer=(), block=None, is_within=True))
     names = [name for kernel in step.kernels for name in own_names(kernel) if name != step.axis]
@@ -334,7 +338,7 @@ def scheduled_together(step: FusedKernels, site: Site) -> Nest:
 
 @dataclass
 class _Parts:
-    """The statements before, in and after the loop over the common axis, and the sums that are one number."""
+    """Builds the nest of fused kernels: the statements before, inside and after the common loop."""
 
     step: FusedKernels
     site: Site
@@ -348,20 +352,20 @@ class _Parts:
         self.rows = frozenset(array.name for array in self.step.rows)
 
     def alloc(self, array: Array) -> Alloc:
-        """Return the allocation of an array of which one row is enough."""
+        """Return the allocation of a temporary of which one row is stored."""
         proves = self.site.prover.proves
         shape = [exactly(e) if proves(Constraint("ge", e)) else Ends((Bound(ZERO), Bound(e))) for e in array.shape]
         return Alloc(array.name, tuple(shape), self.step.filled[0])
 
     def row(self, kernel: Kernel) -> None:
-        """Add the statements for one row of `kernel` to each turn of the loop."""
+        """Add the statements for one row of `kernel` to the body of the common loop."""
         outer = () if kernel.array in self.rows else (self.step.axis,)
         nest = scheduled(self.local(kernel, kernel.axes[1:], kernel.body), replace(self.site, outer=outer))
         self.arrays += nest.arrays
         self.inside += nest.body
 
     def total(self, kernel: Kernel) -> None:
-        """Add a sum over the turns: each turn adds to all entries."""
+        """Add a reduction over the common loop: each iteration updates all entries of its result."""
         if (found := single_reduction(kernel)) is None or total_loop(kernel, self.step.extent) is None:
             raise VerificationError(f"{kernel.array} has no loop over all values of {self.step.axis}")
         (accumulator, loop, store), axes = found, kernel.axes
@@ -377,9 +381,11 @@ class _Parts:
             self.after += self.turn(kernel, [store], {accumulator.name: entry})
 
     def turn(self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]) -> Sequence[Statement]:
-        """Return the nest of statements of `kernel`, with `entry` in place of its accumulator."""
+        """Return the nest of `body`, statements of `kernel` for one iteration, with `entry` in place of its
+        accumulator.
+        """
         return scheduled(self.local(kernel, kernel.axes, body), replace(self.site, entries=entry)).body
 
     def local(self, kernel: Kernel, axes: tuple[str, ...], body: Sequence[Statement]) -> Kernel:
-        """Return `kernel` with other axes and body, in which rows are read in place of their arrays."""
+        """Return `kernel` with the given axes and body, and with reads of one-row temporaries adapted."""
         return replace(kernel, axes=axes, body=localise(body, self.rows))

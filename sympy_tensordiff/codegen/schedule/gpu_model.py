@@ -31,7 +31,7 @@ Values = Mapping[Any, Any]
 
 
 class Figures(NamedTuple):
-    """The figures of one launch: counts of one thread, unless they say otherwise.
+    """The predicted costs of one kernel launch, per thread unless stated otherwise.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Figures(NamedTuple):
 
 
 def computed_sizes(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return the sizes of a call with those that the program computes from them."""
+    """Return `sizes` with the sizes added that the program computes from them."""
     known = dict(sizes)
     for size in program.sizes:
         values = [int(form.evaluate(known)) for form in (size.lows or size.highs)]
@@ -69,7 +69,7 @@ def computed_sizes(program: Program, sizes: Mapping[str, int]) -> dict[str, int]
 
 
 def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list[Figures]:
-    """Return the figures of the launches of a program, in which deals and tiles have blocks if ``device`` has any."""
+    """Return the predicted costs of each launch of a program at the given sizes."""
     program = device.program
     known, shapes = computed_sizes(program, sizes), array_shapes(program)
     found, taken = [], all_names(program)
@@ -94,7 +94,7 @@ def temporary_bytes(program: Program, sizes: Mapping[str, int], itemsize: int = 
 
 
 class _Threads:
-    """The threads of a kernel that work for themselves, in the grid that the text of the module makes."""
+    """The threads of a kernel without shared memory, one per entry, as the generated launch arranges them."""
 
     def __init__(self, step: Kernel | FusedKernels, shapes: Shapes, known: Values) -> None:
         axes, first = common_axes(step), kernels_of(step)[0]
@@ -117,7 +117,7 @@ class _Threads:
         self.lanes = prod(box) / max(1, self.threads)
 
     def lane(self, number: int) -> dict[str, int] | None:
-        """Return the axes of a thread of the warp; None if it has no entry."""
+        """Return the axis values of thread `number` of a warp; None if it has no entry."""
         width, height, _ = self.block
         inside = (number % width, number // width % height, number // (width * height))
         at = [start + own for start, own in zip(self.start, inside, strict=True)]
@@ -132,7 +132,7 @@ class _Threads:
 
 
 class _ModelBlocks:
-    """The threads of a kernel whose blocks share memory."""
+    """The threads of a kernel whose blocks share memory, for the cost model."""
 
     def __init__(self, nest: BlockNest, known: Values) -> None:
         self.nest, self.body, self.shared = nest, nest.body, nest.shared
@@ -147,7 +147,7 @@ class _ModelBlocks:
             self.lanes *= int(extent.evaluate(known)) / (full * dict(self.box)[tile])
 
     def lane(self, number: int) -> dict[str, int] | None:
-        """Return the coordinates of a thread of the warp; None if it has no entry."""
+        """Return the coordinates of thread `number` of a warp; None if it has no entry."""
         x, y = number % self.width, number // self.width
         if y >= self.height:
             return None
@@ -160,7 +160,7 @@ class _ModelBlocks:
 
 
 class _Count:
-    """Counts what one warp of a launch does."""
+    """Counts the reads and operations that one warp of a launch executes."""
 
     def __init__(self, launch: _Threads | _ModelBlocks, shapes: Shapes, known: Values, itemsize: int) -> None:
         self.launch, self.itemsize = launch, itemsize
@@ -176,7 +176,7 @@ class _Count:
         """The worst ratio of sectors, by how often a read occurs."""
 
     def figures(self, name: str) -> Figures:
-        """Return the figures of the launch."""
+        """Return the predicted costs of one kernel launch, counted by running through its statements."""
         if self.warp:
             self.count(self.launch.body, self.warp, 1)
         sectors = self.worst[max(self.worst)] if self.worst else 1.0
@@ -184,7 +184,7 @@ class _Count:
         return Figures(name, self.launch.threads, self.launch.lanes, *counts, sectors, self.serial)
 
     def count(self, body: Sequence[Statement], warp: Sequence[dict[Any, Any]], times: int) -> None:
-        """Count what some threads do in statements that run several times."""
+        """Add the costs of the statements `body`, which the threads of `warp` execute `times` times."""
         for statement in body:
             if isinstance(statement, If):
                 inside = [lane for lane in warp if _holds(statement.conditions, lane)]
@@ -197,7 +197,7 @@ class _Count:
                 self.count_value(statement, warp, times)
 
     def count_value(self, statement: Set, warp: Sequence[Values], times: int) -> None:
-        """Count the operations and reads of a statement."""
+        """Add the operations and reads of the statement, executed `times` times."""
         if isinstance(statement.value, Ends | Identity):
             return
         nodes = list(subexpressions(statement.value))
@@ -214,7 +214,9 @@ class _Count:
             self.worst[times] = max(ratio, self.worst.get(times, 0.0))
 
     def sectors(self, load: Load, warp: Sequence[Values]) -> float:
-        """Return the sectors that a warp reads over those that its entries fill."""
+        """Return the number of memory sectors that a warp reads, divided by the least number for its entries (1 is
+        coalesced).
+        """
         strides = self.strides[load.array]
         places = {
             sum(int(form.evaluate(lane)) * stride for form, stride in zip(load.index, strides, strict=True))
@@ -225,14 +227,14 @@ class _Count:
 
 
 def _work(node: Scalar) -> int:
-    """Return the operations of a node, without those of its arguments."""
+    """Return the number of operations of `node` itself, without its arguments."""
     if not isinstance(node, Operation):
         return 0
     return len(node.arguments) - 1 if node.function in ("add", "mul") else int(node.function not in ("neg", "select"))
 
 
 def _holds(rows: Sequence[Constraint], lane: Values) -> bool:
-    """Whether rows hold for a thread."""
+    """Whether the constraints `rows` hold at the variable values `lane` of a thread."""
     try:
         values = [(row, int(row.form.evaluate(lane))) for row in rows]
     except KeyError:  # of data, which the model does not know
@@ -241,7 +243,7 @@ def _holds(rows: Sequence[Constraint], lane: Values) -> bool:
 
 
 def _middle(loop: Loop, warp: Sequence[dict[Any, Any]]) -> tuple[int, list[dict[Any, Any]]]:
-    """Return the rounds of a loop, the most of all threads, and the threads in the middle of them."""
+    """Return the most iterations of a loop over all threads, and the threads' variables in the middle iteration."""
     most, inner = 0, []
     for lane in warp:
         low = max(ceil(b.form.evaluate(lane) / b.divisor) for b in loop.lows)
@@ -259,7 +261,7 @@ def _fitting(extent: int) -> int:
 
 
 def describe_model(program: Program) -> Iterator[str]:
-    """Yield the lines of ``.plan`` about the figures of the launches, at sizes of `TYPICAL`."""
+    """Yield the lines of ``.plan`` with the predicted costs of the launches, at `TYPICAL` sizes."""
     device = on_device(program)
     names = {a.name for a in program.arguments if a.kind == "integer"}
     names |= {solved.name for solved in solve_sizes(program.arguments)}

@@ -33,7 +33,7 @@ MOST_WEIGHT = 250
 
 
 class Guards(NamedTuple):
-    """The conditions at the top of a loop: bounds of its variable, and those that stay the same in all turns.
+    """The guards at the top of a loop body: bounds on the loop variable, and conditions that are invariant in the loop.
 
     ``zeros`` are the quotients that are 0 between the bounds.
     """
@@ -47,7 +47,8 @@ class Guards(NamedTuple):
 def interior(
     loop: Loop, fresh: Callable[[str], str], lengths: Lengths, is_dear: Callable[[If], bool]
 ) -> tuple[Statement, ...] | None:
-    """Return the parts of an innermost loop with and without its guards and remainders; None where it is not cut.
+    """Return an innermost loop split into an interior without guards and remainders, and the ends; None if it is not
+    split.
 
     ``lengths`` are those of the axes of arrays.
 
@@ -77,7 +78,9 @@ def interior(
 
 
 def guards(loop: Loop, lengths: Lengths) -> Guards:
-    """Return the guards at the top of `loop`, and the remainders in it, that can become bounds."""
+    """Return the guards at the top of `loop` that splitting can turn into loop bounds, and remainders that then
+    vanish.
+    """
     found = Guards([], [], [], [])
     variable, highs = Affine.variable(loop.variable), [bound.form.substitute(lengths) for bound in loop.highs]
     set_inside = {s.name for s in statements(loop.body) if isinstance(s, Set)}
@@ -104,7 +107,7 @@ def guards(loop: Loop, lengths: Lengths) -> Guards:
 def _parts(
     loop: Loop, found: Guards, begin: list[Statement], fresh: Callable[[str], str], lengths: Lengths
 ) -> tuple[Statement, ...]:
-    """Return the loop before, within and behind the interior, where all guards on other variables hold.
+    """Return the loops before, inside and after the interior; in the interior all guards hold and are dropped.
 
     Statements that compute the ends are added to `begin`.
     """
@@ -137,13 +140,13 @@ def _parts(
 
 
 def _is_empty(loop: Loop, lengths: Lengths) -> bool:
-    """Whether `loop` has no turns, whatever the sizes."""
+    """Whether `loop` has no iterations for any sizes."""
     gaps = [_gap(low, high, lengths) for low in loop.lows for high in loop.highs]
     return any(gap is not None and gap < 0 for gap in gaps)
 
 
 def _gap(low: Bound, high: Bound, lengths: Lengths) -> int | None:
-    """Return ``high - low`` where that is a number; else None."""
+    """Return ``high - low`` if that is a constant; else None."""
     gap = (high.form - low.form).substitute(lengths)
     return gap.constant if gap.is_constant and low.divisor == high.divisor == 1 else None
 
@@ -155,8 +158,8 @@ def _part(
     holds: Sequence[Constraint],
     fails: Sequence[Constraint],
 ) -> Loop:
-    """Return `loop` between further bounds, without conditions in `holds`, and without statements whose conditions
-    fail.
+    """Return `loop` with further bounds, without the guards in `holds`, and without statements whose guards are in
+    `fails`.
     """
     body: list[Statement] = []
     for statement in loop.body:
@@ -170,7 +173,9 @@ def _part(
 
 
 def _tightest(bounds: Iterable[Bound], sign: int, lengths: Lengths) -> tuple[Bound, ...]:
-    """Return lower bounds (upper ones, if ``sign`` is -1) without those that others imply by a number."""
+    """Return the lower bounds (upper ones for ``sign=-1``) without those that differ from a tighter one by a
+    constant.
+    """
     found: list[Bound] = []
     for bound in bounds:
         gaps = [_gap(bound, other, lengths) for other in found]

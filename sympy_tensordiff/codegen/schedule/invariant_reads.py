@@ -27,7 +27,7 @@ Entry: TypeAlias = "IndirectIndex | Load"
 
 @dataclass(frozen=True)
 class InvariantReads:
-    """The search for entries that a pass of a loop reads before others, and their reads.
+    """Hoists loop-invariant reads, such as ``idx[i]`` in ``x[idx[i], j]``, out of inner loops.
 
     Parameters
     ----------
@@ -46,14 +46,16 @@ class InvariantReads:
     has_values: bool
 
     def body(self, body: Sequence[Statement], rows: Rows) -> tuple[Statement, ...]:
-        """Return the nest `body`, for which ``rows`` hold, with reads hoisted if there are data in it."""
+        """Return the nest `body`, where the constraints ``rows`` hold, with loop-invariant reads hoisted if integer
+        arrays occur.
+        """
         return self.block(body, rows, {}, "") if any(data_entries(forms(body))) else tuple(body)
 
     def block(
         self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str], variable: str
     ) -> tuple[Statement, ...]:
-        """Return the body of a loop over `variable`, or a nest (""), with hoisted reads first; ``known`` entries have
-        names.
+        """Return the body of the loop over `variable` ("" for a whole nest) with hoisted reads in front; ``known``
+        entries have names.
         """
         known, reads = dict(known), list[Statement]()
         for entry in dict.fromkeys(self.wanted(body, variable)):
@@ -65,7 +67,9 @@ class InvariantReads:
         return (*reads, *self.inside(body, rows, known))
 
     def inside(self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str]) -> Iterator[Statement]:
-        """Yield the statements of `body` with the names of known entries, inner loops with their own hoisted reads."""
+        """Yield the statements of `body` with known entries replaced by their names; inner loops get hoisted reads of
+        their own.
+        """
         for statement in body:
             new = with_parts(statement, *_changes(known))
             inner = (*rows, *(row.substitute(self.extents) for row in rows_of(statement)))
@@ -78,7 +82,9 @@ class InvariantReads:
             yield new
 
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
-        """Yield the entries at one value of `variable` that loops inside of it use."""
+        """Yield the entries that depend on `variable` and are used in loops inside of its loop, so that hoisting
+        pays.
+        """
         targets = [s.target for s in statements(body) if isinstance(s, Set)]
         others = self.prover.shapes.keys() - {target.array for target in targets if isinstance(target, Load)}
         own = {target.name for target in targets if isinstance(target, Name)}
@@ -91,7 +97,7 @@ class InvariantReads:
                         yield entry
 
     def entries(self, statement: Statement, arrays: Collection[str]) -> Iterator[Entry]:
-        """Yield integer-array entries in the indices of `statement`; if `has_values`, also reads of ``arrays``."""
+        """Yield the integer-array entries in the indices of `statement`; with `has_values` also reads of ``arrays``."""
         own = [replace(statement, body=()) if isinstance(statement, Loop | If) else statement]
         for entry in data_entries(forms(own)):
             if not isinstance(entry, MaskedEntry):
@@ -101,7 +107,7 @@ class InvariantReads:
                 yield value
 
     def is_inside(self, entry: Entry, context: Rows) -> bool:
-        """Whether `entry`, and the data that select it, are entries of their arrays in the context."""
+        """Whether `entry` is provably in bounds in the context, entries in its own index included."""
         own = entry if isinstance(entry, Load) else Load(entry.tensor, entry.index)
         if any(isinstance(inner, MaskedEntry) for inner in data_entries(own.index)):
             return False
@@ -110,15 +116,15 @@ class InvariantReads:
 
 
 def _changes(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Callable[[Affine], Affine]]:
-    """Return functions that put the names of known entries into values, and into forms."""
+    """Return two functions that replace known entries by their names, in scalar expressions and in affine forms."""
     data: dict[Variable, Affine] = {e: Affine.variable(n) for e, n in known.items() if isinstance(e, IndirectIndex)}
 
     def form(one: Affine) -> Affine:
-        """Return `one` with names in place of known entries of data."""
+        """Return the affine form `one` with known integer-array entries replaced by their names."""
         return one.substitute(data)
 
     def part(one: Scalar) -> Scalar:
-        """Return a read or index with names in place of known entries; another value as it is."""
+        """Return the node `one`, a read or an index, with known entries replaced by names; others unchanged."""
         if isinstance(one, IndexValue):
             return IndexValue(form(one.form))
         if not isinstance(one, Load):
@@ -129,14 +135,15 @@ def _changes(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Ca
 
 
 def entry_name(entry: Entry) -> str:
-    """Return a name for an entry: ``idx_i`` for ``idx[i]``."""
+    """Return a readable name for the scalar that holds an entry: ``idx_i`` for ``idx[i]``."""
     array = entry.array if isinstance(entry, Load) else entry.tensor
     name = "_".join([array, *map(str, entry.index)])
     return name if name.isidentifier() else f"{array}_entry"
 
 
 def gathers_first(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, RowPlan | None]:
-    """Return a kernel that first reads what data select for a row, then computes functions of that, and its plan.
+    """Return a kernel that first gathers the data-dependent reads of a row, then applies vectorised functions, and its
+    plan.
 
     The kernel itself and None where there is nothing of the kind. ``fresh`` makes names.
     """

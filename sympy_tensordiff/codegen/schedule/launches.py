@@ -40,7 +40,7 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 def in_launches(program: Program, alone: Collection[str] = ()) -> Program:
-    """Return the program with kernels over the same entries in one launch, but for those that fill the arrays
+    """Return the program with kernels over the same entries merged into one launch, except those that fill arrays in
     ``alone``.
 
     Law: every result is the same.
@@ -65,7 +65,7 @@ def in_launches(program: Program, alone: Collection[str] = ()) -> Program:
 
 
 def _private(program: Program, launches: Collection[_Launch]) -> frozenset[str]:
-    """Return the temporaries that one launch fills, and no other one reads."""
+    """Return the temporaries that only a single launch fills and reads."""
     users = Counter(name for launch in launches for name in launch.filled | launch.read)
     return frozenset([array.name for array in program.temporaries if users[array.name] == 1])
 
@@ -79,9 +79,7 @@ def common_axes(step: Kernel | FusedKernels) -> tuple[str, ...]:
 
 
 def thread_nest(step: Kernel | FusedKernels, shapes: Shapes) -> tuple[Statement, ...]:
-    """Return a step as a nest whose axes are bound to threads: the last axis to x, the one before to y, all others to
-    z.
-    """
+    """Return a step as a GPU nest: its last axis is thread axis x, the one before y, all others z."""
     axes = common_axes(step)
     numbers = {array.name for array in step.rows} if isinstance(step, FusedKernels) else set()
     body: tuple[Statement, ...] = ()
@@ -98,7 +96,7 @@ def thread_nest(step: Kernel | FusedKernels, shapes: Shapes) -> tuple[Statement,
 
 
 class _Launch:
-    """Steps of one launch; ``box`` are the extents of the entries for which there are threads."""
+    """The kernels merged into one launch; ``box`` are the extents of the entries, one thread each."""
 
     def __init__(self, step: Step, shapes: Shapes, alone: Collection[str]) -> None:
         self.shapes = shapes
@@ -110,11 +108,11 @@ class _Launch:
         self.weight = weight(step.body) if isinstance(step, Kernel) else 0
 
     def precedes(self, step: Step) -> bool:
-        """Whether `step` reads what is filled here, or adds to it."""
+        """Whether `step` depends on an array that this launch fills, so that it has to run later."""
         return not self.filled.isdisjoint((step.array, *uses(step).arrays))
 
     def takes(self, step: Kernel) -> bool:
-        """Whether the kernel `step` can run in the threads, and gains."""
+        """Whether the kernel `step` can be merged into this launch, and that is useful."""
         box = self.common(step)
         if isinstance(step, Scatter) or not box or self.weight + weight(step.body) > MAX_KERNEL_OPERATIONS:
             return False
@@ -127,14 +125,14 @@ class _Launch:
         return not rows or (bool(loads) and all(self.is_short(kernel, len(box)) for kernel in rows))
 
     def is_short(self, kernel: Kernel, axis: int) -> bool:
-        """Whether one thread fills the entries along the axes from `axis` on in a few rounds."""
+        """Whether the part of `kernel` along its axes from `axis` on is small enough for one thread."""
         own = set(own_names(kernel))
         lengths = [*self.shapes[kernel.array][axis:], *(rounds(loop, own) for loop in loops(kernel.body))]
         numbers = [length.constant for length in lengths if length is not None and length.is_constant]
         return len(numbers) == len(lengths) and prod(numbers) < SHORT
 
     def common(self, step: Kernel) -> tuple[Affine, ...]:
-        """Return the extents that the entries of a kernel have in common with those here."""
+        """Return the leading extents that the entries of the kernel `step` share with this launch."""
         pairs = zip(self.box, self.shapes[step.array], strict=False)
         same = [one == other for one, other in pairs]
         return self.box[: (*same, False).index(False)]
@@ -148,7 +146,7 @@ class _Launch:
         self.weight += weight(step.body)
 
     def together(self, private: Collection[str], taken: Collection[str]) -> Step:
-        """Return the launch as one step, with one name for each axis in common, and no other name twice."""
+        """Return the merged step, with common axis names and otherwise distinct names."""
         if len(self.kernels) < 2:
             return self.first
         axes = self.kernels[0].axes[: len(self.box)]
@@ -159,9 +157,7 @@ class _Launch:
 
 
 class Device(NamedTuple):
-    """A program of launches, the arrays of parts with the arrays whose entries they make up, and the products of
-    matrices.
-    """
+    """A program of GPU launches: its block schedules, its partial-result arrays, and its matrix products."""
 
     program: Program
     whole: Mapping[str, str]
@@ -174,7 +170,7 @@ class Device(NamedTuple):
 
 
 def on_device(program: Program) -> Device:
-    """Return `program` as launches, with long sums in stages."""
+    """Return `program` as GPU launches, with long sums computed in two stages."""
     products = {step.array: step for step in program.kernels if isinstance(step, ContractionStep)}
     staged, whole = in_stages(recomputed(calls_in_loops(program)))
     alone = {*products, *(part for part, array in whole.items() if array in products)}
@@ -182,7 +178,7 @@ def on_device(program: Program) -> Device:
 
 
 def on_device_in_blocks(program: Program) -> Device:
-    """Return `program` as launches, with blocks of threads that share memory for long sums and products."""
+    """Return `program` as GPU launches in which blocks of threads share memory for long sums and products."""
     (staged, whole), deals = in_blocks(recomputed(calls_in_loops(program)))
     shapes = array_shapes(staged)
     tiles = {step.array for step in staged.kernels if isinstance(step, Kernel) and tiling(step, shapes) is not None}
@@ -190,7 +186,7 @@ def on_device_in_blocks(program: Program) -> Device:
 
 
 def describe_device(program: Program) -> list[str]:
-    """Return lines of ``.plan``: the sums that are computed in parts, and the arrays that one launch fills."""
+    """Return the lines of ``.plan`` on sums computed in parts, and on arrays that one launch fills together."""
     device = on_device(program)
     whole = ", ".join(dict.fromkeys(device.whole.values()))
     stored = {array.name for array in device.program.temporaries}

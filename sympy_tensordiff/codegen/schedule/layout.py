@@ -41,16 +41,12 @@ Visit = Callable[[Load, str | None, tuple[str, ...]], Load]
 
 
 def in_reading_order(program: Program) -> Program:
-    """Return `program` with products of matrices and copies in the order in which they are read, if it may keep
-    copies.
-    """
+    """Return `program` with arrays transposed or copied so that loops read them contiguously, if copies are allowed."""
     return _with_copies(_with_turned_products(program)) if program.copies else program
 
 
 def _with_turned_products(program: Program) -> Program:
-    """Return `program` with products of matrices transposed that loops read down their columns more often than along
-    rows.
-    """
+    """Return `program` with the results of matrix products transposed where loops mostly read them down columns."""
     prover = Prover(program)
     own = {array.name for array in program.temporaries if len(array.shape) > 1}
     steps = [step for step in program.kernels if type(step) is not Kernel]
@@ -59,7 +55,7 @@ def _with_turned_products(program: Program) -> Program:
     votes: Counter[str] = Counter()
 
     def vote(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        """Count whether `load` runs along columns or rows; return it unchanged."""
+        """Record whether `load` runs along columns or rows of its array in the innermost loop; return it unchanged."""
         if load.array in own:
             runs = (run_of(load, one) for one in (variable, *reversed(around)))
             run, rank = next((run for run in runs if run is not None and run[1] == 1), None), len(load.index)
@@ -88,7 +84,7 @@ def _with_turned_products(program: Program) -> Program:
 
 
 def _with_copies(program: Program) -> Program:
-    """Return `program` with copies of arrays that loops read along another axis than the last one, or with a stride."""
+    """Return `program` with transposed copies of arrays that loops read with a stride or not along the last axis."""
     prover = Prover(program)
     taken = all_names(program)
     copies: dict[tuple[str, int, int], Array] = {}
@@ -99,8 +95,8 @@ def _with_copies(program: Program) -> Program:
         fresh: list[Step] = []
 
         def visit(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
-            """Return `load`, if it is repeated and not contiguous along the last axis, as the read of a copy in which
-            it is; append the step that makes the copy to `fresh` or `first`. Other reads are returned unchanged.
+            """Return a repeated strided read `load` as the contiguous read of a copy, whose step is added; other reads
+            unchanged.
             """
             rank, run = len(load.index), run_of(load, variable)
             if run is None or run == (rank - 1, 1) or run[1] > MOST_CLASSES or not _is_repeated(load, around, run[1]):
@@ -139,7 +135,7 @@ def _with_copies(program: Program) -> Program:
 
 
 def _is_repeated(load: Load, around: Sequence[str], factor: int) -> bool:
-    """Whether long loops around a read repeat it, and no axis is read at one place only.
+    """Whether enclosing loops read the same entries repeatedly, so that a copy pays; `factor` is the stride.
 
     With a stride, an entry is repeated where more loops than axes are in the indices, too.
     """
@@ -156,7 +152,9 @@ def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> 
 
 
 def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, factor: int, taken: set[str]) -> Kernel:
-    """Return the kernel that copies the residue classes of the last axis of ``order``; what is behind its end is 0."""
+    """Return the kernel that copies an axis as residue classes modulo `factor`, padded with 0, so that strided reads
+    become contiguous.
+    """
     *axes, residue, row = (unique(f"i{n}", taken) for n in range(len(order) + 1))
     place = factor * Affine.variable(row) + Affine.variable(residue)
     index = dict(zip(order, [*map(Affine.variable, axes), place], strict=True))
@@ -170,14 +168,14 @@ def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, fact
 
 
 def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
-    """Return `kernel` with each read replaced by what ``visit`` returns for it."""
+    """Return `kernel` with each read replaced by the result of ``visit``."""
     extents = kernel.box(prover.shapes)
     axes = list(zip(kernel.axes, extents, strict=True))
     planned = not isinstance(kernel, Scatter) and row_plan(kernel, prover) is not None
     row = kernel.axes[-1] if planned else None
 
     def change(statement: Statement, loops: Around) -> tuple[Statement, ...]:
-        """Return `statement` with its reads replaced."""
+        """Return `statement` with each read replaced by the result of ``visit``."""
         inside = [s for s in loops if isinstance(s, Loop)]
         # A loop of up to SHORT steps is unrolled, but one of more than FEW repeats reads often enough for a copy.
         long, around = (
@@ -189,7 +187,7 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
         )
 
         def read(node: Scalar) -> Scalar:
-            """Return the replacement of a read; another value as it is."""
+            """Return the result of ``visit`` for a read; other nodes unchanged."""
             return visit(node, row or (long[-1] if long else None), around) if isinstance(node, Load) else node
 
         return (with_parts(statement, lambda value: rewrite_scalar(value, read)),)
@@ -198,7 +196,7 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
 
 
 def _last(place: int, rank: int) -> list[int]:
-    """Return all axes, with `place` last."""
+    """Return the axis numbers below `rank` with `place` moved to the end."""
     return [m for m in range(rank) if m != place] + [place]
 
 

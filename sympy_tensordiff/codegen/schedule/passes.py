@@ -30,7 +30,7 @@ SPLITS = frozenset({split_deep, split_large})
 
 
 def prepared(program: Program, backend: str, splits: bool = True) -> Program:
-    """Return `program` after the passes of `backend`, with or without those in `SPLITS`."""
+    """Return `program` after all scheduling passes of `backend`; ``splits=False`` leaves out those in `SPLITS`."""
     for one in PASSES[backend]:
         program = one(program) if splits or one not in SPLITS else program
     if any(isinstance(step, Recurrence) for step in program.kernels):
@@ -45,7 +45,7 @@ def prepared(program: Program, backend: str, splits: bool = True) -> Program:
 
 
 def _backend_of(step: Recurrence, backend: str) -> str:
-    """Return the backend that runs the body of a recurrence: NumPy's if that of the program cannot."""
+    """Return the backend for the body of a recurrence: `backend` if it can compile it, else NumPy."""
     if backend == "numba" or (backend == "llvm" and not_compiled(step.body, recurrences=True)):
         return "numpy"
     return backend

@@ -26,7 +26,8 @@ Fresh: TypeAlias = Callable[[str], str]
 
 
 def split(loop: Loop, size: int, outer: str) -> Loop:
-    """Return `loop` in blocks of `size` values (strip mining): ``outer`` is the first value of a block.
+    """Return `loop` strip-mined into blocks of `size` values, with an outer loop over ``outer``, the first value of a
+    block.
 
     >>> blocks = split(span("i", Affine(), Affine.variable("n")), 512, "first")
     >>> (inner,) = blocks.body
@@ -39,7 +40,7 @@ def split(loop: Loop, size: int, outer: str) -> Loop:
 
 
 def sink(row: Loop, plan: RowPlan) -> tuple[Statement, ...]:
-    """Return the loop over the last axis inside of the sums that `plan` names (interchange).
+    """Return the nest with the loop over the last axis moved inside of the sums in `plan` (interchange).
 
     A scalar that one loop along the row makes and another one uses has an entry for each value, in an array of its
     name, which begins with the first value of the loop (scalar expansion).
@@ -57,7 +58,7 @@ def sink(row: Loop, plan: RowPlan) -> tuple[Statement, ...]:
 
 
 def _inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) -> list[Statement]:
-    """Return the loops over sums in `body` with the loop `row` inside of them."""
+    """Return the statements `body` with the loop `row` moved into each inner loop or guard that depends on it."""
     found: list[Statement] = []
     leaf: list[Statement] = []
     for statement in body:
@@ -76,11 +77,11 @@ def _inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) -> list[S
 
 
 def _along(row: Loop, body: Sequence[Statement]) -> list[Statement]:
-    """Return a loop of `body` along `row`; factors that are the same for all of it come first in their products."""
+    """Return ``[loop along row over body]``, with loop-invariant factors first in products; [] for an empty body."""
     own = {statement.name for statement in body if is_let(statement)}
 
     def varies(value: Scalar) -> bool:
-        """Whether `value` differs between the entries of the row."""
+        """Whether `value` depends on the row's loop variable."""
         for part in subexpressions(value):
             indices = part.index if isinstance(part, Load) else [part.form] if isinstance(part, IndexValue) else ()
             if any(row.variable in form.atoms() for form in indices) or (isinstance(part, Name) and part.name in own):
@@ -88,7 +89,7 @@ def _along(row: Loop, body: Sequence[Statement]) -> list[Statement]:
         return False
 
     def ordered(value: Scalar) -> Scalar:
-        """Return a product with the factors first that are the same for the row; other values as they are."""
+        """Return a product with its loop-invariant factors first; other values unchanged."""
         if not isinstance(value, Operation) or value.function != "mul":
             return value
         return Operation("mul", tuple(sorted(value.arguments, key=varies)))
@@ -97,7 +98,7 @@ def _along(row: Loop, body: Sequence[Statement]) -> list[Statement]:
 
 
 def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fresh: Fresh) -> tuple[Statement, ...]:
-    """Return one pass along a row, in which a reduction goes on from entry to entry (prefix reductions).
+    """Return one loop along a row that computes a prefix reduction: each entry continues from the one before.
 
     ``last`` is the last entry of the row; ``others`` are the scans whose entries are there already. Exponentials of
     which each entry adds one are computed for the whole row first, in vectors.
@@ -139,7 +140,7 @@ def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fr
 
 
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
-    """Return statements that multiply a sum by what its terms gain from the entry before to the next one.
+    """Return statements that multiply a running sum by the factor that all of its terms gain at the next entry.
 
     ``end`` is where the loop has ended there. A sum that has not stopped one step before starts again, by ``begin``.
     """
@@ -154,7 +155,7 @@ def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence
 
 
 def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
-    """Whether each entry of a row has one term more than the entry before, and the first one has one."""
+    """Whether each entry of a row has exactly one term more than the entry before it, and the first entry has one."""
     loop, here = scan.loop, (Bound(Affine.variable(row.variable)),)
     if scan.downward:
         return loop.lows == here and loop.highs == (Bound(last),)
@@ -162,7 +163,9 @@ def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
 
 
 def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fresh: Fresh) -> list[Statement]:
-    """Return statements that change the shift of a sum of exponentials: rescale it, or add its ``terms`` again."""
+    """Return statements for a changed maximum of a running sum of exponentials: rescale the sum, or add its ``terms``
+    again.
+    """
     root, again, moved = Name(fresh("root")), Name(fresh("again")), Name(fresh("moved"))
     is_less = Operation("le", (root, Number(1)))
     is_finite = Operation("lt", (Operation("abs", (total,)), INFINITY))
@@ -184,12 +187,12 @@ def _flagged(flag: Name, condition: Scalar) -> tuple[Set, Set]:
 
 
 def _is_set(flag: Name) -> Constraint:
-    """Return the condition that `flag` is set."""
+    """Return the constraint that the integer `flag` is set."""
     return Constraint("ge", Affine.variable(flag.name) - 1)
 
 
 def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Return a reduction in ``count`` chains, of which each waits for itself only, and then in one.
+    """Return a reduction computed in ``count`` independent accumulators that are combined at the end.
 
     The reduction is the one statement of the loop, into a scalar.
 
@@ -211,7 +214,8 @@ def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
 
 
 def jam(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Return sums over `loop`, inside of which one loop runs along a row, of `count` terms at a time (unroll and jam).
+    """Return sums over `loop`, each iteration of which runs along a row, with `count` iterations per pass
+    (unroll-and-jam).
 
     The row of sums is read and written once for them; the terms are added in the order in which they were.
 
@@ -232,7 +236,7 @@ def jam(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
 
 
 def _next(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
-    """Return `value` in a turn of `loop` and in the following turns, `count` in all."""
+    """Return `value` at iteration i, i + 1, ... of `loop`, `count` expressions in all."""
     moved = [Affine({loop.variable: 1}, n) for n in range(count)]
     return [Renaming({}, forms={loop.variable: form}).value(value) for form in moved]
 
@@ -240,8 +244,8 @@ def _next(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
 def _in_steps(
     loop: Loop, count: int, inside: Sequence[Statement], fresh: Fresh
 ) -> tuple[list[Statement], Loop, list[Statement]]:
-    """Return statements for the ends of a loop, the loop in steps of ``count`` turns, and the loop for the
-    turns left.
+    """Return statements that compute the loop ends, the loop in steps of ``count``, and a loop for the remaining
+    iterations.
     """
     before: list[Statement] = []
     low, stop = loop.lows[0].form, loop.highs[0].form + 1
@@ -260,7 +264,8 @@ def _in_steps(
 
 
 def split_sums(loop: Loop, sums: Sequence[str], size: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Return a loop whose terms are added part by part, the parts to totals of double precision.
+    """Return a loop whose `sums` are accumulated in parts of `size` terms, which are added to totals in double
+    precision.
 
     A part has ``size`` terms, or is a round of the loop where that holds other loops.
     """
@@ -278,17 +283,18 @@ def split_sums(loop: Loop, sums: Sequence[str], size: int, fresh: Fresh) -> tupl
 
 
 def add_part(total: Name, part: Name) -> Set:
-    """Return the statement that adds the part of a sum to its total."""
+    """Return the statement that adds a partial sum to its total."""
     return Set(total, Operation("add", (total, double(part))))
 
 
 def localise(body: Sequence[Statement], arrays: frozenset[str]) -> tuple[Statement, ...]:
-    """Return statements whose reads of ``arrays`` have lost the first index, which they have in common."""
+    """Return statements whose reads of ``arrays`` drop the first index, for arrays of which one row is stored."""
     return Renaming({}, arrays).body(tuple(body))
 
 
 def cut(loop: Loop, number: int) -> tuple[Loop, ...]:
-    """Return `loop` as those before, within and behind the range in which the conditions of a statement hold.
+    """Return `loop` split into the loops before, inside and after the range in which the guard statement ``number``
+    runs.
 
     Statement ``number`` of the loop is an `If`, whose conditions on the variable bound it by integer forms.
 

@@ -41,7 +41,8 @@ MAX_ROUNDS = 24
 
 
 def recomputed(program: Program) -> Program:
-    """Return a program in which values of pairs of rows of smaller arrays are not stored.
+    """Return a program in which cheap arrays over pairs, such as distances ``d[i, j]``, are recomputed where they are
+    read.
 
     Law: every result is the same. A program that compares numbers for equality is returned as it is: compilers may
     round a value in two kernels in two ways.
@@ -67,12 +68,14 @@ def recomputed(program: Program) -> Program:
 
 
 def _degree(shape: Sequence[Affine]) -> int:
-    """Return the number of extents that are not constants."""
+    """Return the number of extents in `shape` that are not constants."""
     return sum(not extent.is_constant for extent in shape)
 
 
 def _is_of_pairs(kernel: Kernel, shapes: Shapes) -> bool:
-    """Whether a kernel fills an array of values that each need a few entries of arrays with fewer long axes."""
+    """Whether a kernel fills an array cheaply from arrays with fewer non-constant axes, as ``d[i, j]`` from ``x[i]``
+    and ``x[j]``.
+    """
     own = _degree(shapes[kernel.array])
     lengths = [_rounds(loop) for loop in loops(kernel.body)]
     if own < 2 or None in lengths or prod(filter(None, lengths)) > MAX_ROUNDS:
@@ -82,15 +85,15 @@ def _is_of_pairs(kernel: Kernel, shapes: Shapes) -> bool:
 
 
 def _rounds(loop: Loop) -> int | None:
-    """Return the rounds of a loop if they are constant."""
+    """Return the number of iterations of a loop if it is constant; else None."""
     forms = [loop.highs[0].form, loop.lows[0].form]
     is_plain = len(loop.highs) == len(loop.lows) == loop.highs[0].divisor == loop.lows[0].divisor == 1
     return (forms[0] - forms[1]).constant + 1 if is_plain and all(f.is_constant for f in forms) else None
 
 
 def _times(user: Kernel, array: str, shapes: Shapes) -> int | None:
-    """Return how often a kernel computes each value of an array; None where that grows with the sizes, where the read
-    is not certain, or where there is no sum.
+    """Return how often the kernel `user` would compute each value of `array`; None if unbounded, conditional, or
+    outside of sums.
     """
     total = 0
     for statement, around in walk(user.body):
@@ -119,7 +122,7 @@ def _times(user: Kernel, array: str, shapes: Shapes) -> int | None:
 
 
 def _reads(statement: Statement, array: str) -> list[Load]:
-    """Return the different reads of an array in a statement, without its body."""
+    """Return the distinct reads of `array` in a statement itself, without its body."""
     if not isinstance(statement, Set):
         return []
     found = [node for node in scalars([statement]) if isinstance(node, Load) and node.array == array]
@@ -127,7 +130,7 @@ def _reads(statement: Statement, array: str) -> list[Load]:
 
 
 def _with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
-    """Return a kernel that computes the values of another one where it reads them."""
+    """Return the kernel `user` with each read of ``kernel``'s array replaced by the computation of its value."""
     used = set(own_names(user))
     *before, store = kernel.body
     assert isinstance(store, Set)
@@ -138,7 +141,9 @@ def _with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
         return found
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return a statement after those that compute what it reads."""
+        """Return the statements that compute the entries which `statement` reads, then `statement` using their
+        names.
+        """
         made: list[Statement] = []
         values: dict[Load, Name] = {}
         for load in _reads(statement, kernel.array):
@@ -149,7 +154,7 @@ def _with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
         if isinstance(statement, Set) and values:
 
             def chosen(part: Scalar) -> Scalar:
-                """Return the value in place of a read."""
+                """Return the name of the computed value in place of its read; other nodes unchanged."""
                 return values.get(part, part) if isinstance(part, Load) else part
 
             statement = replace(statement, value=rewrite_scalar(statement.value, chosen))

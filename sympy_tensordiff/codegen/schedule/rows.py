@@ -43,7 +43,7 @@ from sympy_tensordiff.integer.indirect import data_entries
 
 
 def most_steps(loop: Loop) -> int | None:
-    """Return the maximal number of steps of `loop`; None if it is not a number."""
+    """Return the maximal number of iterations of `loop` if its bounds give a constant; else None."""
     pairs = product(loop.lows, loop.highs)
     spans = [high.form - low.form for low, high in pairs if low.divisor == high.divisor == 1]
     return min((max(span.constant + 1, 0) for span in spans if span.is_constant), default=None)
@@ -53,8 +53,7 @@ Bounds: TypeAlias = tuple[Bound, ...]
 
 
 def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | None:
-    """Return a loop whose bounds do not depend on `axis`, and the bounds of the entries for which each of its steps
-    runs.
+    """Return `loop` with bounds independent of `axis`, and the bounds of `axis` inside of it (loop interchange).
 
     These are the same steps for the same entries, with the axis innermost; None where bounds do not allow for that.
     """
@@ -85,7 +84,8 @@ Time with the window first beside without, of sums over an index that moves, by 
 
 
 def windowed(loop: Loop, axis: str) -> Loop:
-    """Return `loop` counted from the start of a short window that moves with `axis`, where that has fewer steps.
+    """Return `loop` counted from the start of a short window that moves with `axis`; unchanged if that has no fewer
+    iterations.
 
     >>> from sympy_tensordiff.codegen.ir.loops import let
     >>> from sympy_tensordiff.codegen.ir.scalars import Load
@@ -147,7 +147,7 @@ Half and twice as much change no text of the benchmarks.
 
 
 def run_of(load: Load, variable: str | None) -> tuple[int, int] | None:
-    """Return the axis along which a read runs with `variable`, and the stride in entries; None where it does not."""
+    """Return ``(axis, stride)`` of the only index of a read that contains `variable`; None if there is no such axis."""
     axes = [axis for axis, form in enumerate(load.index) if variable in form.atoms()]
     if variable is None or len(axes) != 1 or variable in load.index[axes[0]].hidden():
         return None
@@ -159,7 +159,7 @@ CACHE_LINE = 8
 
 
 def cache_lines(load: Load, variable: str) -> int:
-    """Return how many eighths of a cache line a read takes in each step of a loop: 0 where it stays the same."""
+    """Return how many eighths of a cache line a read touches per iteration over `variable`: 0 if it does not move."""
     if not any(variable in form.atoms() for form in load.index):
         return 0
     run = run_of(load, variable)
@@ -167,26 +167,28 @@ def cache_lines(load: Load, variable: str) -> int:
 
 
 def is_short(extent: Affine, most: int = SHORT) -> bool:
-    """Whether an extent, or a number of steps, is constant and at most `most`."""
+    """Whether an extent or number of iterations is a constant of at most `most`."""
     return extent.is_constant and extent.constant <= most
 
 
 def has_few_steps(loop: Loop, most: int = SHORT) -> bool:
-    """Whether `loop` has at most `most` steps, so that it is unrolled."""
+    """Whether `loop` has at most `most` iterations, so that it is unrolled."""
     if len(loop.lows) != 1 or len(loop.highs) != 1 or loop.lows[0].divisor != 1 or loop.highs[0].divisor != 1:
         return False
     return is_short(loop.highs[0].form - loop.lows[0].form + 1, most)
 
 
 def runs_less_often(loop: Loop, times: int) -> bool:
-    """Whether `loop` certainly has less than `times` steps."""
+    """Whether `loop` provably has fewer than `times` iterations."""
     steps = most_steps(loop)
     return steps is not None and steps < times
 
 
 @dataclass
 class Segment:
-    """Statements that run once per row ("row") or per entry ("entry"), or a sum over rows ("sum")."""
+    """Statements of a kernel scheduled alike: once per row ("row"), once per entry ("entry"), or as a sum over rows
+    ("sum").
+    """
 
     kind: str
     body: list[Statement] = field(default_factory=list)
@@ -194,7 +196,7 @@ class Segment:
 
 @dataclass
 class RowPlan:
-    """The segments of a kernel's body and the scalars that have one value for each entry of a row."""
+    """A plan to run a kernel row by row: the segments of its body, and the scalars to store per entry of a row."""
 
     planner: RowPlanner
     segments: list[Segment]
@@ -204,12 +206,12 @@ class RowPlan:
 
 
 def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
-    """Return how to run `kernel` row by row; None where that gains nothing, or a row may have few entries or none."""
+    """Return a plan to run `kernel` row by row; None if nothing is gained or rows may be short or empty."""
     return sums_plan(kernel, prover) or scans_plan(kernel)
 
 
 def sums_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
-    """Return the plan of a row with sums along the last axis; None where that gains nothing."""
+    """Return a plan to move the loop over the last axis inside of the sums of `kernel`; None if nothing is gained."""
     if not kernel.axes or not stays_in_rows(kernel):
         return None
     extent = kernel.box(prover.shapes)[-1]
@@ -219,12 +221,12 @@ def sums_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
 
 
 def scans_plan(kernel: Kernel) -> RowPlan | None:
-    """Return the plan of a row with scans; None without scans."""
+    """Return a plan for a kernel with prefix scans along its last axis; None without any."""
     return None if not kernel.axes or isinstance(kernel, Scatter) else RowPlanner(kernel, is_long=False).plan_of_scans()
 
 
 def stays_in_rows(kernel: Kernel) -> bool:
-    """Whether entries to which `kernel` writes differ in the last axis: those of a scatter may be any.
+    """Whether `kernel` writes one entry per value of its last axis; False for a scatter, which may write anywhere.
 
     Then the additions to one entry keep their order with the axis innermost.
     """
@@ -233,13 +235,13 @@ def stays_in_rows(kernel: Kernel) -> bool:
 
 
 def runs_in_strips(kernel: Kernel, prover: Prover) -> bool:
-    """Whether `kernel` is a single row, which may be long, of sums."""
+    """Whether `kernel` has one axis, which may be long, and sums, so that it is computed in strips."""
     plan = row_plan(kernel, prover)
     return len(kernel.axes) == 1 and plan is not None and not plan.scans
 
 
 class RowPlanner:
-    """The search for the sums of one kernel that run better over rows."""
+    """Finds the sums of one kernel that run better with the loop over the last axis inside."""
 
     def __init__(self, kernel: Kernel, is_long: bool) -> None:
         self.kernel = kernel
@@ -248,7 +250,7 @@ class RowPlanner:
         self.depends = dependences(kernel)
 
     def plan(self) -> RowPlan | None:
-        """Return the plan with the segments of the kernel; None where no sum gains."""
+        """Return the plan with the kernel's body in segments; None if no sum gains from it."""
         segments: list[Segment] = []
         pending = Segment("entry")
         for statement in self.kernel.body:
@@ -265,7 +267,7 @@ class RowPlanner:
         return RowPlan(self, segments, self.expanded(segments))
 
     def plan_of_scans(self) -> RowPlan | None:
-        """Return the plan of a row with scans; None without one.
+        """Return the plan for a kernel with prefix scans along its last axis; None without any.
 
         What has one value for a row comes first if a scan may use it.
         """
@@ -281,7 +283,7 @@ class RowPlanner:
         return RowPlan(self, [s for s in segments if s.body], names, tuple(scans))
 
     def varies(self, statement: Statement) -> bool:
-        """Whether a part of ``statement`` depends on the last axis."""
+        """Whether an expression in ``statement``, its body included, depends on the last axis."""
         for part in statements([statement]):
             if isinstance(part, Set) and (isinstance(part.target, Load) or self.axis in self.depends[part.name]):
                 return True
@@ -290,11 +292,11 @@ class RowPlanner:
         return False
 
     def is_tied(self, statement: Loop | If) -> bool:
-        """Whether bounds or conditions of `statement` depend on the last axis."""
+        """Whether loop bounds or conditions of `statement` depend on the last axis."""
         return any(self.axis in form.atoms() for form in tested_forms(statement))
 
     def is_movable(self, statement: Loop | If) -> bool:
-        """Whether the loop over the last axis can move inside of `statement`."""
+        """Whether the loop over the last axis may be moved inside of `statement` (legal interchange)."""
         if self.is_tied(statement) and (isinstance(statement, If) or not self.is_window(statement)):
             return False
         # A window that has left its bounds runs where no entry of the row needs it: nothing may be read there.
@@ -310,13 +312,13 @@ class RowPlanner:
         return all(self.is_movable(inner) for inner in nested)
 
     def is_window(self, loop: Loop) -> bool:
-        """Whether `loop` has few steps, wherever in the row it runs."""
+        """Whether `loop` has few iterations at each entry of the row, as a window that moves along it."""
         found = interchange_bounds(loop, self.axis)
         steps = None if found is None else most_steps(found[0])
         return steps is not None and steps <= _MAX_SHORT_WINDOW
 
     def is_brief(self, loop: Loop) -> bool:
-        """Whether a sum has few terms, but more than are unrolled, and all reads run along the row."""
+        """Whether a sum has few terms, but too many to unroll, and reads contiguously along the row only."""
         nest = [loop, *inner_loops(loop.body)]
         if (
             not self.is_long
@@ -329,9 +331,7 @@ class RowPlanner:
         return bool(along) and all(run_of(node, self.axis) == (len(node.index) - 1, 1) for node in along)
 
     def gain(self, loop: Loop) -> int:
-        """Return how many more reads run along rows with the last axis innermost, but for unrolled loops inside
-        of it.
-        """
+        """Return how many more reads in `loop` become contiguous when the loop over the last axis is innermost."""
         if self.is_brief(loop):
             return 1
         total = 0
@@ -349,7 +349,9 @@ class RowPlanner:
         return total
 
     def expanded(self, segments: Iterable[Segment]) -> frozenset[str]:
-        """Return the scalars that vary along a row and are used in another segment than the one that defines them."""
+        """Return the scalars that differ per entry and are used in another segment: these become row arrays (scalar
+        expansion).
+        """
         made: dict[str, int] = {}
         found: set[str] = set()
         for number, segment in enumerate(segments):

@@ -48,7 +48,7 @@ Half and twice as much change no text of the benchmarks.
 
 @dataclass(frozen=True)
 class PrefixScan:
-    """A loop that goes on where it has stopped at the entry before, where the conditions hold.
+    """A reduction loop that, at each entry of a row, continues from the previous entry (``Sum_{j <= i}``).
 
     ``downward``: the entry before is the next one of the row, and the loop begins where it has begun there. ``shift``:
     the terms of the exponents in the summand that depend on the entry. ``growth``: statements that multiply the sum of
@@ -64,8 +64,7 @@ class PrefixScan:
 
 
 def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[PrefixScan], tuple[Statement, ...]]:
-    """Return the scans of a kernel along its last axis, and its body without them and without what they alone have
-    used.
+    """Return the prefix scans of a kernel along its last axis, and its body without them.
 
     Parameters
     ----------
@@ -78,7 +77,7 @@ def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[Prefix
 
 
 class _ScanFinder:
-    """The search for scans in one kernel."""
+    """Finds loops of one kernel that are prefix scans along its last axis."""
 
     def __init__(self, kernel: Kernel, outside: Mapping[str, bool]) -> None:
         self.axis = kernel.axes[-1]
@@ -90,7 +89,7 @@ class _ScanFinder:
         self.additions = [s.name for s in statements(kernel.body) if is_addition(s)]
 
     def block(self, body: tuple[Statement, ...], conditions: tuple[Constraint, ...]) -> tuple[Statement, ...]:
-        """Return `body`, a block behind `conditions`, without its scans, which are added to `found`."""
+        """Return `body`, guarded by `conditions`, without its prefix scans, which are added to `found`."""
         outer = {s.name: s for s in body if is_accumulator(s)}
         taken: set[Statement] = set()
         result: list[Statement] = []
@@ -105,7 +104,7 @@ class _ScanFinder:
         return tuple(s for s in result if s not in taken)
 
     def scan(self, loop: Loop, outer: Mapping[str, Set], conditions: tuple[Constraint, ...]) -> PrefixScan | None:
-        """Return `loop` as a scan, a prefix reduction along the row; None if it is not one."""
+        """Return `loop` as a prefix scan along the row; None if it is not one."""
         rising = [any(self.axis in bound.form.atoms() for bound in side) for side in (loop.lows, loop.highs)]
         if rising[0] == rising[1] or not all(self.is_rising(bound) for bound in (*loop.lows, *loop.highs)):
             return None
@@ -119,23 +118,25 @@ class _ScanFinder:
         return self.rescaled(scan) or self.grown(scan) if self.varies(loop) else scan
 
     def is_rising(self, bound: Bound) -> bool:
-        """Whether `bound` does not become less from one entry to the next."""
+        """Whether `bound` never decreases from one entry of the row to the next."""
         return self.axis not in bound.form.hidden() and bound.form.coefficient(self.axis) >= 0
 
     def is_filled_here(self, name: str, loop: Loop) -> bool:
-        """Whether only `loop` adds to the accumulator `name`."""
+        """Whether `loop` is the only statement that adds to the accumulator `name`."""
         here = sum(is_addition(s) and s.name == name for s in statements(loop.body))
         return here == self.additions.count(name)
 
     def varies(self, loop: Loop) -> bool:
-        """Whether the body of `loop`, at one value of its variable, differs between entries."""
+        """Whether the body of `loop`, for a fixed value of its variable, depends on the entry of the row."""
         if any(self.axis in form.atoms() for form in forms(loop.body)):
             return True
         used = {node.name for node in scalars(loop.body) if isinstance(node, Name)} - declared(loop.body).keys()
         return any(name in self.declared and not self.outside.get(name) for name in used)
 
     def rescaled(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return a scan whose summand depends on the entry through terms of an exponent only; None for any other."""
+        """Return a scan of ``exp(u[j] - m[i])``, where the entry i occurs in the exponent only, as rescaled sums; else
+        None.
+        """
         *lets, add = scan.loop.body
         if not is_addition(add) or add.reduction != "sum" or not all(map(is_let, lets)):
             return None
@@ -152,7 +153,9 @@ class _ScanFinder:
         return replace(scan, loop=replace(scan.loop, body=(replace(add, value=value),)), shift=whole)
 
     def grown(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return a scan whose terms all have one factor more at the next entry; None for any other."""
+        """Return a scan whose terms all gain one common factor from entry to entry, as ``a**(i - j)*x[j]``; else
+        None.
+        """
         loop, add = scan.loop, scan.loop.body[-1]
         moving, others = (loop.lows, loop.highs) if scan.downward else (loop.highs, loop.lows)
         if not is_addition(add) or add.reduction != "sum" or any(bound.divisor > 1 for bound in others):
@@ -162,7 +165,9 @@ class _ScanFinder:
         return self.with_powers(scan, add) or self.with_product(scan, add)
 
     def with_powers(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return a scan whose terms are multiples of a power with an exponent that grows; None for any other."""
+        """Return a scan whose terms contain a power ``a**(i - j)`` with an exponent that grows with the entry; else
+        None.
+        """
         loop = scan.loop
         fixed = tuple([s for s in loop.body[:-1] if not (is_let(s) and self.axis in self.depends[s.name])])
         if any(self.axis in form.atoms() for form in forms(fixed)) or (value := self.written_out(add.value)) is None:
@@ -181,7 +186,9 @@ class _ScanFinder:
         return replace(scan, loop=replace(loop, body=body), growth=(replace(add, value=factor, reduction="prod"),))
 
     def with_product(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return a scan whose terms are multiples of products that grow by one factor; None for any other."""
+        """Return a scan whose terms contain a product ``prod_{j < k <= i} a[k]`` that gains one factor per entry; else
+        None.
+        """
         loop = scan.loop
         varying = [s for s in loop.body[:-1] if self.depends_on_axis_in(s)]
         if len(varying) != 1 or not isinstance(inner := varying[0], Loop):
@@ -211,7 +218,9 @@ class _ScanFinder:
         return replace(scan, growth=body)
 
     def depends_on_axis_in(self, statement: Statement) -> bool:
-        """Whether a statement of a loop, with its body, depends on the entry, or sets what does."""
+        """Return whether `statement`, its body included, depends on the entry of the row, or sets something that
+        does.
+        """
         if is_accumulator(statement):
             return False
         if any(self.axis in form.atoms() for form in forms([statement])):
@@ -219,11 +228,11 @@ class _ScanFinder:
         return any(isinstance(s, Set) and self.axis in self.depends.get(s.name, ()) for s in statements([statement]))
 
     def depends_on_axis(self, value: Scalar) -> bool:
-        """Whether `value` differs between entries."""
+        """Whether `value` depends on the entry of the row."""
         return self.axis in scalar_names(value, self.depends)
 
     def written_out(self, value: Scalar) -> Scalar | None:
-        """Return `value` in terms of arrays and earlier scans; None where it needs more, or is long."""
+        """Return `value` with scalar names replaced by their definitions; None if that is not possible or gets long."""
         known = {accumulator.name for scan in self.found for accumulator in scan.accumulators}
         known |= {name for name, is_same in self.outside.items() if is_same}
         while True:
@@ -234,7 +243,7 @@ class _ScanFinder:
                 return value if names & self.declared.keys() <= known else None
 
             def written(part: Scalar, lets: Mapping[str, Set] = lets) -> Scalar:
-                """Return the value of a name that is defined; another value as it is."""
+                """Return the definition of a name; other nodes unchanged."""
                 return lets[part.name].value if isinstance(part, Name) and part.name in lets else part
 
             value = rewrite_scalar(value, written)
@@ -262,7 +271,7 @@ def _index_form(value: Scalar) -> Affine | None:
 
 
 def _parts(value: Scalar, function: str) -> Iterator[Scalar]:
-    """Yield the terms of a sum (add), or the factors of a product (mul)."""
+    """Yield the operands of nested operations `function` in `value`: terms for "add", factors for "mul"."""
     if isinstance(value, Operation) and value.function == function:
         for argument in value.arguments:
             yield from _parts(argument, function)

@@ -34,7 +34,8 @@ Half and twice as many take 0.95 to 1.03 of the time of the three benchmarks tha
 
 
 def short_row(kernel: Kernel, prover: Prover, fresh: Callable[[str], str]) -> tuple[Statement, ...] | None:
-    """Return the statements of `kernel` for all entries along its last axis; None where that gains nothing.
+    """Return statements that compute all entries along a short last axis of `kernel` together; None if nothing is
+    gained.
 
     ``fresh`` makes names for what each entry has for itself.
     """
@@ -54,14 +55,16 @@ def short_row(kernel: Kernel, prover: Prover, fresh: Callable[[str], str]) -> tu
 
 
 def _together(statement: Statement, planner: RowPlanner, entries: list[Renaming]) -> tuple[Statement, ...]:
-    """Return `statement`, once for each entry where it varies along the row itself."""
+    """Return `statement` once for each entry of the short axis; once in all if it does not depend on the axis."""
     if isinstance(statement, Loop | If) or not planner.varies(statement):
         return (statement,)
     return tuple([entry.statement(statement) for entry in entries])
 
 
 def _gains(planner: RowPlanner, count: int) -> bool:
-    """Whether there are long sums for all entries, not too many, over the same terms, whose reads run along them."""
+    """Whether computing all `count` entries together pays: there are long sums that share reads, and not too many
+    accumulators.
+    """
     varying = [part for part in statements(planner.kernel.body) if planner.varies(part)]
     if any(isinstance(part, Loop | If) and planner.is_tied(part) for part in varying):
         return False
@@ -77,7 +80,7 @@ def _gains(planner: RowPlanner, count: int) -> bool:
 
 
 def _shares(planner: RowPlanner, loop: Loop) -> bool:
-    """Whether some reads of `loop` are the same for all entries, and all of them run along it or do not move."""
+    """Whether some moving reads of `loop` are the same for all entries, and all moving reads are contiguous."""
     loads = [node for node in scalars(loop.body) if isinstance(node, Load)]
     moving = [node for node in loads if any(loop.variable in form.atoms() for form in node.index)]
     along = (run_of(node, loop.variable) == (len(node.index) - 1, 1) for node in moving)
@@ -100,7 +103,9 @@ Beside one loop over 5,000 to 10**6 terms (entries, exponentials, cosines), part
 
 
 def long_sums(loop: Loop) -> list[str]:
-    """Return the accumulators of sums that `loop`, if it may be long, adds to and does not begin."""
+    """Return the accumulators of sums in `loop` that may have many terms and are declared outside of it; [] if it is
+    short.
+    """
     steps = [most_steps(inner) for inner in (loop, *loops(loop.body))]
     known = [count for count in steps if count is not None]
     if len(known) == len(steps) and prod(known) <= PART:
@@ -111,7 +116,7 @@ def long_sums(loop: Loop) -> list[str]:
 
 
 def in_rounds(body: Sequence[Statement]) -> bool:
-    """Whether each round of a loop over ``body`` is a part of its own: no vector holds several, for there is a loop.
+    """Whether ``body`` contains a loop, so that the loop over it is not vectorised.
 
     Where that adds to the same sum, it is faster so, since no round waits for the one before.
     """

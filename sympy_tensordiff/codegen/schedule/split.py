@@ -43,7 +43,7 @@ _ASSOCIATIVE = ("add", "mul", "max", "min", "and", "or")
 
 
 def split_deep(program: Program) -> Program:
-    """Return the program with a `Set` for each part of a value that nests too deeply or is too long.
+    """Return the program with deeply nested or long expressions split into several assignments.
 
     Such a part is computed even where it stands behind the condition of a ``select`` that fails. That changes no
     result: what is read there outside of an array is tested.
@@ -56,7 +56,7 @@ def split_deep(program: Program) -> Program:
 
 
 def _fits(value: Scalar) -> bool:
-    """Whether `value` is neither deeper, nor larger, nor wider than allowed."""
+    """Whether `value` is within the limits of depth, size and number of operands."""
     depths: dict[int, int] = {}
     nodes = parts(value)
     if len(nodes) > SIZE:
@@ -70,7 +70,7 @@ def _fits(value: Scalar) -> bool:
 
 
 class _Splitter:
-    """The splitting of the values of one kernel; ``outside`` are the names of the program."""
+    """Splits the expressions of one kernel; ``outside`` are names that are taken."""
 
     def __init__(self, kernel: Kernel, outside: set[str]) -> None:
         self.own = kernel
@@ -79,22 +79,24 @@ class _Splitter:
         self.number = 0
 
     def kernel(self) -> Kernel:
-        """Return the kernel with its values split."""
+        """Return the kernel with too deep or long expressions split into several assignments."""
         return replace(self.own, body=rewrite(self.own.body, self.change))
 
     def change(self, statement: Statement, _: Around) -> list[Statement]:
-        """Return `statement` after the `Set` statements for parts of its value."""
+        """Return assignments for parts of the statement's expression, followed by the statement."""
         before: list[Statement] = []
 
         def value(scalar: Scalar) -> Scalar:
-            """Return `scalar`, split if it does not fit."""
+            """Return the expression `scalar`, split into assignments if it is too deep or too large."""
             return scalar if _fits(scalar) else self.value(scalar, before)
 
         new = with_parts(statement, value)
         return [*before, new]
 
     def value(self, value: Scalar, before: list[Statement]) -> Scalar:
-        """Return ``value`` with its deep and large parts in `Set` statements, which are added to ``before``."""
+        """Return ``value`` with too deep or large parts replaced by names, whose assignments are appended to
+        ``before``.
+        """
         done: dict[int, Scalar] = {}
         depths: dict[int, int] = {}
         sizes: dict[int, int] = {}
@@ -114,7 +116,9 @@ class _Splitter:
         return done[id(value)]
 
     def folded(self, node: Operation, before: list[Statement]) -> Operation:
-        """Return a long sum or product as several, each of which begins with the one before."""
+        """Return a sum or product of many operands as nested ones of at most ``WIDTH``: the first group is named and
+        continued.
+        """
         arguments = node.arguments
         while len(arguments) > WIDTH:
             first = self.named(Operation(node.function, arguments[:WIDTH]), before)
@@ -122,13 +126,13 @@ class _Splitter:
         return Operation(node.function, arguments)
 
     def named(self, value: Scalar, before: list[Statement]) -> Name:
-        """Return the name of a new `Set` with this value, which is added to ``before``."""
+        """Append an assignment of `value` to ``before``, and return its new name."""
         name = self.fresh()
         before.append(let(name, value))
         return Name(name)
 
     def fresh(self) -> str:
-        """Return a name for a part that nothing else has."""
+        """Return an unused name for a part of an expression."""
         self.number += 1
         while f"part{self.number}" in self.taken or f"part{self.number}" in self.outside:
             self.number += 1
@@ -160,7 +164,7 @@ Half and twice as much change no text of the benchmarks.
 
 
 def split_large(program: Program) -> Program:
-    """Return the program with bounded kernels, as far as they consist of more than one large loop."""
+    """Return the program with kernels of limited size; a single large loop is not split."""
     if all(weight(kernel.body) <= MAX_KERNEL_OPERATIONS for kernel in program.nests):
         return program
     taken = all_names(program)
@@ -182,7 +186,7 @@ def split_large(program: Program) -> Program:
 
 
 class _Pieces:
-    """The kernels into which one kernel is cut; ``made`` are the new arrays, all of the shape of its own."""
+    """Splits one large kernel into several; ``made`` are the new arrays for scalars passed between them."""
 
     def __init__(self, kernel: Kernel, taken: set[str]) -> None:
         self.kernel = kernel
@@ -198,7 +202,7 @@ class _Pieces:
         self.cut()
 
     def cut(self) -> None:
-        """Make the kernels in the order of the text."""
+        """Make the smaller kernels, in the order of the statements."""
         body = self.kernel.body
         uses = Counter(name for statement in body for name in used_names(statement))
         conditions: set[str] = set()
@@ -223,7 +227,7 @@ class _Pieces:
         self.kernels.append(replace(self.kernel, body=self.piece([], result)))
 
     def below(self, statement: Statement) -> int:
-        """Return the weight of the names without an array that `statement` uses."""
+        """Return the weight of the computations that `statement` needs and that are not stored in arrays yet."""
         return sum(
             self.weights[name] for name in used_names(statement) if name in self.weights and name not in self.loads
         )
@@ -240,7 +244,9 @@ class _Pieces:
         self.loads[name] = kernel.entry
 
     def piece(self, body: list[Statement], store: Statement) -> tuple[Statement, ...]:
-        """Return `body` and `store` with all that define what they use; names with arrays are read."""
+        """Return `body` and `store`, preceded by the definitions of all names used; names stored in arrays are read
+        instead.
+        """
         needed = {name for statement in body for name in filled(statement)}
         statements = {self.positions[id(statement)]: statement for statement in body}
         stack = [name for statement in [*body, store] for name in used_names(statement)]
@@ -255,5 +261,5 @@ class _Pieces:
         return with_values([*ordered, store], self.read)
 
     def read(self, value: Scalar) -> Scalar:
-        """Return the read that replaces a name; another value as it is."""
+        """Return the array read that replaces a name; other nodes unchanged."""
         return self.loads.get(value.name, value) if isinstance(value, Name) else value

@@ -60,16 +60,15 @@ FREE = frozenset({"sum", "max", "min"})
 
 
 class Stages(NamedTuple):
-    """A program whose sums are computed in stages, and the arrays of parts with the arrays whose entries they
-    make up.
-    """
+    """A program with two-stage reductions, and a map from each array of partial results to the array they are for."""
 
     program: Program
     whole: dict[str, str]
 
 
 def in_stages(program: Program) -> Stages:
-    """Return the program in which kernels that are long sums of few entries have stages before them.
+    """Return the program in which long sums with few results are computed in two stages: parallel partial sums, then
+    their sum.
 
     Law: every result is the same, but for the order in which the terms of a sum are added.
     """
@@ -77,7 +76,7 @@ def in_stages(program: Program) -> Stages:
 
 
 def _in_stages(program: Program, work: _Stages) -> Stages:
-    """Return the program with the stages of each kernel in its place."""
+    """Return the program with each kernel replaced by its stages, made by `work`."""
     steps: list[Step] = []
     for step in program.kernels:
         stages = work.stages(with_joined_sums(step), step.array) if isinstance(step, Kernel) else []
@@ -87,7 +86,7 @@ def _in_stages(program: Program, work: _Stages) -> Stages:
 
 
 class ChosenLoop(NamedTuple):
-    """A loop that is dealt out, its rounds and those inside of it, and whether neighbours have entries side by side."""
+    """A reduction loop to be distributed over threads, with its number of iterations and that of its inner loops."""
 
     loop: Loop
     length: Affine
@@ -98,7 +97,7 @@ class ChosenLoop(NamedTuple):
 
 
 class _Stages:
-    """The cutting of the sums of one program into stages."""
+    """Splits the reductions of one program into two stages."""
 
     def __init__(self, program: Program) -> None:
         self.taken = all_names(program)
@@ -109,7 +108,8 @@ class _Stages:
         """How often the sum has been cut whose parts an axis numbers, by the axis."""
 
     def stages(self, kernel: Kernel, array: str) -> list[Kernel]:
-        """Return the kernels that replace `kernel`, which serves ``array``; itself where its sums are cut in no call.
+        """Return the kernels that replace `kernel`, for the result ``array``; `kernel` alone if it needs no second
+        stage.
 
         The parts may be few and long as well, or too many to be added by one thread: each is looked at once more. Of
         several axes there are many entries: of these one sum alone is cut, and there are few parts.
@@ -124,7 +124,7 @@ class _Stages:
         return [kernel]
 
     def cut(self, kernel: Kernel, number: int, outer: Loop | If, array: str) -> tuple[Kernel, Kernel] | None:
-        """Return a kernel for the parts of a sum, and one that adds them; None where no loop is cut."""
+        """Return a kernel of partial sums and one that adds them; None if no loop is split."""
         chosen = self.chosen_loop(kernel, number, outer, 2 if len(kernel.axes) < 2 else 1)
         if chosen is None:
             return None
@@ -133,8 +133,8 @@ class _Stages:
         return None if count is None else self.parts(kernel, number, outer, chosen, count, array)
 
     def chosen_loop(self, kernel: Kernel, number: int, outer: Loop | If, most: int) -> ChosenLoop | None:
-        """Return the loop of a sum whose rounds are dealt out; None for none, or one that was cut ``most`` times."""
-        start, before = _start(kernel.body, outer), needed(kernel.body[:number], used_names(outer))
+        """Return the loop of a reduction to distribute; None without one, or if it was split ``most`` times already."""
+        start, before = _initial_assignment(kernel.body, outer), needed(kernel.body[:number], used_names(outer))
         if start is None or any(map(is_accumulator, before)):
             return None
         chain = [one for one in _chain(outer) if self.levels.get(one.variable, 0) < most]
@@ -146,9 +146,13 @@ class _Stages:
         # Neighbours read what lies side by side: rounds of the innermost loop, or else entries along the last axis.
         values = [s.value for s in statements([outer]) if is_let(s) or is_addition(s)]
         is_wide = bool(kernel.axes) and not _is_short(kernel.box(self.shapes)[-1])
-        is_across = is_wide and _place(values, kernel.axes[-1], min) > _place(values, chain[-1].variable, min)
+        is_across = is_wide and _best_axis_position(values, kernel.axes[-1], min) > _best_axis_position(
+            values, chain[-1].variable, min
+        )
         sign = 1 if is_across else -1
-        free.sort(key=lambda loop: (_is_short(lengths[loop.variable]), sign * _place(values, loop.variable)))
+        free.sort(
+            key=lambda loop: (_is_short(lengths[loop.variable]), sign * _best_axis_position(values, loop.variable))
+        )
         inner = [lengths[one.variable] for one in free[1:]]
         return ChosenLoop(free[0], lengths[free[0].variable], inner, is_across, start, before)
 
@@ -162,8 +166,8 @@ class _Stages:
         array: str,
         chunk: int = 1,
     ) -> tuple[Kernel, Kernel]:
-        """Return a kernel for ``count`` parts of a sum, and one that adds them; a part has every ``count``-th
-        ``chunk`` of rounds.
+        """Return a kernel for ``count`` partial sums and one that adds them; partial sum p takes every ``count``-th
+        chunk of iterations.
         """
         loop, _, _, is_across, start, before = chosen
         shape, own = self.shapes[kernel.array], set(own_names(kernel))
@@ -174,7 +178,7 @@ class _Stages:
         first_of_chunk = unique(f"{loop.variable}_first", self.taken | own) if chunk > 1 else loop.variable
 
         def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-            """Return the loop that is cut with the rounds of one part; another statement as it is."""
+            """Return the split loop with the iterations of one partial sum; another statement unchanged."""
             if not isinstance(statement, Loop) or statement.variable != loop.variable:
                 return (statement,)
             if chunk == 1:
@@ -193,8 +197,8 @@ class _Stages:
         return first, replace(kernel, body=tuple(needed(body, set())))
 
     def count(self, array: str, shape: Sequence[Affine], rounds: Affine, inner: Sequence[Affine]) -> Affine | None:
-        """Return the number of parts of a loop of `rounds`, with ``inner`` ones in each; None where it always
-        is one.
+        """Return the number of partial sums for a loop of `rounds` iterations with ``inner`` ones in each; None for
+        one.
         """
         rest = times(*inner)
         enough = [quotient(times(rounds, rest), LEAST_ROUNDS), *([rounds] if rest != Affine.of(1) else [])]
@@ -206,20 +210,20 @@ class _Stages:
         return self.size(f"{array}_count", most)
 
     def size(self, wish: str, value: Affine) -> Affine:
-        """Return a new size: the value if that is positive, else 1."""
+        """Return a new size variable, computed before the kernels: ``max(value, 1)``."""
         self.sizes.append(Size(reserve_name(wish, self.taken), (value, Affine.of(1))))
         return Affine.variable(self.sizes[-1].name)
 
 
 class _ReductionBlocks(_Stages):
-    """The dealing of the sums of one program to blocks of threads that share memory, in at most two stages."""
+    """Distributes the reductions of one program over blocks of threads that share memory, in at most two stages."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.deals: dict[str, Deal] = {}
 
     def stages(self, kernel: Kernel, array: str) -> list[Kernel]:
-        """Return the kernels that replace `kernel`: itself, or one for parts of a sum and one that adds them."""
+        """Return the kernels that replace `kernel`: itself, or a kernel of partial sums and one that adds them."""
         sums = [number for number, statement in enumerate(kernel.body) if isinstance(statement, Loop | If)]
         for number in sums if not isinstance(kernel, Scatter) and (len(sums) == 1 or len(kernel.axes) < 2) else ():
             outer = kernel.body[number]
@@ -246,8 +250,8 @@ class _ReductionBlocks(_Stages):
         return [kernel]
 
     def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, is_tiled: bool) -> tuple[int, Affine]:
-        """Return the rounds that a block takes at a time, and the number of parts that use all of a device: at most
-        `MOST_PARTS`, which one thread adds.
+        """Return the number of iterations per chunk of a block, and the number of partial sums that fills the device,
+        at most `MOST_PARTS`.
         """
         work = times(chosen.length, *chosen.inner)
         if is_tiled:
@@ -261,7 +265,7 @@ class _ReductionBlocks(_Stages):
         return chunk, Affine.of(1) if parts.is_constant and parts.constant < 1 else parts
 
     def deal(self, kernel: Kernel, chosen: ChosenLoop, array: str) -> None:
-        """Note how a block deals out the sum of a kernel: each thread has eight rounds or more."""
+        """Record how the threads of a block share the iterations of a kernel's reduction, eight or more each."""
         if chosen.loop.step != 1 or len(chosen.loop.lows) > 1:
             return
         least = minimum_of([quotient(chosen.length, 8), quotient(times(chosen.length, *chosen.inner), 64)])
@@ -273,7 +277,7 @@ class _ReductionBlocks(_Stages):
 
 
 def in_blocks(program: Program) -> tuple[Stages, dict[str, Deal]]:
-    """Return the program whose long sums have blocks of threads, in stages where entries are few, and what blocks do.
+    """Return the program with long sums distributed over blocks of threads, and the distribution by array.
 
     Law: every result is the same, but for the order in which the terms of a sum are added.
     """
@@ -281,21 +285,21 @@ def in_blocks(program: Program) -> tuple[Stages, dict[str, Deal]]:
     return _in_stages(program, work), work.deals
 
 
-def _start(body: Sequence[Statement], outer: Statement) -> Set | None:
-    """Return the start of the one reduction that `outer` does; None for several, or where it has to keep its order."""
+def _initial_assignment(body: Sequence[Statement], outer: Statement) -> Set | None:
+    """Return the accumulator's initial assignment of the only reduction in `outer`; None for several, or one that is
+    not reorderable.
+    """
     adds, others = added([outer]), [name for s in body if s is not outer for name in added([s])]
     starts = [s for s in body if is_accumulator(s) and s.name in adds and reduction_of(s) in FREE]
     return starts[0] if len(adds) == 1 == len(starts) and starts[0].name not in others else None
 
 
 def _chain(statement: Statement) -> list[Loop]:
-    """Return a loop and those inside of it, each of which contains only the next one and what is computed once
-    for it.
-    """
+    """Return the nested loops from `statement` inwards while each contains only the next one and scalar definitions."""
     found: list[Loop] = []
     while isinstance(statement, Loop | If):
         found += [statement] if isinstance(statement, Loop) else []
-        _, rest = _parted(statement.body)
+        _, rest = _split_off_definitions(statement.body)
         if len(rest) != 1:
             break
         statement = rest[0]
@@ -303,7 +307,9 @@ def _chain(statement: Statement) -> list[Loop]:
 
 
 def rounds(loop: Loop, own: set[str]) -> Affine | None:
-    """Return the maximal number of rounds of a loop, if it is the same for all entries; else None."""
+    """Return the maximal number of iterations of a loop as a form without the names `own`; None if it depends
+    on them.
+    """
     bounds = (*loop.lows, *loop.highs)
     if len(loop.lows) > 1 or loop.lows[0].divisor > 1 or any(not own.isdisjoint(b.form.atoms()) for b in bounds):
         return None
@@ -311,13 +317,13 @@ def rounds(loop: Loop, own: set[str]) -> Affine | None:
 
 
 def _is_short(length: Affine) -> bool:
-    """Whether `length` is constant and small, so that a loop stays whole."""
+    """Whether `length` is a small constant, so that a loop is not split."""
     return length.is_constant and length.constant < SHORT
 
 
-def _place(values: Sequence[Scalar], variable: str, choose: Callable[..., int] = max) -> int:
-    """Return the axis of `variable` in reads, counted from the last one, along which entries are contiguous: -1 or
-    less; of several reads that of the best, or of another choice.
+def _best_axis_position(values: Sequence[Scalar], variable: str, choose: Callable[..., int] = max) -> int:
+    """Return the position, counted from the last index (-1), at which `variable` occurs in reads; the best one over all
+    reads.
     """
     loads = [node for value in values for node in subexpressions(value) if isinstance(node, Load)]
     places = [at - len(load.index) for load in loads for at, form in enumerate(load.index) if variable in form.atoms()]
@@ -328,15 +334,15 @@ def _place(values: Sequence[Scalar], variable: str, choose: Callable[..., int] =
 
 
 def with_joined_sums(kernel: Kernel) -> Kernel:
-    """Return `kernel` with one sum in place of a sum of sums, so that the rounds of both can be dealt out."""
+    """Return `kernel` with nested sums as one accumulation, so that both loops can be distributed."""
     return replace(kernel, body=rewrite(kernel.body, lambda statement, _: (_joined(statement),)))
 
 
 def _joined(statement: Statement) -> Statement:
-    """Return a sum of a sum as one sum; another statement as it is."""
+    """Return a sum over a sum as loops that add to one accumulator; another statement unchanged."""
     if not isinstance(statement, Loop | If):
         return statement
-    lets, rest = _parted(statement.body)
+    lets, rest = _split_off_definitions(statement.body)
     if len(rest) != 3:
         return statement
     start, inner, add = rest
@@ -347,12 +353,12 @@ def _joined(statement: Statement) -> Statement:
         return statement
 
     def adding(part: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return an addition to the inner sum as one to the outer sum; another statement as it is."""
+        """Return an addition to the inner sum as an addition to the outer one; another statement unchanged."""
         return (replace(part, target=add.target) if is_addition(part) and part.name == start.name else part,)
 
     return replace(statement, body=(*lets, *rewrite([inner], adding)))
 
 
-def _parted(body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
-    """Return the lets in `body`, computed once for an inner loop, and the other statements."""
+def _split_off_definitions(body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
+    """Split `body` into its scalar definitions and all other statements."""
     return [s for s in body if is_let(s)], [s for s in body if not is_let(s)]

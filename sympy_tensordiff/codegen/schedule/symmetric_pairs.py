@@ -42,8 +42,8 @@ _MIN_PACKED_INDICES = 4
 
 @dataclass(frozen=True)
 class Packed:
-    """An array that stores each pair of the indices at two ``axes``, of ``extent`` each, once: the distances come
-    first.
+    """An array that is symmetric in two ``axes`` and stores each unordered index pair (i, j) once, by distance and
+    first index.
     """
 
     name: str
@@ -52,12 +52,12 @@ class Packed:
 
     @property
     def distances(self) -> int:
-        """The number of distances of the two indices of a pair, counted round a circle."""
+        """The number of distances between two indices on a circle: ``extent // 2 + 1``."""
         return self.extent // 2 + 1
 
 
 def with_packed_pairs(program: Program, hints: Hints, graph: Graph, entries: Mapping[str, Entry]) -> Program:
-    """Return the program in which products of matrices take one of two equal rows, where that is less work.
+    """Return the program in which arrays symmetric in two axes are stored packed, if matrix products then save work.
 
     ``hints`` are the expected sizes by their names; ``entries`` of the arrays are nodes of ``graph``.
     """
@@ -66,7 +66,7 @@ def with_packed_pairs(program: Program, hints: Hints, graph: Graph, entries: Map
 
 
 def exchangeable_axes(graph: Graph, entry: Entry) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of axes that can be exchanged: the entry is the same node then, but for signs of even powers."""
+    """Yield the pairs of axes in which the array is symmetric: exchanging them gives the same expression."""
     plain, *_ = with_canonical_signs(graph, [entry.node])
     for first, second in combinations(range(len(entry.axes)), 2):
         one, other = entry.axes[first], entry.axes[second]
@@ -76,7 +76,7 @@ def exchangeable_axes(graph: Graph, entry: Entry) -> Iterator[tuple[int, int]]:
 
 
 class _Packing:
-    """The packing of the arrays of one program."""
+    """Packs the symmetric arrays of one program."""
 
     def __init__(self, program: Program, hints: Hints, graph: Graph, entries: Mapping[str, Entry]) -> None:
         self.program = program
@@ -92,7 +92,9 @@ class _Packing:
                 self.consider(step)
 
     def consider(self, kernel: Kernel) -> None:
-        """Record the array of `kernel` as packed, if only products of matrices read it, and lose enough work."""
+        """Mark the array of `kernel` for packed storage if it is symmetric, only matrix products read it, and they save
+        enough.
+        """
         name = kernel.array
         readers = self.flow.readers[name]
         if not readers or not all(isinstance(step, ContractionStep) for step in readers):
@@ -107,11 +109,15 @@ class _Packing:
                 return
 
     def is_worth(self, found: Packed, name: str, readers: Sequence[ContractionStep]) -> bool:
-        """Whether the products lose more work than the spreading of their entries takes."""
+        """Whether matrix products with the packed array save more work than unpacking their results costs."""
         before = after = entries = 0
         for step in readers:
             labels = {label: self.hints(extent) for label, extent in extents(step, self.shapes).items()}
-            halved = [own for operand in step.operands if operand.array == name and (own := _own(operand, step, found))]
+            halved = [
+                own
+                for operand in step.operands
+                if operand.array == name and (own := _packed_labels(operand, step, found))
+            ]
             if len(halved) < sum(operand.array == name for operand in step.operands):
                 return False
             before += prod(labels.values())
@@ -122,7 +128,7 @@ class _Packing:
     # ------------------------------------------------------------------------ the new program
 
     def result(self) -> Program:
-        """Return the program with packed arrays, and products of these."""
+        """Return the program with packed arrays, products over them, and kernels that unpack the results."""
         steps: list[Step] = []
         arrays, notes = list[Array](), list[str]()
         for step in self.program.kernels:
@@ -144,8 +150,8 @@ class _Packing:
         return self.program.with_steps(steps, self.packed, arrays, notes)
 
     def filled(self, kernel: Kernel, found: Packed) -> Kernel:
-        """Return the kernel of a packed array: the second index of a pair is the first plus the distance, round the
-        circle.
+        """Return the kernel that fills a packed array: its indices are ``(distance, j)`` for the pair ``((distance + j)
+        mod extent, j)``.
         """
         first, second = (kernel.axes[axis] for axis in found.axes)
         distance = unique("distance", self.taken | set(kernel.axes))
@@ -157,14 +163,14 @@ class _Packing:
         return entrywise(found.name, axes, body, store.value)
 
     def multiplied(self, step: ContractionStep) -> tuple[Array, list[Step]]:
-        """Return the array of a product of packed arrays, and the steps for it: the product, and the kernel that
-        spreads it.
+        """Return the array of a product over packed arrays, and its steps: the product, and the kernel that unpacks
+        it.
         """
         name = reserve_name(f"{step.array}_pairs", self.taken)
         pairs: list[tuple[int, int, Packed]] = []
         for operand in step.operands:
             found = self.packed.get(operand.array)
-            own = None if found is None else _own(operand, step, found)
+            own = None if found is None else _packed_labels(operand, step, found)
             if found is not None and own is not None:
                 pairs.append((step.output.index(own[0]), step.output.index(own[1]), found))
         left, right = (
@@ -176,12 +182,12 @@ class _Packing:
             shape[place] = Affine.of(found.distances)
         return Array(name, tuple(shape)), [
             replace(step, array=name, left=left, right=right),
-            _spread(step, name, pairs),
+            _unpacking_kernel(step, name, pairs),
         ]
 
 
-def _own(operand: Operand, step: ContractionStep, found: Packed) -> tuple[int, int] | None:
-    """Return the labels of the packed axes of an operand; None unless both are free and in no other operand."""
+def _packed_labels(operand: Operand, step: ContractionStep, found: Packed) -> tuple[int, int] | None:
+    """Return the labels of the packed axes of an operand; None unless they are kept and occur in no other operand."""
     first, second = (operand.labels[axis] for axis in found.axes)
     everywhere = Counter((*step.left.labels, *step.right.labels))
     if first == second or everywhere[first] > 1 or everywhere[second] > 1:
@@ -189,8 +195,10 @@ def _own(operand: Operand, step: ContractionStep, found: Packed) -> tuple[int, i
     return (first, second) if {first, second} <= set(step.output) else None
 
 
-def _spread(step: ContractionStep, name: str, pairs: Sequence[tuple[int, int, Packed]]) -> Kernel:
-    """Return the kernel that reads, for each two indices, the entry of their pair: its distance and its first index."""
+def _unpacking_kernel(step: ContractionStep, name: str, pairs: Sequence[tuple[int, int, Packed]]) -> Kernel:
+    """Return the kernel that unpacks a product: entry ``(i, j)`` is read at the distance and first index of its
+    pair.
+    """
     axes = tuple([f"i{n}" for n in range(len(step.output))])
     choices: list[list[tuple[Constraint, dict[int, Affine]]]] = []
     for place, other, found in pairs:

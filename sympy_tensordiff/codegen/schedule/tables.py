@@ -9,7 +9,7 @@ from sympy_tensordiff.codegen.ir.programs import Kernel, Program, Step, Table
 
 
 def with_tables(program: Program) -> Program:
-    """Return the program in which each temporary that depends on no argument, and on no size, is a table.
+    """Return the program in which temporaries that depend on no argument and no size are computed once for all calls.
 
     Law: a table reads nothing but tables.
     """

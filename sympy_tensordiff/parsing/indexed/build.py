@@ -10,6 +10,7 @@ import sympy
 from sympy import Add, Expr, Integer, Mul, S
 from sympy.logic.boolalg import Boolean
 
+from sympy_tensordiff.functions.table import readable_functions
 from sympy_tensordiff.parsing.axes import MATRIX_FUNCTIONS
 from sympy_tensordiff.parsing.frontend import (
     Tree,
@@ -17,11 +18,9 @@ from sympy_tensordiff.parsing.frontend import (
     short,
 )
 from sympy_tensordiff.parsing.indexed.names import DeclaredNames
-from sympy_tensordiff.parsing.numbers import FUNCTIONS as COMMON
 from sympy_tensordiff.parsing.numbers import NumberChecks, errors_at, read_number
 from sympy_tensordiff.symbolic.elementwise import choice
 from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr
 
@@ -36,24 +35,12 @@ class FunctionSpec(NamedTuple):
     most: int = 1
 
 
-_OF_SYMPY = """
-    asin acos atan sqrt sinh cosh asinh acosh atanh floor ceiling sec csc cot asec acsc acot sech csch coth asech acsch
-    acoth frac sinc erf erfc Abs
-"""
-_UNARY: dict[str, Any] = {
-    **COMMON,
-    **{name: getattr(sympy, name) for name in _OF_SYMPY.split()},
-    **{"ln": sympy.log, "sigmoid": sigmoid, "softplus": softplus, "relu": lambda value: sympy.Max(value, 0)},
-}
 FUNCTIONS: MappingProxyType[str, FunctionSpec] = MappingProxyType(
     {
-        **{name: FunctionSpec(function) for name, function in _UNARY.items()},
-        **{name: FunctionSpec(sympy.Max, 1, 0) for name in ("max", "Max")},
-        **{name: FunctionSpec(sympy.Min, 1, 0) for name in ("min", "Min")},
+        **{name: FunctionSpec(record.function, *record.operands) for name, record in readable_functions().items()},
         **{name: FunctionSpec(sympy.Mod, 2, 2) for name in ("mod", "Mod")},
         **{name: FunctionSpec(sympy.KroneckerDelta, 2, 2) for name in ("delta", "KroneckerDelta")},
-        **{name: FunctionSpec(getattr(sympy, name), 2, 2) for name in ("atan2", "jn", "Eq", "Ne")},
-        "Heaviside": FunctionSpec(sympy.Heaviside, 1, 2),
+        **{name: FunctionSpec(getattr(sympy, name), 2, 2) for name in ("jn", "Eq", "Ne")},
     }
 )
 
@@ -85,7 +72,7 @@ CONSTANTS: MappingProxyType[str, Any] = MappingProxyType(
 
 
 class IndexedBuilder:
-    """Builder of the expression of a tree; ``scope`` maps the names of bound indices to symbols."""
+    """Builds the expression of a syntax tree in index notation; ``scope`` maps names of bound indices to symbols."""
 
     def __init__(self, root: Tree) -> None:
         *declarations, self.left = root.of_kind("declaration")
@@ -118,11 +105,13 @@ class IndexedBuilder:
     # ------------------------------------------------------------------------ parts
 
     def number_of(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return the value of ``part``; raise `ParseError` if it is not a number."""
+        """Return the expression of ``part``, which must be a scalar; raise `ParseError` for a tensor or condition."""
         return self.check_number(self.value_of(part, scope), part)
 
     def check_number(self, value: Any, part: Tree) -> Any:
-        """Return ``value``; raise `ParseError` at ``part`` if it is a condition or a tensor with axes."""
+        """Return ``value``; raise `ParseError` at ``part`` if it is a condition or a tensor with axes instead of a
+        scalar.
+        """
         if not isinstance(value, Expr):
             raise part.error("a number is expected here, not a condition; write where(condition, a, b)")
         if isinstance(value, TensorExpr) and value.shape:
@@ -209,7 +198,7 @@ class IndexedBuilder:
         return self.join_checked(Mul, above)
 
     def join_checked(self, function: Any, operands: list[Any]) -> Any:
-        """Return ``function(*operands)``, a sum or a product, after checking the length of its numbers."""
+        """Return ``function(*operands)``, a sum or a product, after checking that its numbers do not get too long."""
         return self.numbers.check_length(self.numbers.join_checked(lambda parts: function(*parts), operands))
 
     def _build_power(self, part: Tree, scope: BoundIndices) -> Any:
@@ -262,8 +251,7 @@ class IndexedBuilder:
         if not spec.least <= len(values) <= (spec.most or len(values)):
             count = f"{spec.least} to {spec.most}" if spec.most > spec.least else f"{spec.least}"
             raise part.error(f"{name} takes {count} arguments, and {len(values)} are given")
-        if name == "exp":
-            self.numbers.check_exponential(values[0])
+        self.numbers.check_call(name, values)
         if name in ("mod", "Mod") and values[1].is_zero:
             raise part.children[1].error("this divides by 0")
         return spec.function(*values)

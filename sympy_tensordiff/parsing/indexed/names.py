@@ -46,8 +46,8 @@ class DeclaredNames:
                 self.tensors[node.text] = _tensor(node, axes)
 
     def argument(self, node: Tree) -> TensorSymbol:
-        """Return the tensor that the derivative clause ``node`` names; raise `ParseError` if it is not a declared real
-        tensor.
+        """Return the tensor named by the derivative clause ``node`` (``d/dx``); raise `ParseError` if it is not a
+        declared real tensor.
         """
         tensor, name = self.tensors.get(node.text), short(node.text)
         if tensor is None and node.text == self.defined:

@@ -59,7 +59,7 @@ def read_latex(text: str) -> ParsedExpression:
 
 
 def _define_part(formula: LatexLowering, statement: Tree) -> None:
-    """Add the part that a line after "where" defines."""
+    """Add the definition of a named part, a line after "where", to the formula."""
     body = statement.children[0]
     if body.kind != "relation" or body.tokens[0].strip("& ") != "=":
         raise statement.error("a part is defined with =")
@@ -95,7 +95,7 @@ def _words() -> frozenset[str]:
 
 
 def _definition(formula: LatexLowering, statement: Tree) -> Tree:
-    """Return the meaning of a statement: an expression, or a tensor where the left side has indices."""
+    """Return the lowered tree of a statement: an expression, or a comprehension if its left side has indices."""
     body, *ranges = statement.children
     if body.kind != "relation" or body.tokens[0].strip("& ") != "=" or len(body.tokens) > 1:
         if ranges:
@@ -132,7 +132,7 @@ def _left_indices(left: Tree) -> list[tuple[str, Tree]]:
 
 
 class LatexReader:
-    """Inference of orders and sizes, and the expression, of one lowered formula."""
+    """Infers the orders and sizes in one lowered formula, and builds its expression."""
 
     def __init__(self, root: Tree, formula: LatexLowering, body: Tree, sizes: dict[Tree, list[Tree]]) -> None:
         self.root = root
@@ -159,7 +159,7 @@ class LatexReader:
         self.higher = {name: rank for name, rank in self.ranks.items() if rank > 2}
 
     def result(self) -> ParsedExpression:
-        """Return the parsed formula."""
+        """Return the parsed formula as a `ParsedExpression`."""
         known = {name: order_of_rank(rank) for name, rank in self.ranks.items() if rank <= 2}
         names = {name: node for name, node in self.names.items() if name not in self.higher}
         infer = partial(LatexShapes, formula=self.formula, higher=self.higher)
@@ -170,7 +170,7 @@ class LatexReader:
         return ParsedExpression(tensors, expression, arguments, (*notes, *self.formula.notes))
 
     def unlikely(self, orders: Mapping[str, int]) -> int:
-        """Return how many of the names have an unlikely order: a letter is a number, a bold one a vector."""
+        """Return how many names have an unusual order: normally a letter is a scalar, a bold letter a vector."""
         return sum(
             (order == COLUMN) != (name in self.formula.bold)
             for name, order in orders.items()
@@ -205,7 +205,7 @@ class LatexReader:
         return tensors, builder.expression(self.nodes)
 
     def declare(self, shapes: LatexShapes, axes: dict[str, Any]) -> None:
-        """Record the declared sizes of axes."""
+        """Record the sizes that declarations give to axes."""
         for name, node in self.declared.items():
             present = [axis for axis in axes[name] if axis is not None]
             for axis, part in zip(present, self.sizes[node], strict=True):
@@ -234,7 +234,7 @@ def is_size(declaration: Tree) -> bool:
 
 
 def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
-    """Return the sizes that the formula states or that follow from its greatest indices, by classes of axes."""
+    """Return the sizes that the formula states or implies by its largest indices, by axis class."""
     assert shapes.unified is not None
     root = shapes.unified.root
     known: dict[int, Any] = {}
@@ -261,6 +261,8 @@ def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
 
 
 def is_free(size: Any, shapes: LatexShapes) -> bool:
-    """Return whether a bound of a size is about an index that nothing bounds, or a number."""
+    """Return whether a bound derived for a size contains an unbounded index or is a number, so that it tells
+    nothing.
+    """
     free = {str(symbol) for symbol in size.free_symbols}
     return bool(free & shapes.formula.indices) or not free <= shapes.formula.sizes

@@ -21,15 +21,16 @@ RELATIONS = {
 
 
 class BinderLowering(LoweringBase):
-    """Lowering of sums, extrema and comprehensions."""
+    """Lowers sums, products, extrema and comprehensions of LaTeX trees to common tree nodes."""
 
     def _lower_binder(self, node: Tree, scope: Scope) -> Tree:
+        r"""Lower ``\sum`` or ``\prod`` with its subscript to a reduction."""
         *scripts, body = node.children
         name = "sum" if "sum" in node.text else "prod"
         return self.binding(node, name, scripts, body, scope)
 
     def binding(self, node: Tree, name: str, scripts: Sequence[Tree], body: Tree, scope: Scope) -> Tree:
-        """Return a reduction of ``body`` over the indices of the subscript."""
+        """Return a reduction node ``name`` of ``body`` over the indices in the subscript."""
         below = [part for part in scripts if part.kind == "subscript"]
         above = [part for part in scripts if part.kind == "superscript"]
         if len(below) != 1 or len(above) > 1:
@@ -49,7 +50,7 @@ class BinderLowering(LoweringBase):
     def limits(
         self, script: Tree, scope: Scope, above: Tree | None = None
     ) -> tuple[list[LatexBinder], list[Tree], Scope]:
-        """Return the binders of a subscript, the conditions in it, and the scope inside."""
+        r"""Return ``(binders, conditions, inner scope)`` of a subscript such as ``i=1, i \neq j``."""
         inner = dict(scope)
         found: list[LatexBinder] = []
         conditions: list[Tree] = []
@@ -104,7 +105,7 @@ class BinderLowering(LoweringBase):
         return None
 
     def successor(self, value: Tree) -> Tree:
-        """Return ``value`` + 1."""
+        """Return the tree of ``value + 1``."""
         return self.node("sum", value, [value, leaf("number", "1", value)], "+", "+")
 
     def is_comprehension(self, base: Tree, script: Tree) -> bool:

@@ -30,7 +30,7 @@ _CONDITIONS = ("relation", "both", "either")
 
 
 class LatexBuilder(MatrixBuilder):
-    """Builder of the expression of a LaTeX formula."""
+    """Builds the expression of a lowered LaTeX formula."""
 
     formula: LatexLowering
     stated: frozenset[int]
@@ -46,24 +46,29 @@ class LatexBuilder(MatrixBuilder):
         return self.values[nodes[-1]]
 
     def _build_index(self, node: Tree) -> Any:
+        """Return the symbol of an index or size, shifted to counting from 0."""
         return indices(node.text) + self.formula.base_of(node.text)
 
     def _build_part(self, node: Tree) -> Any:
+        """Return the value of a named part, defined after "where"."""
         return self.values[self.formula.parts[node.text]]
 
     def _build_entry(self, node: Tree, base: Any, *subscripts: Any) -> Any:
+        """Return the entry of ``base`` at the subscripts, shifted to counting from 0."""
         return base[tuple(value - self.formula.base for value in subscripts)]
 
     def _build_delta(self, node: Tree, first: Any, second: Any) -> Any:
+        """Return the `KroneckerDelta` of two indices."""
         return sympy.KroneckerDelta(first - self.formula.base, second - self.formula.base)
 
     def _build_modulo(self, node: Tree, value: Any, modulus: Any) -> Any:
+        """Return ``Mod(value, modulus)``."""
         return sympy.Mod(value, modulus)
 
     # ------------------------------------------------------------------------ binders
 
     def ranges(self, node: Tree) -> list[tuple[Any, Any, Any]]:
-        """Return the bound indices of ``node`` with their first and last values, numbered from 0."""
+        """Return ``(index, first, last)`` for each bound index of ``node``, counting from 0."""
         base = self.formula.base
         found = []
         for binder in self.formula.binders[node]:
@@ -81,21 +86,24 @@ class LatexBuilder(MatrixBuilder):
         return found
 
     def is_owned(self, axis: int) -> bool:
-        """Return whether a tensor, a constant or a stated size has this axis."""
+        """Return whether the size of this axis is given by a tensor, a constant or the text."""
         assert self.shapes.unified is not None
         root = self.shapes.unified.root
         own = {root(other) for axes in self.shapes.names.values() for other in axes if other is not None}
         return root(axis) in own or root(axis) in self.stated
 
     def _build_reduction(self, node: Tree, body: Any, *ends: Any) -> Any:
+        """Return the sum, product or extremum of ``body`` over the ranges of ``node``."""
         return _REDUCTIONS[node.text](body, *self.ranges(node)[::-1])
 
     def _build_comprehension(self, node: Tree, body: Any, *ends: Any) -> Any:
+        """Return the tensor of ``body`` over the ranges of ``node``."""
         return TensorComprehension(body, *((index, upper + 1) for index, _, upper in self.ranges(node)))
 
     # ------------------------------------------------------------------------ choices
 
     def _build_relation(self, node: Tree, *parts: Any) -> Any:
+        """Return a chain of comparisons as a condition; between tensors as an indicator tensor."""
         pairs = zip(node.tokens, parts[:-1], parts[1:], strict=True)
         if any(map(shape_of, parts)):
             found = [_COMPARISONS[str(sign)](left, right) for sign, left, right in pairs]
@@ -103,15 +111,21 @@ class LatexBuilder(MatrixBuilder):
         return sympy.And(*(sympy.Rel(left, right, str(sign)) for sign, left, right in pairs))
 
     def _build_both(self, node: Tree, *parts: Any) -> Any:
+        """Return the conjunction of conditions; of indicator tensors their elementwise conjunction."""
         return comparisons.logical_and(*parts) if any(map(shape_of, parts)) else sympy.And(*parts)
 
     def _build_either(self, node: Tree, *parts: Any) -> Any:
+        """Return the disjunction of conditions; of indicator tensors their elementwise disjunction."""
         return comparisons.logical_or(*parts) if any(map(shape_of, parts)) else sympy.Or(*parts)
 
     def _build_indicator(self, node: Tree, condition: Any) -> Any:
+        """Return 1 where ``condition`` holds, else 0; an indicator tensor is unchanged."""
         return condition if shape_of(condition) else sympy.Piecewise((1, condition), (0, True))
 
     def _build_cases(self, node: Tree, *parts: Any) -> Any:
+        """Return a `Piecewise` of (value, condition) parts; for tensors nested ``where``, which needs an
+        ``otherwise``.
+        """
         pairs = [parts[at : at + 2] for at in range(0, len(parts), 2)]
         if any(map(shape_of, parts)):
             *cases, last = pairs
@@ -130,11 +144,15 @@ class LatexBuilder(MatrixBuilder):
     # ------------------------------------------------------------------------ products and functions
 
     def _build_fraction(self, node: Tree, above: Any, below: Any) -> Any:
+        """Return ``above/below``; raise `ParseError` if ``below`` is 0."""
         if below.is_zero:
             raise node.children[1].error("this divides by 0")
         return self.operations.multiply([above, self.operations.power(below, S.NegativeOne)])
 
     def _build_dot(self, node: Tree, left: Any, right: Any) -> Any:
+        r"""Return ``left \cdot right``: a multiple, an inner product, an outer product or a matrix product, by the
+        inferred order.
+        """
         if not shape_of(left) or not shape_of(right):
             return self.operations.multiply([left, right])
         if not self.orders[node]:
@@ -143,28 +161,34 @@ class LatexBuilder(MatrixBuilder):
         return product(left, right)
 
     def _build_inner(self, node: Tree, left: Any, right: Any) -> Any:
+        """Return the inner product of two vectors or two matrices."""
         return (
             reductions.sum(operators.multiply(left, right)) if len(shape_of(left)) > 1 else functions.dot(left, right)
         )
 
     def _build_einsum(self, node: Tree, left: Any, right: Any) -> Any:
+        """Return the einsum of two operands with the subscripts in the text of ``node``."""
         return functions.einsum(node.text, left, right)
 
     def _build_modulus(self, node: Tree, value: Any) -> Any:
+        """Return ``|value|``: the determinant of a matrix, otherwise the absolute value."""
         if self.orders[node.children[0]] == MATRIX and not node.text:
             return functions.det(value)
-        return self.apply_entrywise("abs", value)
+        return self.apply_entrywise("abs", [value])
 
     def _build_along(self, node: Tree, value: Any) -> Any:
+        """Return a reduction of ``value`` over the axes given in the text, such as ``sum`` or ``mean``."""
         axes = tuple(int(token) for token in node.tokens)
         return getattr(reductions, node.text)(value, axis=axes[0] if len(axes) == 1 else axes)
 
     def _build_filled(self, node: Tree, *sizes: Any) -> Any:
+        """Return a tensor of zeros or ones, or the unit tensor, of the given sizes."""
         if node.text == "I":
             return DeltaTensor(sizes[:1] if len(set(sizes)) == 1 else sizes)
         return FilledTensor(sympy.Integer(node.text), sizes)
 
     def _build_call(self, node: Tree, *parts: Any) -> Any:
+        """Return a function call; ``softmax`` runs over all axes, ``floor`` and ``ceiling`` take scalars."""
         if node.text == "softmax" and len(shape_of(parts[0])) > 1:
             return reductions.softmax(parts[0], axis=None)
         if node.text in ("floor", "ceiling") and not shape_of(parts[0]):

@@ -17,18 +17,20 @@ from sympy_tensordiff.parsing.latex.names import (
     name_of_index,
 )
 from sympy_tensordiff.parsing.latex.operands import OperandLowering, lone_group
-from sympy_tensordiff.parsing.matrix.shapes import FUNCTIONS
+from sympy_tensordiff.parsing.matrix.shapes import FUNCTIONS, listed_functions
 
 _FUNCTION_NAMES = {"Tr": "tr", "trace": "tr", "sgn": "sign", "ReLU": "relu", "ln": "log"}
 
 
 class LatexLowering(OperandLowering):
-    """Lowering of all nodes: products, parentheses and functions."""
+    """Lowers all nodes of LaTeX trees (products, parentheses, functions) to nodes common to all languages."""
 
     def _lower_number(self, node: Tree, scope: Scope) -> Tree:
+        """Lower a number literal."""
         return leaf("number", node.text, node)
 
     def _lower_letter(self, node: Tree, scope: Scope) -> Tree:
+        """Lower a letter to a name; letters that are not one name are a product."""
         name = name_of(node)
         if name is None:
             return self.sequence(node, [part for part in node.children], scope)
@@ -37,9 +39,11 @@ class LatexLowering(OperandLowering):
     _lower_command = _lower_font = _lower_letter
 
     def _lower_constant(self, node: Tree, scope: Scope) -> Tree:
+        """Lower a constant tensor such as a bold 1 without sizes."""
         return self.constant(node, [], scope)
 
     def _lower_relation(self, node: Tree, scope: Scope) -> Tree:
+        """Lower a chain of comparisons; raise `ParseError` for set relations."""
         signs = []
         for token in node.tokens:
             word = token.strip("& \\")
@@ -49,17 +53,21 @@ class LatexLowering(OperandLowering):
         return self.node("relation", node, [self.lower(part, scope) for part in node.children], signs[0], *signs)
 
     def _lower_either(self, node: Tree, scope: Scope) -> Tree:
+        """Lower a disjunction or conjunction of conditions."""
         return self.node(node.kind, node, [self.lower(part, scope) for part in node.children], node.text)
 
     _lower_both = _lower_either
 
     def _lower_sum(self, node: Tree, scope: Scope) -> Tree:
+        """Lower a sum or difference."""
         return self.node("sum", node, [self.lower(part, scope) for part in node.children], node.text, *node.tokens)
 
     def _lower_signed(self, node: Tree, scope: Scope) -> Tree:
+        """Lower an operand with a sign."""
         return self.node("signed", node, [self.lower(part, scope) for part in node.children], node.text)
 
     def _lower_term(self, node: Tree, scope: Scope) -> Tree:
+        r"""Lower a chain of element-wise products, quotients, ``\bmod`` and einsum products."""
         value = self.lower(node.children[0], scope)
         for token, part in zip(node.tokens, node.children[1:], strict=True):
             other = self.lower(part, scope)
@@ -78,12 +86,13 @@ class LatexLowering(OperandLowering):
         return value
 
     def _lower_chain(self, node: Tree, scope: Scope) -> Tree:
+        """Lower juxtaposed factors, whose order in the text decides their meaning."""
         return self.sequence(node, sorted([*node.children, *_as_nodes(node)], key=lambda part: part.start), scope)
 
     _lower_open_argument = _lower_chain
 
     def sequence(self, node: Tree, items: Sequence[Tree], scope: Scope) -> Tree:
-        """Return the product of ``items``; ``/`` binds as a product does, a dot or cross binds less."""
+        """Return the product of the juxtaposed ``items``; ``/`` binds like a product, a dot or cross less tightly."""
         segments: list[list[Tree]] = [[]]
         for item in self.words(items):
             if item.kind == "operator" and item.text != "/":
@@ -96,7 +105,7 @@ class LatexLowering(OperandLowering):
         return value
 
     def quotient(self, node: Tree, items: Sequence[Tree], scope: Scope) -> Tree:
-        """Return a product of factors, of which those after a ``/`` divide."""
+        """Return the product of factors in which a factor after ``/`` is a divisor."""
         factors: list[Tree] = []
         is_divisor = False
         skipped = False
@@ -129,7 +138,7 @@ class LatexLowering(OperandLowering):
         return self.node("product", node, factors, "*", *("*" for _ in factors[1:]))
 
     def indicator(self, item: Tree, scope: Scope) -> Tree:
-        """Return 1 where the condition in the parenthesis ``item`` holds, and 0 elsewhere."""
+        """Return the node that is 1 where the condition in the parentheses ``item`` holds, else 0."""
         return self.node("indicator", item, [self.lower(item.children[0].children[0], scope)])
 
     def is_sigmoid(self, item: Tree) -> bool:
@@ -149,7 +158,7 @@ class LatexLowering(OperandLowering):
         return self._lower_closed_call(call, scope)
 
     def differential(self, item: Tree, scope: Scope) -> Tree:
-        """Return the name ``dx``, or its entry, that is printed as a roman d before the name x."""
+        """Return the name ``dx`` (or its entry) for a roman d printed in front of the name x."""
         base, *scripts = item.children
         name = name_of(base) if base.kind in ("letter", "command", "font") else None
         if name is None:
@@ -182,6 +191,7 @@ class LatexLowering(OperandLowering):
         return found
 
     def _lower_round(self, node: Tree, scope: Scope) -> Tree:
+        """Lower the value in parentheses; raise `ParseError` for several values."""
         if len(node.children) != 1:
             raise node.error("several values in parentheses are arguments of a function")
         return self.lower(node.children[0], scope)
@@ -189,16 +199,19 @@ class LatexLowering(OperandLowering):
     _lower_braced = _lower_round
 
     def _lower_square(self, node: Tree, scope: Scope) -> Tree:
+        """Lower the value in square brackets; a condition becomes an indicator (Iverson bracket)."""
         value = self._lower_round(node, scope)
         return self.node("indicator", node, [value]) if value.kind in ("relation", "both", "either") else value
 
     def _lower_fraction(self, node: Tree, scope: Scope) -> Tree:
+        r"""Lower a ``\frac``, also one of two digits without braces."""
         if not node.children:
             digits = [leaf("number", digit, node) for digit in node.text if digit.isdigit()]
             return self.node("fraction", node, digits)
         return self.node("fraction", node, [self.lower(part, scope) for part in node.children])
 
     def _lower_root(self, node: Tree, scope: Scope) -> Tree:
+        """Lower a square root, or a root of another degree to a power."""
         *degree, radicand = node.children
         value = self.lower(radicand, scope)
         if degree:
@@ -207,18 +220,22 @@ class LatexLowering(OperandLowering):
         return self.node("call", node, [value], "sqrt")
 
     def _lower_modulus(self, node: Tree, scope: Scope) -> Tree:
+        """Lower ``|x|``, whose meaning (determinant or absolute value) the shape decides."""
         (part,) = node.children
         is_braced = node.source[part.start] == "{"
         return self.node("modulus", node, [self.lower(part, scope)], "braced" if is_braced else "")
 
     def _lower_inner(self, node: Tree, scope: Scope) -> Tree:
+        """Lower an inner product in angle brackets."""
         return self.node("inner", node, [self.lower(part, scope) for part in node.children])
 
     def _lower_rounded(self, node: Tree, scope: Scope) -> Tree:
+        r"""Lower ``\lfloor x \rfloor`` or ``\lceil x \rceil``."""
         name = "floor" if "floor" in node.text else "ceiling"
         return self.node("call", node, [self.lower(node.children[0], scope)], name)
 
     def _lower_cases(self, node: Tree, scope: Scope) -> Tree:
+        """Lower a cases environment to a flat list of values and conditions."""
         children = []
         for case in node.children:
             children += [self.lower(part, scope) for part in case.children]
@@ -227,9 +244,11 @@ class LatexLowering(OperandLowering):
         return self.node("cases", node, children)
 
     def _lower_arrow(self, node: Tree, scope: Scope) -> Tree:
+        r"""Raise `ParseError`: functions written with ``\mapsto`` are not supported."""
         raise node.error("functions written with \\mapsto are not read")
 
     def _lower_closed_call(self, node: Tree, scope: Scope) -> Tree:
+        """Lower a function call with parentheses, its subscripts and superscripts before and after them."""
         place = next(n for n, part in enumerate(node.children) if part.kind in ("round", "square", "braced"))
         before, group, after = node.children[:place], node.children[place], node.children[place + 1 :]
         if is_extremum(node):
@@ -246,6 +265,7 @@ class LatexLowering(OperandLowering):
         return self.raised(node, value, [part for part in after if part.kind == "superscript"], scope)
 
     def _lower_open_call(self, node: Tree, scope: Scope) -> Tree:
+        r"""Lower a function call without parentheses, such as ``\sin x``."""
         *scripts, operand = node.children
         if is_extremum(node):
             return self.binding(node, command_of(node.text), scripts, operand, scope)
@@ -264,12 +284,12 @@ class LatexLowering(OperandLowering):
                 raise below[0].error(f"a subscript of {name} is not read")
             return self.node("along", node, arguments, name, *map(str, axes))
         if name not in FUNCTIONS:
-            raise node.error(f"{name} is not a function of formulas: these are {', '.join(sorted(FUNCTIONS))}")
+            raise node.error(f"{name} is not a function of formulas: these are {', '.join(listed_functions())}")
         return self.node("call", node, arguments, name)
 
 
 def _as_nodes(node: Tree) -> list[Tree]:
-    """Return the operators of a chain as nodes."""
+    """Return the operator tokens of a chain as tree nodes."""
     return [
         Tree("operator", str(token), (), (), token.start_pos or 0, token.end_pos or 0, token.start_pos or 0, 1)
         for token in node.tokens

@@ -21,7 +21,7 @@ Scope = Mapping[str, LatexBinder]
 
 
 class LoweringBase:
-    """The trees of a formula in terms of entries, reductions and functions.
+    """The base of the lowering classes, which convert LaTeX trees to entries, reductions and functions.
 
     Attributes
     ----------
@@ -61,34 +61,36 @@ class LoweringBase:
         }
 
     def node(self, kind: str, at: Tree, children: Sequence[Tree], text: str = "", *tokens: str) -> Tree:
-        """Return a node at the position of ``at``."""
+        """Return a new tree node with the source position of ``at``."""
         marks = tuple(Token("STAR", token, start_pos=at.position) for token in tokens)
         return Tree(kind, text, marks, tuple(children), at.start, at.end, at.position, 1, source=at.source)
 
     def lower(self, node: Tree, scope: Scope) -> Tree:
-        """Return the meaning of ``node`` inside of the binders ``scope``."""
+        """Return the lowered form of ``node`` inside of the binders ``scope``."""
         lowered: Tree = getattr(self, f"_lower_{node.kind}")(node, scope)
         return lowered
 
     def integer(self, node: Tree, scope: Scope) -> Tree:
-        """Return the meaning of an index, whose names are integers."""
+        """Return the lowered form of an index expression, whose names are integers."""
         self.index_depth += 1
         lowered = self.lower(node, scope)
         self.index_depth -= 1
         return lowered
 
     def size(self, node: Tree, scope: Scope) -> Tree:
-        """Return the meaning of a limit or a size, whose names are integers."""
+        """Return the lowered form of a range end or size, whose names are integers."""
         lowered = self.integer(node, scope)
         self.sizes.update(part.text for part in bottom_up(lowered) if part.kind == "index" and part.text not in scope)
         return lowered
 
     def base_of(self, name: str) -> int:
-        """Return what the value of the index or size ``name`` in the text exceeds its value here by."""
+        """Return the offset of the name in the text from its value here: 1 for an index that the text counts from 1, 0
+        for a size.
+        """
         return self.base if name in self.indices or name not in self.sizes else 0
 
     def named(self, name: str, node: Tree, scope: Scope) -> Tree:
-        """Return the tensor, the index or the constant ``name``."""
+        """Return the node of ``name``: a tensor, an index or a constant."""
         if name == "lamda" and "lambda" in self.declared:
             name = "lambda"
         if name in self.parts:
@@ -115,7 +117,7 @@ class LoweringBase:
 
 
 def _indexed_names(root: Tree, letters: set[str]) -> set[str]:
-    """Return the names that are written with a bound index as subscript."""
+    """Return the names that have one of the bound ``letters`` as a subscript somewhere."""
     found: set[str] = set()
     for node in bottom_up(root):
         if node.kind != "bare" or node.children[0].kind not in ("letter", "command", "font"):

@@ -33,7 +33,7 @@ PAIR_INDICES = frozenset("ijklpqrst")
 
 @dataclass(eq=False, slots=True)
 class LatexBinder:
-    """A bound index: its letter, and its first and last value as trees, or None where it runs along a whole axis.
+    """A bound index: its letter, and its first and last value as trees (None: over a whole axis).
 
     ``axis`` is the number of this axis, once shapes are inferred.
     """
@@ -126,6 +126,7 @@ def name_of_index(node: Tree) -> str | None:
 
 
 def _is_greek(node: Tree) -> bool:
+    """Return whether ``node`` is the command of a Greek letter."""
     return node.kind == "command" and node.text[1:] in GREEK
 
 
@@ -170,6 +171,7 @@ def _bound_by(script: Tree, has_conditions: bool) -> Iterator[str]:
 
 
 def _is_condition(relation: Tree) -> bool:
+    """Return whether a relation is a single comparison other than an equation, such as ``i < j``."""
     return len(relation.tokens) == 1 and "=" not in relation.tokens[0]
 
 

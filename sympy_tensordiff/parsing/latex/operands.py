@@ -17,7 +17,7 @@ from sympy_tensordiff.parsing.latex.names import (
 
 
 class OperandLowering(BinderLowering):
-    """Lowering of operands with subscripts and superscripts."""
+    """Lowers operands with subscripts and superscripts: names, entries, powers, transposes, norms."""
 
     def _lower_bare(self, node: Tree, scope: Scope) -> Tree:
         """Return an operand with its subscripts and superscripts."""
@@ -52,7 +52,7 @@ class OperandLowering(BinderLowering):
     _lower_plain = _lower_bare
 
     def symbol(self, name: str, node: Tree, below: list[Tree], scope: Scope) -> Tree:
-        """Return a name, whose subscript is part of it, or an entry of the tensor with this name."""
+        """Return a name with a subscript, which is part of the name or selects an entry."""
         if not below:
             return self.named(name, node, scope)
         items = items_of(below[0])
@@ -88,7 +88,7 @@ class OperandLowering(BinderLowering):
         return texts[0] in FREE_INDICES and not name[0].isupper()
 
     def entry(self, node: Tree, base: Tree, script: Tree, scope: Scope) -> Tree:
-        """Return an entry of ``base``."""
+        """Return the node for the entry of ``base`` at the indices in the subscript ``script``."""
         subscripts = [self.integer(item, scope) for item in items_of(script)]
         found = self.node("entry", node, [base, *subscripts])
         if base.kind == "name":
@@ -135,6 +135,7 @@ class OperandLowering(BinderLowering):
         return self.node("call", base, [self.lower(base.children[0], scope)], "norm1" if kind == "1" else "norm2")
 
     def _lower_length(self, node: Tree, scope: Scope) -> Tree:
+        r"""Lower a norm ``\|x\|`` without subscript, the 2-norm."""
         return self.norm(node, [], scope)
 
 
@@ -147,7 +148,7 @@ def _sizes(script: Tree) -> list[Tree]:
 
 
 def lone_group(node: Tree) -> Tree | None:
-    """Return the parenthesis that ``node`` consists of, or None."""
+    """Return the parentheses node if ``node`` consists of nothing else, else None."""
     if node.kind == "chain" and len(node.children) == 1 and node.children[0].kind == "plain":
         (part,) = node.children
         return part.children[0] if len(part.children) == 1 else None

@@ -72,12 +72,15 @@ class LatexShapes(ShapeInference):
     # ------------------------------------------------------------------------ indices
 
     def _infer_index(self, node: Tree, *parts: Axes) -> Axes:
+        """Return no axes: an index is a scalar."""
         return SCALAR
 
     def _infer_part(self, node: Tree) -> Axes:
+        """Return the axes of the definition of a named part."""
         return self.axes[self.formula.parts[node.text]]
 
     def _infer_delta(self, node: Tree, *parts: Axes) -> Axes:
+        """Return no axes for a Kronecker delta; two indices over whole axes make these equally long."""
         scope = self.formula.scopes[node]
         binders = [scope.get(part.text) for part in node.children if part.kind == "index"]
         if self.unified is not None and len(binders) == 2:
@@ -86,11 +89,15 @@ class LatexShapes(ShapeInference):
         return SCALAR
 
     def _infer_modulo(self, node: Tree, *parts: Axes) -> Axes:
+        """Return no axes; raise `ParseError` if an operand is not a scalar."""
         if any(map(has_axis, parts)):
             raise node.error("\\bmod takes integers")
         return SCALAR
 
     def _infer_entry(self, node: Tree, *parts: Axes) -> Axes:
+        """Return no axes; raise `ParseError` unless there is one subscript per axis; record what subscripts imply for
+        sizes.
+        """
         base, *subscripts = parts
         rank = rank_of(base)
         if rank != len(subscripts):
@@ -107,7 +114,7 @@ class LatexShapes(ShapeInference):
         return SCALAR
 
     def link(self, axis: int, subscript: Tree, scope: Scope) -> None:
-        """Record what a subscript tells about the size of its axis."""
+        """Record the bound on the size of ``axis`` that its subscript implies."""
         binder = scope.get(subscript.text) if subscript.kind == "index" else None
         if binder is not None and binder.upper is None:
             self.unify(axis, self.axis_of_binder(binder))
@@ -123,6 +130,7 @@ class LatexShapes(ShapeInference):
         return binder.axis
 
     def _infer_reduction(self, node: Tree, body: Axes, *ends: Axes) -> Axes:
+        """Return no axes; raise `ParseError` if the body is not a scalar."""
         if has_axis(body):
             raise node.error(
                 f"\\{node.text} adds up numbers, and {node.children[0].shown} is {SHAPE_NAMES[shape_code(body)]}; "
@@ -131,6 +139,7 @@ class LatexShapes(ShapeInference):
         return SCALAR
 
     def _infer_comprehension(self, node: Tree, body: Axes, *ends: Axes) -> Axes:
+        """Return one axis per bound index; raise `ParseError` if the body is not a scalar."""
         if has_axis(body):
             raise node.error("the brackets with indices contain entries, which are numbers")
         if self.unified is None:
@@ -145,16 +154,19 @@ class LatexShapes(ShapeInference):
     # ------------------------------------------------------------------------ choices
 
     def _infer_relation(self, node: Tree, *parts: Axes) -> Axes:
+        """Return the axes of an element-wise comparison."""
         return self.infer_entrywise(node, node.text, node.children, *parts)
 
     _infer_both = _infer_either = _infer_cases = _infer_relation
 
     def _infer_indicator(self, node: Tree, part: Axes) -> Axes:
+        """Return the axes of the condition."""
         return part
 
     # ------------------------------------------------------------------------ products
 
     def _infer_transpose(self, node: Tree, operand: Axes) -> Axes:
+        """Return the axes in reverse order; raise `ParseError` for an entry or another number."""
         if node.children[0].kind == "entry" or self.is_number(node.children[0], operand):
             raise node.error(
                 f"{node.children[0].shown} is a number here, an entry of a tensor, which has no transpose; sums over "
@@ -182,11 +194,13 @@ class LatexShapes(ShapeInference):
         return super().infer_entrywise(node, sign, nodes, *parts)
 
     def infer_matrix_product(self, node: Tree, left: Axes, right: Axes) -> Axes:
+        """Return the axes of a matrix product; raise `ParseError` for tensors with three axes or more."""
         if has_axis(left) and has_axis(right) and max(len(left), len(right)) > 2:
             raise node.error(f"{node.shown} multiplies tensors with three axes or more; write entries with indices")
         return super().infer_matrix_product(node, left, right)
 
     def _infer_fraction(self, node: Tree, above: Axes, below: Axes) -> Axes:
+        """Return the axes of a quotient; dividing by a tensor is element-wise, and adds a penalty."""
         if has_axis(below):
             self.penalty += 1
             self.penalty += RARE * (not has_axis(above) and node.children[0].kind != "number")
@@ -194,6 +208,7 @@ class LatexShapes(ShapeInference):
         return above
 
     def _infer_dot(self, node: Tree, left: Axes, right: Axes) -> Axes:
+        """Return no axes for the inner product of two columns, else the axes of a matrix product."""
         if shape_code(left) == shape_code(right) == COLUMN:
             self.unify(left[0], right[0])
             return SCALAR
@@ -201,6 +216,7 @@ class LatexShapes(ShapeInference):
         return self.infer_matrix_product(node, left, right)
 
     def _infer_inner(self, node: Tree, left: Axes, right: Axes) -> Axes:
+        """Return no axes; raise `ParseError` unless both operands have the same shape, not a scalar's."""
         found = self.infer_entrywise(node, "the inner product", [], left, right)
         if not has_axis(left) or not has_axis(right):
             raise node.error("the inner product takes two vectors or two matrices")
@@ -208,6 +224,7 @@ class LatexShapes(ShapeInference):
         return SCALAR
 
     def _infer_einsum(self, node: Tree, left: Axes, right: Axes) -> Axes:
+        """Return the axes of an einsum; axes with the same letter are unified."""
         inputs, _, output = node.text.partition("->")
         letters: dict[str, int] = {}
         for group, axes, part in zip(inputs.split(","), (left, right), node.children, strict=True):
@@ -223,12 +240,14 @@ class LatexShapes(ShapeInference):
     # ------------------------------------------------------------------------ functions
 
     def _infer_modulus(self, node: Tree, operand: Axes) -> Axes:
+        """Return no axes for the determinant of a square matrix, else the axes of the operand."""
         if shape_code(operand) == MATRIX and not node.text:
             self.unify(*operand)
             return SCALAR
         return operand
 
     def _infer_along(self, node: Tree, operand: Axes) -> Axes:
+        """Return the axes of a reduction along axes given in the text."""
         present = [axis for axis in operand if axis is not None]
         axes = {int(token) for token in node.tokens}
         if not axes <= {*range(len(present))}:
@@ -239,6 +258,7 @@ class LatexShapes(ShapeInference):
         return axes_of(left)
 
     def infer_other_call(self, node: Tree, axes: Axes) -> Axes:
+        """Return the axes of softmax, sums, norms and diag; leave other functions to the base class."""
         if node.text == "softmax" and has_axis(axes):
             return axes
         if node.text in ("sum", "mean", "norm2", "norm1", "logsumexp") and len(axes) > 2:
@@ -248,6 +268,7 @@ class LatexShapes(ShapeInference):
         return super().infer_other_call(node, axes)
 
     def _infer_filled(self, node: Tree, *parts: Axes) -> Axes:
+        """Return new axes for a constant tensor of given sizes."""
         axes = []
         for part in node.children:
             axis = self.new_axis()
@@ -329,7 +350,7 @@ def order_of_rank(rank: int) -> int:
 
 
 def conflict(node: Tree, first: Any, second: Any) -> Any:
-    """Return the error about an axis with two sizes."""
+    """Return the `ParseError` that an axis has two different sizes."""
     return node.error(
         f"this makes an axis of size {short(str(first))} as long as one of size {short(str(second))}; declare the "
         "shapes, as in declare x[n]"

@@ -49,7 +49,7 @@ _OPERATORS = frozenset(
 
 
 class Bars:
-    r"""A filter of tokens that decides which of the symmetric bars ``|`` and ``\|`` open, and which close."""
+    r"""A token filter that decides which of the symmetric bars ``|`` and ``\|`` open, and which close."""
 
     always_accept = ("BAR", "BARS")
 
@@ -71,7 +71,7 @@ class Bars:
 
 
 def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -> str:
-    """Return a hint about a frequent mistake at ``token``, or "" if it is none of them."""
+    """Return a hint for the error message if ``token`` shows a frequent mistake, else ""."""
     if token.type == "COMMAND" or (token.type == "NAME" and token.startswith("\\")):
         return f"`{token}` is not read here"
     if token.type == "PRIME":

@@ -29,6 +29,7 @@ from sympy_tensordiff.parsing.matrix.shapes import (
     CONSTANT_TENSORS,
     FUNCTIONS,
     MATRIX,
+    NAMES_OF_TENSORS_TOO,
     NUMBER,
     ODD,
     SHAPE_NAMES,
@@ -52,7 +53,7 @@ _EQUATION = "a formula is an expression without `=`; index notation reads f[i] =
 
 
 def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -> str:
-    """Return a hint about a frequent mistake at ``token``, or "" if it is none of them."""
+    """Return a hint for the error message if ``token`` shows a frequent mistake, else ""."""
     if token.type in ("NAME", "NUMBER", "LEFT") and "STAR" in expected:
         return f"{token_text(token)} follows an operand; write a product with `*`, and `derivative wrt` at the end"
     if token.type == "HEADING":
@@ -131,10 +132,11 @@ def _first_occurrences(nodes: list[Tree]) -> dict[str, Tree]:
     for node in nodes:
         if node.kind == "tuple" and node not in sizes:
             raise node.error("several values in parentheses occur only in sizes, as in zeros((n, m))")
+    reserved = (FUNCTIONS - NAMES_OF_TENSORS_TOO) | {node.text for node in nodes if node.kind == "call"}
     found: dict[str, Tree] = {}
     for node in sorted(nodes, key=lambda node: node.position):
         if node.kind == "name" and node not in sizes and node.text not in ("eye", "pi"):
-            if node.text in FUNCTIONS:
+            if node.text in reserved:
                 raise node.error(f"{node.text} is a function: write {node.text}(…), or take another name")
             found.setdefault(node.text, node)
     return found
@@ -222,7 +224,7 @@ Inference: TypeAlias = Callable[[Mapping[str, int], bool], ShapeInference]
 
 
 class Reading(NamedTuple):
-    """Orders of all names, with penalties for unusual uses and for orders that do not match the first letters."""
+    """One assignment of orders to all names, with penalties for unusual uses and unusual first letters."""
 
     orders: dict[str, int]
     use_penalty: int
@@ -230,7 +232,7 @@ class Reading(NamedTuple):
 
     @property
     def penalty(self) -> int:
-        """The sum of both penalties."""
+        """The sum of the penalties for unusual uses and for unusual first letters."""
         return self.use_penalty + self.letter_penalty
 
 
@@ -276,7 +278,7 @@ def _readings(
     inference: Inference,
     capital_number: int,
 ) -> list[Reading]:
-    """Return all consistent readings, the best first; raise the first `ParseError` if there is none."""
+    """Return all consistent assignments of orders, the best first; raise the first `ParseError` if there is none."""
     free = [name for name in names if name not in declared]
     choices = [{**_CAPITAL, NUMBER: capital_number} if name[0].isupper() else _OTHER for name in free]
     if prod(map(len, choices)) > MAX_READINGS:
@@ -311,7 +313,7 @@ def _ambiguous(
     first: Mapping[str, int],
     second: Mapping[str, int],
 ) -> ParseError:
-    """Return the error that shows two equally good readings."""
+    """Return the error that shows two assignments of orders which are equally good."""
     differing = [name for name in first if first[name] != second[name]]
     listed = " and ".join(map(short, differing))
     is_one = len(differing) == 1

@@ -8,11 +8,12 @@ from typing import Any
 import sympy
 from sympy import S
 
+from sympy_tensordiff.functions.table import by_name
 from sympy_tensordiff.parsing.frontend import Tree
 from sympy_tensordiff.parsing.matrix.shapes import (
+    CHOICES,
     COLUMN,
     ENTRYWISE,
-    EXTREMA,
     MATRIX,
     NUMBER,
     ShapeInference,
@@ -21,26 +22,22 @@ from sympy_tensordiff.parsing.matrix.shapes import (
 )
 from sympy_tensordiff.parsing.numbers import FUNCTIONS as COMMON
 from sympy_tensordiff.parsing.numbers import Operations, errors_at, read_number
-from sympy_tensordiff.symbolic import entrywise_functions, functions, operators, reductions
+from sympy_tensordiff.symbolic import comparisons, entrywise_functions, functions, operators, reductions
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, FilledTensor
 from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
-_ENTRYWISE = {
-    **{name: getattr(entrywise_functions, name) for name in ENTRYWISE - {"ln", "sigmoid", "softplus"}},
-    **{"ln": entrywise_functions.log, "sigmoid": sigmoid, "softplus": softplus},
-}
 _PLAIN: dict[str, Any] = {
     **{"sum": reductions.sum, "mean": reductions.mean, "norm": reductions.norm, "norm2": reductions.norm},
     **{"logsumexp": reductions.logsumexp, "softmax": reductions.softmax, "diag": functions.diag},
     **{"tr": functions.trace, "trace": functions.trace, "det": functions.det, "inv": functions.inv},
     **{"adj": functions.adj, "dot": functions.dot, "outer": functions.outer},
+    **{name: getattr(reductions, name) for name in ("prod", "var", "std", "cumsum", "cumprod")},
 }
 
 
 class MatrixBuilder:
-    """Builder of the expression of a tree, operands before their node.
+    """Builds the expression of a syntax tree of the matrix language, operands before their node.
 
     Rows and columns are tensors of rank 1; `orders` has the shape code of each node.
     """
@@ -73,7 +70,7 @@ class MatrixBuilder:
         return read_number(node)
 
     def _build_name(self, node: Tree) -> Any:
-        """Return a tensor, ``pi`` or ``eye``; 0 for the name of a size, whose value is not used."""
+        """Return a tensor, ``pi`` or ``eye``; 0 for the name of a size, which is never used as a value."""
         if node.text in self.tensors:
             return self.tensors[node.text]
         if node.text == "pi":
@@ -81,8 +78,8 @@ class MatrixBuilder:
         return DeltaTensor(self.shape(self.shapes.axes[node][:1])) if self.orders[node] else S.Zero  # a size
 
     def _build_modulus(self, node: Tree, value: Any) -> Any:
-        """Return the absolute value of a number."""
-        return self.apply_entrywise("abs", value)
+        """Return ``|value|``, the absolute value of a number."""
+        return self.apply_entrywise("abs", [value])
 
     def _build_tuple(self, node: Tree, *parts: Any) -> Any:
         """Return 0: sizes such as ``(n, m)`` have no value."""
@@ -135,19 +132,16 @@ class MatrixBuilder:
         return value
 
     def _build_call(self, node: Tree, *parts: Any) -> Any:
-        """Return a function of the operands."""
+        """Return the value of a function call with the operands ``parts``."""
         name = node.text
         if name in ENTRYWISE:
-            return self.apply_entrywise(name, parts[0])
-        if name in EXTREMA:
-            function = entrywise_functions.maximum if name.startswith("max") else entrywise_functions.minimum
-            return function(*parts)
+            return self.apply_entrywise(name, parts)
         shape = self.shape(self.shapes.axes[node])
         match name:
             case "norm1":
                 return reductions.sum(entrywise_functions.abs(parts[0]))
             case "logdet":
-                return self.apply_entrywise("log", functions.det(parts[0]))
+                return self.apply_entrywise("log", [functions.det(parts[0])])
             case "transpose":
                 return self._build_transpose(node, parts[0])
             case "vector" | "matrix" | "ones" | "zeros":
@@ -159,13 +153,19 @@ class MatrixBuilder:
             case _:
                 return _PLAIN[name](*parts)
 
-    def apply_entrywise(self, name: str, value: Any) -> Any:
-        """Return the element-wise function ``name`` of a tensor or scalar."""
-        if shape_of(value):
-            return _ENTRYWISE[name](value)
-        name = "log" if name == "ln" else name
-        if name in COMMON:
-            return self.operations.function(name, value)
-        if name == "sqrt":
-            return self.operations.power(value, S.Half)
-        return self.operations.bounded(_ENTRYWISE[name](value))
+    def apply_entrywise(self, name: str, values: Sequence[Any]) -> Any:
+        """Return the function ``name`` applied to scalars, or entry by entry to tensors."""
+        if name in CHOICES:
+            return getattr(comparisons, name)(*values)
+        record = by_name(name)
+        assert record is not None
+        if any(map(shape_of, values)):
+            public = getattr(entrywise_functions, record.name, None) if record.is_public else None
+            return entrywise_functions.elementwise(record.function, *values) if public is None else public(*values)
+        common = name if name in COMMON else record.name
+        if common in COMMON:
+            return self.operations.function(common, values[0])
+        if record.name in ("sqrt", "square"):
+            return self.operations.power(values[0], S.Half if record.name == "sqrt" else S(2))
+        self.operations.numbers.check_call(name, values)
+        return self.operations.bounded(record.function(*values))

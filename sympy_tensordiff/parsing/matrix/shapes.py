@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from sympy_tensordiff.functions.table import MAX_OPERANDS, readable_functions
 from sympy_tensordiff.parsing.axes import AxisClasses
 from sympy_tensordiff.parsing.frontend import Tree
 
@@ -15,18 +16,26 @@ Axes: TypeAlias = tuple[int | None, int | None]
 NUMBER, COLUMN, ROW, MATRIX = range(4)
 SHAPE_NAMES = ("a number", "a column vector", "a row vector", "a matrix")
 
-_ENTRYWISE = """abs acos acosh arccos arcsin arctan asin asinh atan atanh ceiling cos cosh erf exp floor ln log relu
-sigmoid sign sin sinh softplus sqrt tan tanh"""
-ENTRYWISE = frozenset(_ENTRYWISE.split())
-EXTREMA = frozenset({"maximum", "minimum", "max", "min"})
-REDUCTIONS = frozenset({"sum", "mean", "norm", "norm1", "norm2", "logsumexp"})
+COMPARISONS = frozenset({"greater", "greater_equal", "less", "less_equal", "equal", "not_equal"})
+CHOICES = {**dict.fromkeys(COMPARISONS | {"logical_and", "logical_or"}, (2, 2)), "logical_not": (1, 1), "where": (3, 3)}
+ENTRYWISE: dict[str, tuple[int, int]] = {
+    **{name: record.operands for name, record in readable_functions().items()},
+    **dict.fromkeys(("max", "maximum", "min", "minimum"), (2, MAX_OPERANDS)),
+    **CHOICES,
+}
+"""The least and the greatest number of operands of entry-by-entry functions."""
+
+REDUCTIONS = frozenset({"sum", "mean", "prod", "var", "std", "norm", "norm1", "norm2", "logsumexp"})
 SQUARE_MATRIX_FUNCTIONS = frozenset({"tr", "trace", "det", "logdet", "inv", "adj"})
 VECTOR_FUNCTIONS = frozenset({"dot", "outer"})
 CONSTANT_TENSORS = frozenset({"ones", "zeros", "eye", "DeltaTensor"})
-OTHER_FUNCTIONS = frozenset({"diag", "softmax", "transpose", "vector", "matrix"})
+OTHER_FUNCTIONS = frozenset({"diag", "softmax", "cumsum", "cumprod", "transpose", "vector", "matrix"})
 FUNCTIONS = (
-    ENTRYWISE | EXTREMA | REDUCTIONS | SQUARE_MATRIX_FUNCTIONS | VECTOR_FUNCTIONS | CONSTANT_TENSORS | OTHER_FUNCTIONS
+    frozenset(ENTRYWISE) | REDUCTIONS | SQUARE_MATRIX_FUNCTIONS | VECTOR_FUNCTIONS | CONSTANT_TENSORS | OTHER_FUNCTIONS
 )
+
+NAMES_OF_TENSORS_TOO = frozenset({*CHOICES, "var", "std", "prod", "clip", "square", "frac"})
+"""Functions whose names a formula may give to a tensor instead, if it does not call them."""
 
 UNUSUAL, RARE, ODD = 1, 2, 4
 """Penalties of a reading: a number after a tensor or a row after a number; a number added to all entries; the transpose
@@ -39,7 +48,7 @@ def shape_code(axes: Axes) -> int:
 
 
 class ShapeInference:
-    """Inference of the axes of all nodes, operands before their node.
+    """Infers which axes each node of a matrix formula has, and which are equally long; operands before their node.
 
     Parameters
     ----------
@@ -93,7 +102,7 @@ class ShapeInference:
         return (self.new_axis() if order & COLUMN else None, self.new_axis() if order & ROW else None)
 
     def new_axis(self) -> int:
-        """Return a new axis (0 if axes are not unified)."""
+        """Return a new axis; always 0 while sizes are not tracked."""
         return self.unified.new_axes(1)[0] if self.unified else 0
 
     def unify(self, first: int | None, second: int | None) -> None:
@@ -104,7 +113,7 @@ class ShapeInference:
     # -------------------------------------------------------------- nodes
 
     def _infer_number(self, node: Tree) -> Axes:
-        """Return no axes."""
+        """Return no axes: a number is a scalar."""
         return None, None
 
     def _infer_name(self, node: Tree) -> Axes:
@@ -119,7 +128,7 @@ class ShapeInference:
         return axis, axis
 
     def _infer_signed(self, node: Tree, operand: Axes) -> Axes:
-        """Return the axes of the operand."""
+        """Return the axes of a signed operand, which are those of the operand."""
         return operand
 
     def _infer_transpose(self, node: Tree, operand: Axes) -> Axes:
@@ -146,7 +155,7 @@ class ShapeInference:
                 )
             self.unify(tensors[0][0], part[0])
             self.unify(tensors[0][1], part[1])
-        if 0 < len(tensors) < len(parts) and sign in ("+", "-", *EXTREMA):
+        if 0 < len(tensors) < len(parts) and sign in ("+", "-", "max", "maximum", "min", "minimum"):
             varying = [
                 n for n, part in zip(nodes, parts, strict=True) if not has_axis(part) and n not in self.constants
             ]
@@ -234,7 +243,7 @@ class ShapeInference:
         name = node.text
         if name not in FUNCTIONS:
             raise node.error(
-                f"{name} is not a function of matrix formulas: these are {', '.join(sorted(FUNCTIONS))}; "
+                f"{name} is not a function of matrix formulas: these are {', '.join(listed_functions())}; "
                 "a product has a *"
             )
         least, most = argument_counts(name)
@@ -244,8 +253,6 @@ class ShapeInference:
         if name in CONSTANT_TENSORS:
             return self.infer_constant(node)
         if name in ENTRYWISE:
-            return parts[0]
-        if name in EXTREMA:
             return self.infer_entrywise(node, name, node.children, *parts)
         if name in SQUARE_MATRIX_FUNCTIONS:
             self.check_shape(node, parts[0], MATRIX)
@@ -270,7 +277,7 @@ class ShapeInference:
                 return self.new_axes(MATRIX)
             case "transpose":
                 return axes[::-1]
-            case "softmax":
+            case "softmax" | "cumsum" | "cumprod":
                 self.check_shape(node, axes, COLUMN, ROW)
                 return axes
             case "diag":
@@ -333,11 +340,16 @@ def integer_exponent(node: Tree) -> int | None:
     return None
 
 
+def listed_functions() -> list[str]:
+    """Return the names of all functions in alphabetical order, without upper-case variants of a name."""
+    return [name for name in sorted(FUNCTIONS) if name.islower() or name.lower() not in FUNCTIONS]
+
+
 def argument_counts(name: str) -> tuple[int, int]:
     """Return the least and the greatest number of arguments of the function ``name``."""
     if name in CONSTANT_TENSORS:
         return 1 - (name == "eye"), 2
-    return (2, 100) if name in EXTREMA else (2, 2) if name in VECTOR_FUNCTIONS else (1, 1)
+    return ENTRYWISE.get(name, (2, 2) if name in VECTOR_FUNCTIONS else (1, 1))
 
 
 def has_axis(axes: Axes) -> bool:

@@ -1,11 +1,14 @@
-// What is typed goes to the server, and what it answers is shown. The state is in the address, behind "#".
+// What is typed goes to the transport, a server or a worker, and its answer is shown. The state is in the address,
+// behind "#".
+
+import { UNAVAILABLE, answer as answered, started } from "./transport.js";
 
 const TABS = [
   ["latex", "LaTeX"], ["index", "Indices"], ["einsum", "Einsum"], ["matrix", "Matrix"], ["python", "Python"],
   ["numpy", "NumPy"], ["numba", "Numba"], ["c", "C"], ["cuda", "CUDA"], ["cuda_c", "CUDA C"],
   ["jax", "JAX"], ["torch", "PyTorch"], ["cupy", "CuPy"], ["graph", "Graph"], ["numbers", "Numbers"], ["check", "Check"],
   ["convex", "Convex"],
-];
+].filter(([name]) => !UNAVAILABLE.includes(name));
 const FORMULAS = new Set(["latex", "index", "einsum", "matrix"]);
 const PAUSE = 250; // milliseconds without a key until the server is asked
 const LONGEST = 20000; // characters of a formula that is set: longer ones would hold up the browser
@@ -29,14 +32,7 @@ async function ask(want) {
   const body = JSON.stringify({
     language: language.value, source: source.value, order: Number(order.value), wrt: chosen, sizes, domains, want,
   });
-  try {
-    const response = await fetch("api/answer", {
-      method: "POST", headers: { "Content-Type": "application/json" }, body, signal: waiting.signal,
-    });
-    return await response.json();
-  } catch {
-    return { error: "the server does not answer; is it still running?" };
-  }
+  return answered(body, waiting.signal);
 }
 
 function changed() {
@@ -310,6 +306,8 @@ window.addEventListener("hashchange", () => {
 const known = restored();
 help();
 choose(tab);
+const bar = at("progress");
+const start_of_answers = started((part) => { bar.hidden = false; bar.value = part; });
 try {
   given = await (await fetch("examples.json")).json();
 } catch {
@@ -318,3 +316,4 @@ try {
 given.forEach((example, number) => examples.add(new Option(example.title, String(number))));
 if (known) changed();
 else if (given.length) { examples.value = "0"; start(given[0]); }
+start_of_answers.catch((error) => complain({ error: String(error.message ?? error) })).finally(() => { bar.hidden = true; });

@@ -1,0 +1,105 @@
+"""Exponentials, and sums of them, in the entries that use them in place of arrays that overflow.
+
+``log(1 + Sum_k exp(x[k]))`` and ``exp(x[p])/(1 + Sum_k exp(x[k]))`` do not overflow where the logarithm or the quotient
+sees all exponentials, and can factor out the greatest one (see `exponentials`). Arrays of exponentials hide them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import sympy
+
+from sympy_tensordiff.graph.interning import breadth_first
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
+
+MAX_READS = 100
+"""Programs with more reads of arrays that grow stay as they are."""
+
+
+def without_growing_arrays(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
+    """Return the entries `roots`, with reads of those `arrays` (tensor: its entries) that grow like exponentials
+    replaced by their formulas.
+
+    Unchanged unless such an entry is a term of a sum below a logarithm or a fraction line.
+
+    Parameters
+    ----------
+    graph : Graph
+    roots : sequence of Node
+        Numbers, and comprehensions.
+    arrays : dict of Node to Node
+        The arrays that are computed before, in their order, with their entries or comprehensions.
+    """
+    growing: dict[Node, Node] = {}
+    known: dict[Node, bool] = {}
+    for array, entries in arrays.items():
+        if _is_growing(entries, growing, known):
+            growing[array] = entries
+    if not any(_has_growing_term(part, growing) for root in roots for part in (reachable(root) if growing else ())):
+        return list(roots)
+    inlining = _Inlining(graph, growing)
+    new = [inlining.run(root) for root in roots]
+    return list(roots) if inlining.reads > MAX_READS else new
+
+
+def _is_growing(entries: Node, growing: Mapping[Node, Node], known: dict[Node, bool]) -> bool:
+    """Return whether the formula `entries` is an exponential, or a product, sum or power of such; answers are stored in
+    `known`.
+    """
+    for part in reachable(entries, known=known):
+        match part.op:
+            case "call":
+                known[part] = part.data is sympy.exp
+            case "read":
+                known[part] = part.args[0] in growing
+            case "mul" | "add" | "sum" | "comprehension":
+                known[part] = any(known[arg] for arg in part.args)
+            case _:
+                known[part] = part.op == "pow" and known[part.args[0]]
+    return known[entries]
+
+
+def _has_growing_term(node: Node, growing: Mapping[Node, Node]) -> bool:
+    """Return whether `node` is the logarithm or reciprocal of a sum with a read of an array in `growing` as a term."""
+    is_inverse = node.op == "pow" and node.args[1].op == "const" and node.args[1].data < 0
+    if not is_inverse and not (node.op == "call" and node.data is sympy.log):
+        return False
+    terms = node.args[0].args if node.args[0].op == "add" else ()
+    factors = [factor for term in terms for factor in (term.args if term.op == "mul" else (term,))]
+    return any(factor.op == "read" and factor.args[0] in growing for factor in factors)
+
+
+class _Inlining:
+    """A rewriting that replaces reads of the arrays in `growing` by the formulas of their entries, inside sums, too."""
+
+    def __init__(self, graph: Graph, growing: Mapping[Node, Node]) -> None:
+        self.graph = graph
+        self.growing = growing
+        self.reads = 0
+        """The number of reads that are replaced."""
+        self.done: dict[Node, Node] = {}
+
+    def run(self, root: Node) -> Node:
+        """Return `root` with reads of growing arrays replaced by formulas; beyond `MAX_READS` replacements, reads
+        stay.
+        """
+        outside = set(breadth_first(root, lambda part: () if part.op in BINDERS else part.args))
+        for part in reachable(root, known=self.done):
+            if part in outside:
+                self.done[part] = self.replaced(part)
+        return self.done[root]
+
+    def replaced(self, part: Node) -> Node:
+        """Return the node `part`, whose arguments are done, with reads of growing arrays replaced by formulas."""
+        graph = self.graph
+        if part.op in BINDERS:
+            if not any(inner in self.growing for inner in reachable(part)):
+                return part
+            variables, _, body = graph.open(part)
+            return graph.over(part, variables, self.run(body))
+        if part.op != "read" or part.args[0] not in self.growing or self.reads > MAX_READS:
+            return graph.with_args(part, [self.done[arg] for arg in part.args])
+        self.reads += 1
+        table = self.growing[part.args[0]]
+        return self.run(graph.entry(table, part.data) if table.op == "comprehension" else table)

@@ -1,0 +1,278 @@
+"""The order in which the operands of an einsum are multiplied, two at a time.
+
+Of a few operands, all orders are compared by their multiplications. Of many, and among equals, the greedy order is
+taken: by entries, which would multiply the matrices of a chain with each other although a vector ends it, or by
+multiplications.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from heapq import heapify, heappop, heappush
+from itertools import combinations
+from math import prod
+from typing import NamedTuple
+
+Labels = frozenset[int]
+Path = Sequence[tuple[int, ...]]
+
+_MAX_OPTIMAL_OPERANDS = 9
+"""The most operands for which all orders are compared: of 9, that takes 4 ms, and three times as long for each more.
+
+Of more operands, the first products are those of a greedy search.
+"""
+
+
+def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
+    """Return the pairs of operands to multiply, in order: the ``inputs`` are numbered 0, 1, …, and each product takes
+    the next number.
+
+    Parameters
+    ----------
+    inputs : sequence of sets of labels
+        The labels of each operand. A label that is not in the output occurs in two operands or more.
+    output : set of labels
+    sizes : mapping
+        The extent of each label.
+    """
+    if len(inputs) < 3:
+        return [tuple(range(len(inputs)))] if len(inputs) == 2 else []
+    used = sorted(frozenset().union(*inputs))
+    return _cheapest_path(tuple(inputs), output, tuple([(label, sizes[label]) for label in used]))
+
+
+@lru_cache(maxsize=4096)
+def _cheapest_path(inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]) -> Path:
+    """Return the pairs of operands to multiply (see `contraction_path`) for three or more operands; results are
+    cached.
+    """
+    sizes = dict(sizes_of_labels)
+    paths = [_GreedySearch(inputs, output, sizes, by_entries).run() for by_entries in (True, False)]
+    for path in paths[: 2 if len(inputs) > _MAX_OPTIMAL_OPERANDS else 1]:
+        paths.append(_with_optimal_end(inputs, output, sizes, path))
+    return min(paths, key=lambda path: _path_cost(inputs, output, sizes, path))
+
+
+def _with_optimal_end(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> Path:
+    """Return a path that follows ``path`` until `_MAX_OPTIMAL_OPERANDS` operands are left, and is optimal from
+    there.
+    """
+    begin = path[: max(0, len(inputs) - _MAX_OPTIMAL_OPERANDS)]
+    known = [*inputs, *(product for _, product in products_of_path(inputs, output, begin))]
+    used = {number for step in begin for number in step}
+    numbers = [number for number in range(len(known)) if number not in used]
+    end = _optimal_path([known[number] for number in numbers], output, sizes)
+    numbers += range(len(known), len(known) + len(end))
+    return [*begin, *(tuple(sorted(numbers[number] for number in step)) for step in end)]
+
+
+class _GreedySearch:
+    """A search for a path whose every step multiplies the two operands that are cheapest to multiply at this point.
+
+    Operands with a common label come first. The cost of a step is the growth of all operands in entries if
+    ``by_entries`` is set, else the number of multiplications; the older of equally cheap operands come first.
+    """
+
+    def __init__(self, inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], by_entries: bool) -> None:
+        self.sizes = sizes
+        self.by_entries = by_entries
+        self.counts = Counter(label for labels in (*inputs, output) for label in labels)
+        self.operands: dict[int, Labels] = {}
+        self.owners: dict[int, set[int]] = {label: set() for label in self.counts}
+        self.queue: list[tuple[bool, int, int, int]] = []
+        self.path: list[tuple[int, ...]] = []
+        self.next = 0
+        for labels in inputs:
+            self.add(labels)
+
+    def run(self) -> Path:
+        """Return the pairs of operands to multiply, in order."""
+        while self.queue:  # operands with a common label
+            *_, two, one = heappop(self.queue)
+            if one in self.operands and two in self.operands:
+                self.multiply(one, two)
+        rest = [(count_entries(labels, self.sizes), number) for number, labels in self.operands.items()]
+        heapify(rest)
+        while len(rest) > 1:
+            (first, one), (second, two) = heappop(rest), heappop(rest)
+            heappush(rest, (first * second, self.next))
+            self.path.append((min(one, two), max(one, two)))
+            self.next += 1
+        return self.path
+
+    def add(self, labels: Labels) -> None:
+        """Add an operand with these labels, and queue its products with the operands that share a label with it."""
+        for old in sorted({owner for label in labels for owner in self.owners[label]}):
+            other = self.operands[old]
+            if self.by_entries:
+                cost = count_entries(self.product(other, labels), self.sizes)
+                cost -= count_entries(other, self.sizes) + count_entries(labels, self.sizes)
+            else:
+                cost = count_entries(other | labels, self.sizes)
+            heappush(self.queue, (other != labels, cost, self.next, old))
+        for label in labels:
+            self.owners[label].add(self.next)
+        self.operands[self.next] = labels
+        self.next += 1
+
+    def multiply(self, one: int, two: int) -> None:
+        """Replace operands number `one` and `two` by their product."""
+        labels = self.product(self.operands[one], self.operands[two])
+        for number in (one, two):
+            for label in self.operands[number]:
+                self.owners[label].discard(number)
+            self.counts.subtract(self.operands.pop(number))
+        self.counts.update(labels)
+        self.path.append((one, two))
+        self.add(labels)
+
+    def product(self, one: Labels, two: Labels) -> Labels:
+        """Return the labels of the product of two operands: those that another operand or the output has."""
+        return (one ^ two) | frozenset(label for label in one & two if self.counts[label] > 2)
+
+
+def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
+    """Return the pairs to multiply with the fewest multiplications and, among these, with the smallest intermediate
+    arrays.
+
+    Dynamic programming over the sets of operands, which are the bits of integers.
+    """
+    everything = (1 << len(inputs)) - 1
+    unions = [frozenset[int]()] * (everything + 1)
+    for operands in range(1, everything + 1):
+        low = operands & -operands
+        unions[operands] = unions[operands ^ low] | inputs[low.bit_length() - 1]
+    products = [unions[operands] & (unions[everything ^ operands] | output) for operands in range(everything + 1)]
+    masks = [sum(1 << label for label in labels) for labels in products]
+    entries = [count_entries(labels, sizes) for labels in products]
+    work_of_labels: dict[int, int] = {}
+    best: list[tuple[int, int, int]] = [(0, 0, 0)] * (everything + 1)
+    for operands in range(1, everything + 1):
+        low = operands & -operands
+        rest = operands ^ low
+        if not rest:
+            continue
+        least: tuple[int, int, int] | None = None
+        part = rest
+        while part:  # of the two operands of the last step, the one without the lowest bit
+            other = operands ^ part
+            work, stored = best[part][0] + best[other][0], best[part][1] + best[other][1]
+            if least is None or work <= least[0]:
+                labels = masks[part] | masks[other]
+                if labels not in work_of_labels:
+                    work_of_labels[labels] = count_entries(products[part] | products[other], sizes)
+                found = (work + work_of_labels[labels], stored + entries[operands], part)
+                if least is None or found < least:
+                    least = found
+            part = (part - 1) & rest
+        assert least is not None
+        best[operands] = least
+    return _path_of_splits(len(inputs), [part for _, _, part in best])
+
+
+def _path_of_splits(count_of_operands: int, splits: Sequence[int]) -> Path:
+    """Return the path in which each set of operands (as bits) is the product of its subset ``splits[set]`` and the rest
+    of it.
+    """
+    numbers = {1 << number: number for number in range(count_of_operands)}
+    path: list[tuple[int, ...]] = []
+    stack = [(1 << count_of_operands) - 1]
+    while stack:
+        operands = stack[-1]
+        halves = (operands ^ splits[operands], splits[operands])
+        missing = [half for half in halves if half not in numbers]
+        if operands in numbers or missing:
+            stack = stack[:-1] if operands in numbers else [*stack, *reversed(missing)]
+            continue
+        path.append(tuple(sorted(numbers[half] for half in halves)))
+        numbers[operands] = count_of_operands + len(path) - 1
+    return path
+
+
+class Order(NamedTuple):
+    """A path, its number of multiplications, and the label sets of the products of its steps."""
+
+    path: Path
+    work: int
+    products: tuple[Labels, ...]
+
+
+def orders_of_least_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> tuple[Order, ...]:
+    """Return the cheapest contraction order, then equally cheap ones that begin with another product which sums over a
+    label; cached.
+    """
+    used = sorted(frozenset().union(*inputs))
+    return _orders(tuple(inputs), output, tuple([(label, sizes[label]) for label in used]))
+
+
+_MAX_SHARED_OPERANDS = 5
+"""The most operands for which all first pairs are tried, to share a product with other einsums.
+
+Of 2, MTTKRP takes twice the time; of 10, no text of the benchmarks changes.
+"""
+
+
+@lru_cache(maxsize=4096)
+def _orders(
+    inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]
+) -> tuple[Order, ...]:
+    """Return the cheapest contraction order and equally cheap ones (see `orders_of_least_work`); its arguments are
+    hashable, for the cache.
+    """
+    sizes = dict(sizes_of_labels)
+
+    def order(path: Path) -> Order:
+        """Return ``path`` with its number of multiplications and the labels of its products."""
+        products = tuple([product for _, product in products_of_path(inputs, output, path)])
+        return Order(path, operation_count(inputs, output, sizes, path), products)
+
+    found = [order(contraction_path(inputs, output, sizes))]
+    if 3 <= len(inputs) <= _MAX_SHARED_OPERANDS:
+        for pair in combinations(range(len(inputs)), 2):
+            ((_, product),) = products_of_path(inputs, output, [pair])
+            if product != inputs[pair[0]] | inputs[pair[1]]:
+                found.append(order(path_from(pair, inputs, output, sizes)))
+    return (found[0], *(one for one in found[1:] if one.work <= found[0].work))
+
+
+def path_from(pair: tuple[int, int], inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
+    """Return a contraction path that first multiplies the operands ``pair``, and then continues as
+    `contraction_path`.
+    """
+    others = [number for number in range(len(inputs)) if number not in pair]
+    ((_, product),) = products_of_path(inputs, output, [pair])
+    rest = contraction_path([*(inputs[number] for number in others), product], output, sizes)
+    numbers = [*others, *range(len(inputs), len(inputs) + len(rest) + 1)]
+    return [pair, *(tuple(sorted(numbers[number] for number in step)) for step in rest)]
+
+
+def _path_cost(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> tuple[int, int]:
+    """Return the number of multiplications of a contraction path, and the total number of entries of its products."""
+    entries = sum(count_entries(product, sizes) for _, product in products_of_path(inputs, output, path))
+    return operation_count(inputs, output, sizes, path), entries
+
+
+def count_entries(labels: Iterable[int], sizes: Mapping[int, int]) -> int:
+    """Return the number of entries of an array with the axes ``labels``."""
+    return prod([sizes[label] for label in labels])
+
+
+def products_of_path(inputs: Sequence[Labels], output: Labels, path: Path) -> Iterator[tuple[list[Labels], Labels]]:
+    """Yield for each step of a contraction path the label sets of its operands, and that of their product."""
+    known = list(inputs)
+    counts = Counter(label for labels in (*inputs, output) for label in labels)
+    for step in path:
+        chosen = [known[number] for number in step]
+        for labels in chosen:
+            counts.subtract(labels)
+        product = frozenset(label for labels in chosen for label in labels if counts[label])
+        counts.update(product)
+        known.append(product)
+        yield chosen, product
+
+
+def operation_count(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> int:
+    """Return the number of multiplications in all steps of a path."""
+    return sum(count_entries(frozenset().union(*chosen), sizes) for chosen, _ in products_of_path(inputs, output, path))

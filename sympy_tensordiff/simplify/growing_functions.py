@@ -1,0 +1,272 @@
+"""Functions that grow beyond all numbers, or vanish, in products, quotients and logarithms that do not.
+
+For entries, which are real numbers::
+
+    log(expm1(u))                   u + log1p(-exp(-u))                     where u > 1
+    log(sinh(u))                    u - log(2) + log1p(-exp(-2*u))          where u > 1
+    log(tanh(u))                    log1p(-2*sigmoid(-2*u))                 where u > 1/2
+    log(gamma(u))                   loggamma(u)                             where u > 0
+    log(u + sqrt(u**2 + 1))         asinh(u), also acosh(u) with -1
+    log(besseli(0, u))              log1p(besseli(0, u) - 1) by its series  where abs(u) < 1
+    log(besseli(m, u))              abs(u) + log(exp(-abs(u))*besseli(m, u))
+    besseli(m, u)/besseli(n, u)     both with the factor exp(-abs(u))
+    exp(v)*besseli(m, u)            exp(v + abs(u)) * exp(-abs(u))*besseli(m, u)
+    exp(u)/expm1(u)                 -1/expm1(-u)
+    cosh(u)/sinh(u)                 1/tanh(u)
+    exp(u**2)*erfc(u)               erfcx(u), also exp(-u**2)/erfc(u) and other powers
+    2*u*erfcx(u) - 2/sqrt(pi)       by a polynomial for large u: it is the derivative of erfcx
+
+Source: *NIST Digital Library of Mathematical Functions*, sections 7.12 and 10.25.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import factorial
+from typing import Any
+
+import sympy
+from sympy.codegen.cfunctions import expm1, log1p
+
+from sympy_tensordiff.graph.functions import erfcx, erfcx_slope, scaled_besseli, sigmoid
+from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.nodes import Graph, Node
+
+_HALF = Fraction(1, 2)
+
+_BESSEL_TERMS = 10
+"""The terms of the series of ``besseli(0, u) - 1``: at 1, the next one is 1e-20 of the sum."""
+
+
+def is_call(node: Node, function: Any) -> bool:
+    """Whether `node` is a call of `function`."""
+    return node.op == "call" and node.data is function
+
+
+# ---------------------------------------------------------------------------- logarithms
+
+
+def log_of_growing(graph: Graph, argument: Node) -> Node | None:
+    """Return ``log(argument)`` without overflow for arguments such as ``cosh(u)`` and ``u + sqrt(u**2 + 1)``; None for
+    others.
+    """
+    if argument.op == "select":  # a sum with its form for negative u
+        argument = argument.args[2]
+    if argument.op == "add":
+        return _area_function(graph, argument)
+    if argument.op != "call":
+        return None
+    if argument.data is sympy.besseli:
+        return _log_of_bessel(graph, *argument.args)
+    u, direct = argument.args[0], graph.call(sympy.log, (argument,))
+    if argument.data is sympy.gamma:
+        return graph.select(graph.compare("lt", graph.zero, u), graph.call(sympy.loggamma, (u,)), direct)
+    if argument.data is sympy.tanh:
+        rest = graph.call(sigmoid, (graph.scale(-2, u),))
+        return _beyond(graph, u, _HALF, graph.call(log1p, (graph.scale(-2, rest),)), direct)
+    if argument.data is expm1:
+        return _beyond(graph, u, 1, graph.add((u, _log_of_complement(graph, graph.neg(u)))), direct)
+    if argument.data is sympy.sinh:
+        log_2 = graph.call(sympy.log, (graph.const(2),))
+        far = graph.add((u, graph.neg(log_2), _log_of_complement(graph, graph.scale(-2, u))))
+        return _beyond(graph, u, 1, far, direct)
+    return None
+
+
+def _beyond(graph: Graph, u: Node, start: Number, far: Node, near: Node) -> Node:
+    """Return the choice of `far` where ``u > start``, else `near`."""
+    return graph.select(graph.compare("lt", graph.const(start), u), far, near)
+
+
+def _log_of_complement(graph: Graph, u: Node) -> Node:
+    """Return ``log1p(-exp(u))``."""
+    return graph.call(log1p, (graph.neg(graph.call(sympy.exp, (u,))),))
+
+
+def _area_function(graph: Graph, argument: Node) -> Node | None:
+    """Return the logarithm of ``u + sqrt(u**2 + 1)`` as asinh(u), of ``u + sqrt(u**2 - 1)`` as acosh(u); None for other
+    arguments.
+    """
+    if len(argument.args) != 2:
+        return None
+    for u, root in (argument.args, argument.args[::-1]):
+        if root.op == "pow" and root.args[1].op == "const" and root.args[1].data == _HALF:
+            rest = graph.add((root.args[0], graph.neg(graph.pow(u, graph.const(2)))))
+            if rest.op == "const" and rest.data in (1, -1):
+                return graph.call(sympy.asinh if rest.data == 1 else sympy.acosh, (u,))
+    return None
+
+
+# ---------------------------------------------------------------------------- Bessel functions
+
+
+def _log_of_bessel(graph: Graph, order: Node, u: Node) -> Node:
+    """Return ``log(besseli(order, u))``."""
+    size = graph.call(sympy.Abs, (u,))
+    far = graph.add((size, graph.call(sympy.log, (graph.call(scaled_besseli, (order, u)),))))
+    if order is not graph.zero:
+        return far
+    square = graph.scale(Fraction(1, 4), graph.pow(u, graph.const(2)))
+    series = graph.zero
+    for k in range(_BESSEL_TERMS, 0, -1):
+        series = graph.mul((square, graph.add((graph.const(Fraction(1, factorial(k) ** 2)), series))))
+    return graph.select(graph.compare("lt", size, graph.one), graph.call(log1p, (series,)), far)
+
+
+def with_scaled_bessel(graph: Graph, product: Node) -> Node:
+    """Return `product` with ``besseli(n, u)`` written as ``exp(abs(u))`` times a scaled function where the exponentials
+    cancel; else unchanged.
+    """
+    factors = graph.factors(product)
+    found = next((part for part in map(_bessel_in, factors) if part is not None), None)
+    if found is None:
+        return product
+    u = found.args[1]
+    new, degree = [], Fraction(0)
+    for factor in factors:
+        scaled, own = _scaled(graph, factor, u)
+        new.append(scaled)
+        degree += own
+    exponential = next((factor for factor in factors if is_call(factor, sympy.exp)), None)
+    if degree == 0:
+        return graph.mul(new)
+    if exponential is None:
+        return product
+    size = graph.mul((graph.const(degree if degree.denominator > 1 else int(degree)), graph.call(sympy.Abs, (u,))))
+    exponent = graph.add((exponential.args[0], size))
+    return graph.mul((*(part for part in new if part is not exponential), graph.call(sympy.exp, (exponent,))))
+
+
+def _bessel_in(factor: Node) -> Node | None:
+    """Return the first Bessel function that is `factor`, its base, or in one of its terms; None if there is none."""
+    if is_call(factor, sympy.besseli):
+        return factor
+    if factor.op in ("pow", "add", "mul"):
+        return next((part for part in factor.args if is_call(part, sympy.besseli)), None) or next(
+            (part for term in factor.args if term.op == "mul" for part in term.args if is_call(part, sympy.besseli)),
+            None,
+        )
+    return None
+
+
+def _scaled(graph: Graph, factor: Node, u: Node) -> tuple[Node, Fraction]:
+    """Return `factor` with the Bessel functions of `u` scaled by ``exp(-abs(u))``, and the power of ``exp(abs(u))``
+    thus divided out.
+    """
+    if is_call(factor, sympy.besseli) and factor.args[1] is u:
+        return graph.call(scaled_besseli, factor.args), Fraction(1)
+    if factor.op == "pow" and factor.args[1].op == "const" and isinstance(factor.args[1].data, int | Fraction):
+        base, degree = _scaled(graph, factor.args[0], u)
+        return (graph.pow(base, factor.args[1]), degree * factor.args[1].data) if degree else (factor, Fraction(0))
+    if factor.op == "mul":
+        parts = [_scaled(graph, part, u) for part in factor.args]
+        return graph.mul([part for part, _ in parts]), sum((degree for _, degree in parts), Fraction(0))
+    if factor.op == "add":
+        parts = [_scaled(graph, part, u) for part in factor.args]
+        degrees = {degree for _, degree in parts}
+        if len(degrees) == 1 and degrees != {0}:
+            return graph.add([part for part, _ in parts]), degrees.pop()
+    return factor, Fraction(0)
+
+
+# ---------------------------------------------------------------------------- error functions
+
+
+def with_scaled_erfc(graph: Graph, product: Node) -> Node:
+    """Return a product with ``exp(p*u**2 + rest)*erfc(u)**p`` rewritten as ``exp(rest)*erfcx(u)**p``; other products
+    unchanged.
+    """
+    exponential = next((factor for factor in product.args if is_call(factor, sympy.exp)), None)
+    if exponential is None:
+        return product
+    others = [factor for factor in product.args if factor is not exponential]
+    for factor in others:
+        base, power = factor.args if factor.op == "pow" else (factor, graph.one)
+        if is_call(base, sympy.erfc):
+            square = graph.mul((power, _square(graph, base.args[0])))
+            exponent = exponential.args[0]
+            terms = exponent.args if exponent.op == "add" else (exponent,)
+            if square in terms:
+                rest = graph.add((exponent, graph.neg(square)))
+                scaled = graph.pow(graph.call(erfcx, base.args), power)
+                left = graph.one if rest is graph.zero else graph.call(sympy.exp, (rest,))
+                new = graph.mul((*(f for f in others if f is not factor), scaled, left))
+                return with_scaled_erfc(graph, new) if new.op == "mul" else new
+    return _distributed(graph, product, exponential, others)
+
+
+def _square(graph: Graph, u: Node) -> Node:
+    """Return ``u**2``; for a square root `u`, its argument."""
+    is_root = u.op == "pow" and u.args[1].op == "const" and u.args[1].data == _HALF
+    return u.args[0] if is_root else graph.pow(u, graph.const(2))
+
+
+def _distributed(graph: Graph, product: Node, exponential: Node, others: Sequence[Node]) -> Node:
+    """Return ``exponential*(a + b)`` as a sum of products, if each of them merges with an exponential in the term; else
+    `product`.
+    """
+    for factor in others:
+        if factor.op == "add" and any(is_call(part, sympy.erfc) for term in factor.args for part in (term, *term.args)):
+            terms = [with_scaled_erfc(graph, _joined_exponentials(graph, exponential, term)) for term in factor.args]
+            if not any(exponential in (term, *term.args) for term in terms):
+                return graph.mul((*(f for f in others if f is not factor), with_slopes(graph, graph.add(terms))))
+    return product
+
+
+def _joined_exponentials(graph: Graph, exponential: Node, term: Node) -> Node:
+    """Return ``exponential*term`` with ``exp(a)*exp(b)`` merged into ``exp(a + b)``."""
+    for factor in graph.factors(term):
+        if is_call(factor, sympy.exp):
+            exponent = graph.add((exponential.args[0], factor.args[0]))
+            exponential = graph.one if exponent is graph.zero else graph.call(sympy.exp, (exponent,))
+            return graph.mul((exponential, *(other for other in graph.factors(term) if other is not factor)))
+    return graph.mul((exponential, term))
+
+
+def with_slopes(graph: Graph, total: Node) -> Node:
+    """Return a sum with ``2*u*erfcx(u) - 2/sqrt(pi)`` (times equal factors) replaced by `erfcx_slope`; other sums
+    unchanged.
+    """
+    if total.op != "add":
+        return total
+    root_of_pi = graph.pow(graph.scalar(sympy.pi), graph.const(_HALF))
+    for term in total.args:
+        for factor in graph.factors(term):
+            base, power = factor.args if factor.op == "pow" else (factor, graph.one)
+            if is_call(base, erfcx):
+                less = graph.pow(base, graph.add((power, graph.const(-1))))
+                unit = graph.mul((root_of_pi, graph.pow(less, graph.const(-1))))
+                for other in total.args:
+                    c = graph.scale(-_HALF, graph.mul((other, unit)))
+                    if other is not term and graph.mul((graph.scale(2, c), base.args[0], factor)) is term:
+                        joined = graph.mul((c, less, graph.call(erfcx_slope, base.args)))
+                        rest = [arg for arg in total.args if arg is not term and arg is not other]
+                        return graph.add((*rest, joined))
+    return total
+
+
+# ---------------------------------------------------------------------------- exponentials
+
+
+def with_bounded_quotients(graph: Graph, product: Node) -> Node:
+    """Return a product with exp(u)/expm1(u) replaced by -1/expm1(-u), and cosh(u)/sinh(u) by 1/tanh(u); others
+    unchanged.
+    """
+    for divisor in product.args:
+        if divisor.op != "pow" or divisor.args[1].op != "const" or divisor.args[1].data != -1:
+            continue
+        below = divisor.args[0]
+        above, bounded = _QUOTIENTS.get(below.data if below.op == "call" else None, (None, None))
+        for factor in product.args if above is not None else ():
+            if is_call(factor, above) and factor.args == below.args:
+                rest = [arg for arg in product.args if arg is not divisor and arg is not factor]
+                u = below.args[0]
+                value = graph.call(bounded, (u,)) if bounded is sympy.tanh else graph.call(bounded, (graph.neg(u),))
+                sign = 1 if bounded is sympy.tanh else -1
+                return graph.scale(sign, graph.mul((*rest, graph.pow(value, graph.const(-1)))))
+    return product
+
+
+_QUOTIENTS: dict[Any, tuple[Any, Any]] = {expm1: (sympy.exp, expm1), sympy.sinh: (sympy.cosh, sympy.tanh)}
+"""From divisors to the functions that they divide, and to the function in the quotient."""
