@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import zlib
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ collect_ignore = ["typed_usage.py"]  # type checkers read it
 def pytest_addoption(parser: pytest.Parser) -> None:
     help = "also what takes long: all cases in full, the machine code of all CUDA kernels of the benchmarks"
     parser.addoption("--thorough", action="store_true", help=help)
+    help_slice = "K/N: of all tests only the K-th of N parts, which N runs share between them"
+    parser.addoption("--slice", default="1/1", help=help_slice)
     parser.addoption("--update", action="store_true", help="write tests/printed.txt anew, where test_printed.py runs")
 
 
@@ -43,6 +46,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--thorough"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("thorough")])
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+    number, parts = map(int, config.getoption("--slice").split("/"))
+    if parts > 1:
+        chosen = {item for item in items if zlib.crc32(item.nodeid.encode()) % parts == number - 1}
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = [item for item in items if item in chosen]
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import sympy_tensordiff as td
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.simplify import power_series
 from sympy_tensordiff.simplify.power_series import series_of
 
 n, i = td.indices("n i")
@@ -239,3 +240,31 @@ def test_terms_may_be_stored_for_other_results():
 def test_c_names_the_function_that_it_lacks():
     with pytest.raises(UnsupportedError, match="C has no function besseli: use another backend"):
         td.generate_code(x, table(log(sympy.besseli(0, s))), "c")
+
+
+@pytest.mark.parametrize("inner", [sympy.asinh(s**2), sin(s**2), exp(s**2) - 1, s * sin(s), log(1 + s**6)])
+def test_roots_of_squares_have_the_sign_of_their_argument(inner):
+    """The slope of ``sqrt(sin(t**2))`` is -1 on the left of 0, 1 on the right: a kink has no series."""
+    at = np.array([-0.0125, -1e-5, 0.003, 0.2])
+    slopes = td.gradient(td.IndexedSum(sqrt(inner).subs(s, x[i]), (i, 0, n - 1)), x)
+    with mpmath.workdps(60):
+        exactly = sympy.lambdify(s, sqrt(inner).diff(s), "mpmath")
+        wanted = [float(exactly(mpmath.mpf(t))) for t in at]
+    for backend in ("numpy", "llvm"):
+        np.testing.assert_allclose(td.lambdify(x, slopes, backend)(at), wanted, rtol=1e-5)
+
+
+def test_series_of_common_parts_are_worked_out_once(monkeypatch):
+    """Layers of sines and cosines have the same arguments again and again."""
+    asked = []
+    worked_out = power_series._call
+    monkeypatch.setattr(power_series, "_call", lambda *given: asked.append(given) or worked_out(*given))
+    numbers = []
+    for layers in (4, 8):
+        asked.clear()
+        entry = x[i]
+        for _ in range(layers):
+            entry = sin(entry) * cos(entry) + x[i]
+        td.lambdify(x, td.gradient(td.IndexedSum(entry, (i, 0, n - 1)), x), "numpy")
+        numbers.append(len(asked))
+    assert 5 < numbers[0] < 200 and numbers[1] < 5 * numbers[0], numbers

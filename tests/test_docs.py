@@ -15,6 +15,7 @@ import pytest
 from cost_judge.__main__ import parser as parser_of_judge
 from every import every
 from fuzz.__main__ import _parser as parser_of_fuzz
+from judges.__main__ import parser as parser_of_judges
 from messages import all_messages
 from test_layers import TABLE
 
@@ -96,6 +97,7 @@ PARSERS = {
     "python -m benchmarks": benchmarks.command.parser,
     "python -m tests.fuzz": parser_of_fuzz,
     "python -m tests.cost_judge": parser_of_judge,
+    "python -m tests.judges": parser_of_judges,
 }
 """The programs whose commands take long: here their options are read only."""
 

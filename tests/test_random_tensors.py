@@ -18,7 +18,14 @@ from sympy_tensordiff.testing import random_values
 from sympy_tensordiff.testing.values import concrete_shape, shape_of
 
 # Tensors of many axes, which the oracle's loops take half of the time of all seeds for, and which found nothing.
+HEAVY = {21, 106, 107, 209, 305, 415, 417}
+"""Seeds that take a second or two each."""
 LARGE = {11, 25, 31, 103, 104, 110, 114, 115, 116, 118, 203, 206, 215, 507}
+
+
+def programs(seeds):
+    """Seeds as parameters, the heavy ones with ``--thorough`` only."""
+    return [pytest.param(n, marks=pytest.mark.thorough if n in HEAVY else ()) for n in seeds if n not in LARGE]
 
 
 def test_random_programs_are_reproducible_and_various():
@@ -47,7 +54,7 @@ def check_pushforward(random, wrt, seed):
     assert_equal(evaluate(td.jvp(random.function, wrt, tangent), values), along, f"jvp by {wrt}")
 
 
-@pytest.mark.parametrize("seed", [seed for seed in range(12, 24) if seed not in LARGE])
+@pytest.mark.parametrize("seed", programs(range(12, 24)))
 def test_rational_programs(seed):
     random = random_tensors(seed)
     for wrt in random.variables:
@@ -55,14 +62,14 @@ def test_rational_programs(seed):
         check_pushforward(random, wrt, seed)
 
 
-@pytest.mark.parametrize("seed", [seed for seed in range(100, 110) if seed not in LARGE])
+@pytest.mark.parametrize("seed", programs(range(100, 110)))
 def test_deep_programs(seed):
     random = random_tensors(seed, rank=seed % 3, depth=5)
     for wrt in random.variables:
         assert_derivative_exact(random.function, wrt, random.sizes, seed, backends=())
 
 
-@pytest.mark.parametrize("seed", [seed for seed in range(200, 210) if seed not in LARGE])
+@pytest.mark.parametrize("seed", programs(range(200, 210)))
 def test_smooth_programs(seed):
     random = random_tensors(seed, rank=seed % 3, kind="smooth")
     for wrt in random.variables:
@@ -70,14 +77,14 @@ def test_smooth_programs(seed):
         check_pushforward(random, wrt, seed)
 
 
-@pytest.mark.parametrize("seed", range(300, 308))
+@pytest.mark.parametrize("seed", programs(range(300, 308)))
 def test_programs_with_kinks(seed):
     random = random_tensors(seed, kinks=True)
     for wrt in random.variables:
         assert_derivative_exact(random.function, wrt, random.sizes, seed, backends=())
 
 
-@pytest.mark.parametrize("seed", range(414, 419))
+@pytest.mark.parametrize("seed", programs(range(414, 419)))
 def test_second_derivatives(seed):
     random = random_tensors(seed, rank=seed % 2, kind="smooth" if seed % 4 == 0 else "rational")
     for wrt, second in zip(random.variables, random.variables[1:] + random.variables[:1], strict=True):
@@ -85,7 +92,7 @@ def test_second_derivatives(seed):
             assert_second_exact(random.function, wrt, random.sizes, seed, second=other, backends=())
 
 
-@pytest.mark.parametrize("seed", [seed for seed in range(503, 510) if seed not in LARGE])
+@pytest.mark.parametrize("seed", programs(range(503, 510)))
 def test_several_variables_at_once(seed):
     random = random_tensors(seed, rank=seed % 2, depth=4)
     check_together(random, seed)

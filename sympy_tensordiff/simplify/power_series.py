@@ -45,7 +45,7 @@ def series_of(
     length : int
         The number of coefficients to work with, at least 1; cancellation leaves fewer.
     memo : dict of Node to Series or None, optional
-        The series of entries for the same `powers` and `length`; those that are worked out are added.
+        The series of other nodes for the same `powers` and `length`; those of parts of `node` are added.
     """
     memo = {} if memo is None else memo
 
@@ -101,8 +101,13 @@ def _power_of(
 
 
 def _raised(found: Series, power: Fraction) -> Series | None:
-    """Return the series `found` to a rational `power`; None if its first coefficient then is irrational."""
+    """Return the series `found` to a rational `power`; None if its first coefficient then is irrational.
+
+    A root has none where its sign depends on the sign of ``t``: ``(t**2)**(1/2)`` is ``abs(t)``.
+    """
     if (found.order * power).denominator != 1:
+        return None
+    if power.denominator != 1 and (found.order % 2 or found.order * power % 2):
         return None
     first = found.coefficients[0]
     if power.denominator != 1 and first != 1:

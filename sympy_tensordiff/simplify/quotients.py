@@ -245,7 +245,7 @@ class Quotients:
             opposite = self._built_sum({key: -number for key, number in terms.items()}, base.shape)
             if opposite is not base and powers.get(base) and powers.get(opposite):
                 power = powers.pop(base)
-                coefficient *= (-1) ** int(power)
+                coefficient *= Fraction(-1) ** int(power)
                 powers[opposite] += power
         return Term(coefficient, powers)
 

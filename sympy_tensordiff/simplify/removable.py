@@ -62,6 +62,18 @@ _LARGEST_FRACTION = 10**6
 """Coefficients with larger numerators or denominators are floating point numbers in kernels."""
 
 
+class Powers(dict[Node, int]):
+    """The nodes that are powers of a variable ``u``, with their exponents, and the series in ``u`` known so far."""
+
+    def __init__(self, exponents: Mapping[Node, int]) -> None:
+        super().__init__(exponents)
+        self._memos: dict[int, dict[Node, Series | None]] = {}
+
+    def series(self, node: Node, length: int) -> Series | None:
+        """Return the series of `node` in ``u``, see `series_of`."""
+        return series_of(node, self, length, self._memos.setdefault(length, {}))
+
+
 class Variable(NamedTuple):
     """The variable ``u`` of a series: ``node`` is ``u``, ``powers`` has the nodes that are powers of it.
 
@@ -70,15 +82,9 @@ class Variable(NamedTuple):
     """
 
     node: Node
-    powers: dict[Node, int]
+    powers: Powers
     lead: Node
     others: Node
-    known: dict[int, dict[Node, Series | None]]
-    """The series in ``u`` that have been worked out, by their lengths."""
-
-    def series(self, node: Node, length: int) -> Series | None:
-        """Return the series of the entry `node` in ``u``, see `series_of`."""
-        return series_of(node, self.powers, length, self.known.setdefault(length, {}))
 
 
 class SeriesTerm(NamedTuple):
@@ -88,9 +94,9 @@ class SeriesTerm(NamedTuple):
     order: int
     factors: tuple[Node, ...]
 
-    def series(self, variable: Variable, length: int) -> Series | None:
+    def series(self, powers: Powers, length: int) -> Series | None:
         """Return the series of the term without its rest; None if one of the factors has none."""
-        found = [variable.series(factor, length) for factor in self.factors]
+        found = [powers.series(factor, length) for factor in self.factors]
         known = [one for one in found if one is not None]
         return None if len(known) < len(found) else shifted(product(known, length), self.order)
 
@@ -181,6 +187,8 @@ def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Se
 def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, Node] | None:
     """Return the condition under which `node` is replaced by its series about 0, and the series; None if no terms
     cancel.
+
+    None if its terms do not cancel.
     """
     if len(parts.functions(node)) > MAX_FUNCTIONS:
         return None
@@ -193,11 +201,11 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, N
         rest = terms[0].rest
         if terms[-1].rest is not rest or all(factor.op == "const" for term in terms for factor in term.factors):
             continue
-        few = _series(terms, variable, _COEFFICIENTS_TO_TELL)
+        few = _series(terms, variable.powers, _COEFFICIENTS_TO_TELL)
         has_pole = any(_has_pole(term, variable) for term in terms)
         if few is None or few.order < 0 or not (few.order > few.terms_order or has_pole):
             continue
-        series = _series(terms, variable, LENGTH)
+        series = _series(terms, variable.powers, LENGTH)
         if series is not None and (chosen := _radius(terms, variable.powers, series)) is not None:
             radius, count = chosen
             inside = graph.compare("lt", graph.call(sympy.Abs, (variable.node,)), graph.const(_number(radius)))
@@ -212,12 +220,12 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, N
 class ArithmeticParts(dict[Node, frozenset[Node]]):
     """The nodes in the arithmetic of a node, worked out once; none if there are `MAX_NODES` or more.
 
-    ``known`` are the series that have been worked out, by the powers of their variable and by their lengths.
+    ``variables`` are those of all nodes so far by ``u`` and its lead: nodes of one graph have most of them in common.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.known: dict[frozenset[tuple[Node, int]], dict[int, dict[Node, Series | None]]] = {}
+        self.variables: dict[tuple[Node, Node], Variable] = {}
 
     def __missing__(self, node: Node) -> frozenset[Node]:
         """Return the nodes in the arithmetic of `node`."""
@@ -253,38 +261,35 @@ def _arithmetic(node: Node) -> Sequence[Node]:
 
 
 def _variables(graph: Graph, parts: ArithmeticParts, node: Node) -> Iterator[Variable]:
-    """Yield the variables u of which functions in `node` have power series, each once."""
+    """Yield the variables u of which the functions of `node` have power series, each once."""
     seen: set[tuple[Node, Node]] = set()
     for part in parts.functions(node):
         argument = part.args[0]
         if part.op == "pow" or part.data is sympy.log:
             argument = graph.add((argument, *map(graph.neg, _constants(argument))))
-        _, core = graph.split_coefficient(argument)
-        for variable in _variables_of(graph, parts, core):
-            if (variable.node, variable.lead) not in seen:
-                seen.add((variable.node, variable.lead))
-                yield variable
+        _, base = graph.split_coefficient(argument)
+        for variable in _variables_of(graph, base):
+            key = variable.node, variable.lead
+            if key not in seen:
+                seen.add(key)
+                yield parts.variables.setdefault(key, variable)
 
 
-def _variables_of(graph: Graph, parts: ArithmeticParts, node: Node) -> Iterator[Variable]:
+def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
     """Yield `node` as a variable, its base if it is a power, and its factors as leads if it is a product."""
-
-    def variable(powers: dict[Node, int], lead: Node, others: Node) -> Variable:
-        """Return the variable that is the first of the nodes `powers`."""
-        return Variable(next(iter(powers)), powers, lead, others, parts.known.setdefault(frozenset(powers.items()), {}))
-
     if node.op == "const":
         return
     if node.op == "mul":
         for lead in node.args:
             if lead.op not in ("pow", "const"):
-                yield variable({node: 1}, lead, graph.mul([factor for factor in node.args if factor is not lead]))
+                others = graph.mul([factor for factor in node.args if factor is not lead])
+                yield Variable(node, Powers({node: 1}), lead, others)
         return
     base, exponent = node.args if node.op == "pow" else (node, graph.one)
     if exponent.op == "const" and isinstance(exponent.data, int):
-        yield variable({base: 1}, base, graph.one)
+        yield Variable(base, Powers({base: 1}), base, graph.one)
     elif exponent.op == "const" and exponent.data == Fraction(1, 2):
-        yield variable({node: 1, base: 2}, node, graph.one)
+        yield Variable(node, Powers({node: 1, base: 2}), node, graph.one)
 
 
 def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> SeriesTerm:
@@ -297,7 +302,7 @@ def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) 
         """Whether `factor` is a number, or has a series in ``u``."""
         if parts[factor].isdisjoint(variable.powers):
             return factor.op == "const"
-        return variable.series(factor, _COEFFICIENTS_TO_TELL) is not None
+        return variable.powers.series(factor, _COEFFICIENTS_TO_TELL) is not None
 
     for factor in node.args if node.op == "mul" else (node,):
         base, exponent = factor.args if factor.op == "pow" else (factor, graph.one)
@@ -316,23 +321,23 @@ def _is_integer(exponent: Node) -> bool:
     return exponent.op == "const" and isinstance(exponent.data, int)
 
 
-def _series(terms: Sequence[SeriesTerm], variable: Variable, length: int) -> Series | None:
+def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series | None:
     """Return the series of a sum of terms with one rest."""
-    found = [term.series(variable, length) for term in terms]
+    found = [term.series(powers, length) for term in terms]
     known = [one for one in found if one is not None]
     return None if len(known) < len(found) else total(known)
 
 
 def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
     """Whether a factor of `term` is infinite where ``u`` is 0."""
-    found = [variable.series(factor, _COEFFICIENTS_TO_TELL) for factor in term.factors]
+    found = [variable.powers.series(factor, _COEFFICIENTS_TO_TELL) for factor in term.factors]
     return term.order < 0 or any(one is not None and one.order < 0 for one in found)
 
 
 # ---------------------------------------------------------------------------- the choice of the radius
 
 
-def _radius(terms: Sequence[SeriesTerm], powers: dict[Node, int], series: Series) -> tuple[float, int] | None:
+def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tuple[float, int] | None:
     """Return the radius with the smallest bound of errors, and the number of coefficients; None without one."""
     best: tuple[float, float, int] | None = None
     sizes = [abs(float(c)) for c in series.coefficients]
@@ -351,7 +356,7 @@ def _radius(terms: Sequence[SeriesTerm], powers: dict[Node, int], series: Series
     return None if best is None else best[1:]
 
 
-def _error(terms: Sequence[SeriesTerm], powers: dict[Node, int], series: Series, u: float) -> float:
+def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float) -> float:
     """Return a bound of the rounding errors at `u` of the sum of `terms` and of its series, relative to the value in
     units of the last place.
     """
@@ -364,7 +369,7 @@ def _error(terms: Sequence[SeriesTerm], powers: dict[Node, int], series: Series,
     return max(near, far) / value if value and math.isfinite(value) else math.inf
 
 
-def _magnitude(node: Node, powers: dict[Node, int], u: float) -> tuple[float, float]:
+def _magnitude(node: Node, powers: Powers, u: float) -> tuple[float, float]:
     """Return the value of `node` at `u`, and the sum of the sizes of its terms, which scales rounding errors."""
     if node in powers:
         return u ** powers[node], abs(u ** powers[node])

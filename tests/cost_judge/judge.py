@@ -74,7 +74,6 @@ class Verdict:
 
     breaches: list[Breach]
     costs: dict[str, Figures]
-    lengths: dict[str, int]
     seconds: float
 
 
@@ -117,7 +116,7 @@ def judge(
             breaches.append(Breach(result, what, f"{value:.0f} > {bound:.0f}", ratio, growth))
     if values:
         breaches += wrong_values(function, given, found, seed, has_jax() if by_jax is None else by_jax)
-    return Verdict(breaches, costs, {name: len(str(one)) for name, one in found.items()}, seconds)
+    return Verdict(breaches, costs, seconds)
 
 
 def limits(function: Function, costs: Mapping[str, Figures], sizes: Sizes) -> list[tuple[str, str, float, float]]:

@@ -80,3 +80,17 @@ def test_each_product_is_taken_apart_once(monkeypatch):
         state = gate * td.sqrt(1 + (W @ state) ** 2) + state - gate * state
     td.gradient(td.sum(state**2), W)
     assert taken and len(set(taken)) == len(taken)
+
+
+def test_opposite_sums_in_a_quotient_have_an_exact_sign():
+    """The sign is a power of -1 with a negative exponent, which Python has as a floating point number."""
+    i, n = td.indices("i n")
+    x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)
+    u = sympy.atan(x[i] + y[i])
+    total = td.IndexedSum(sympy.sqrt(u**2 + y[i] ** 2) + (x[i] + y[i]) / (-x[i] - y[i]), (i, 0, n - 1))
+    slope = td.gradient(total, x)
+    second = td.gradient(td.sum(slope), x)
+    at = {x: np.array([-0.567032, 0.25]), y: np.array([-5.31352, 0.5])}
+    step = 1e-5
+    near = [td.evaluate(slope, {**at, x: at[x] + sign * step}) for sign in (1, -1)]
+    np.testing.assert_allclose(td.evaluate(second, at), (near[0] - near[1]) / (2 * step), rtol=1e-5, atol=1e-9)

@@ -1,6 +1,7 @@
 """Axes of extent 1, means, choices and entries: texts have the values, derivatives those of differences."""
 
 import random
+from functools import cache
 
 import numpy as np
 import pytest
@@ -106,10 +107,17 @@ def test_text(seeds):
         assert np.allclose(again, value(expr, seed), rtol=1e-9), (seed, str(expr))
 
 
+@cache
+def derivative(seed):
+    """The sum of the entries, the symbol by which it is derived, and its gradient."""
+    total, symbol = td.sum(expression(seed)), random.Random(seed).choice([X, v, c])
+    return total, symbol, td.gradient(total, symbol)
+
+
 @every("seeds", BATCHES, ids=str)
 def test_text_of_derivatives(seeds):
     for seed in seeds:
-        expr = td.gradient(td.sum(expression(seed)), random.Random(seed).choice([X, v, c]))
+        _, _, expr = derivative(seed)
         again = value(eval(str(expr), dict(NAMES)), seed)
         assert np.allclose(again, value(expr, seed), rtol=1e-9), (seed, str(expr))
 
@@ -118,8 +126,8 @@ def test_text_of_derivatives(seeds):
 def test_derivatives_are_those_of_differences(seeds):
     for seed in seeds:
         rng, at = random.Random(seed), point(seed)
-        total, symbol = td.sum(expression(seed)), rng.choice([X, v, c])
-        slope = value(td.gradient(total, symbol), seed)
+        total, symbol, gradient = derivative(seed)
+        slope = value(gradient, seed)
         if not np.isfinite(value(total, seed)) or not np.isfinite(slope).all():
             continue
         place = tuple(rng.randrange(size) for size in slope.shape)

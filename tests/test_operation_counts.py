@@ -1,0 +1,88 @@
+"""What derivatives cost, counted: a change of operations, memory, steps or length of the text shows as a difference.
+
+`operation_counts.txt` has a line for each row of the benchmarks, at its tiny sizes, and for each function of a corpus.
+``python -m pytest tests/test_operation_counts.py --update`` writes it anew; with ``--thorough`` all lines are compared.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from cost_judge.oracle import executed, figures
+from test_corpus import FORMS, SIZES
+
+from benchmarks.rows import ROWS
+from sympy_tensordiff.reference import symbols_of
+from sympy_tensordiff.testing.values import call_arguments, random_values
+
+FILE = Path(__file__).parent / "operation_counts.txt"
+HEAD = """# Written by: python -m pytest tests/test_operation_counts.py --update
+# Of the loops that the default backend runs: scalar operations; bytes of arguments, results and temporaries; entries of
+# the largest temporary; loop nests and calls of a library; characters of the derivative as text.
+"""
+COLUMNS = ("operations", "bytes", "largest", "steps", "characters")
+SAMPLE = 10
+"""So many rows and as many functions are compared in each run."""
+
+
+def counted(arguments, expression, sizes):
+    """The numbers of one line."""
+    program = executed(arguments, expression)
+    found = figures(program, sizes)
+    size = 8 * (found.arguments + found.results + found.memory)
+    return found.operations, size, found.largest, len(program.kernels), len(str(expression))
+
+
+def of_row(name):
+    row = ROWS[name]
+    arguments, expression = row.ours(row.quick)
+    return counted(arguments, expression, row.quick)
+
+
+def of_form(name):
+    form = FORMS[name]
+    derivative = form.derivative()
+    sizes = {symbol: SIZES.get(symbol, 2) for symbol in symbols_of(derivative) if symbol.is_integer}
+    arguments, _ = call_arguments(derivative, random_values((derivative,), sizes, seed=5, kind="float"))
+    return counted(arguments, derivative, {str(symbol): size for symbol, size in sizes.items()})
+
+
+WITH_CONDITIONS_ON_DATA = {
+    *("cross entropy by the logits", "matrix factorisation of ratings"),
+    *("conditional random field, transitions", "harmonic bonds"),
+}
+"""Functions whose operations depend on entries of tensors of integers."""
+NAMES = {f"row {name}": (of_row, name) for name in ROWS} | {
+    f"form {name}": (of_form, name) for name in FORMS if name not in WITH_CONDITIONS_ON_DATA
+}
+"""The function that counts, and its argument, by the name of a line."""
+
+
+def line(name):
+    """A name and its numbers."""
+    function, argument = NAMES[name]
+    return " ".join([name + ":", *(f"{label} {n}" for label, n in zip(COLUMNS, function(argument), strict=True))])
+
+
+def recorded():
+    lines = [text for text in FILE.read_text(encoding="utf-8").splitlines() if not text.startswith("#")]
+    return {text.split(":")[0]: text for text in lines}
+
+
+def test_the_file_has_all_names(request):
+    if request.config.getoption("--update"):
+        FILE.write_text(HEAD + "".join(f"{line(name)}\n" for name in NAMES), encoding="utf-8")
+    assert list(recorded()) == list(NAMES)
+
+
+def sample(prefix):
+    names = sorted(name for name in NAMES if name.startswith(prefix))
+    chosen = Random(prefix).sample(names, SAMPLE)
+    return [pytest.param(name, marks=() if name in chosen else pytest.mark.thorough) for name in names]
+
+
+@pytest.mark.parametrize("name", [*sample("row"), *sample("form")])
+def test_counts_are_those_of_the_file(name):
+    assert line(name) == recorded()[name]
