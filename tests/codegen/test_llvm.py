@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import itertools
 import math
+import platform
 import re
+import struct
 import subprocess
 import sys
 import weakref
@@ -423,3 +425,21 @@ def test_a_first_call_does_not_import_masked_arrays():
         "assert 'numpy.ma' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="relocations of x86-64")
+def test_code_and_constants_may_lie_anywhere():
+    """No relocation of 32 bits between sections, for which LLVM ends the process where large arrays separate them."""
+    x = td.TensorSymbol("x", n)
+    formula = td.sum(td.exp(x) * td.log(x) + td.sin(x) / 3) + td.norm(x, 3)
+    text = td.lambdify(x, (formula, td.gradient(formula, x))).llvm
+    code = llvm.compiled(str(text), {})
+    kinds = set()
+    start, size, count = struct.unpack_from("<Q", code, 40)[0], *struct.unpack_from("<HH", code, 58)
+    for number in range(count):
+        section = struct.unpack_from("<IIQQQQIIQQ", code, start + number * size)
+        if section[1] == 4:  # SHT_RELA
+            entries = range(section[4], section[4] + section[5], 24)
+            kinds |= {struct.unpack_from("<QQ", code, entry)[1] & 0xFFFFFFFF for entry in entries}
+    narrow = {2: "PC32", 4: "PLT32", 9: "GOTPCREL", 10: "32", 11: "32S", 41: "GOTPCRELX", 42: "REX_GOTPCRELX"}
+    assert kinds and not kinds & set(narrow), [narrow.get(kind, kind) for kind in kinds]
