@@ -25,6 +25,7 @@ from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries, varia
 from sympy_tensordiff.integer.rows import Rows, atoms_in, shape_rows
 from sympy_tensordiff.simplify.accesses import Accesses
 from sympy_tensordiff.simplify.deltas import summation
+from sympy_tensordiff.simplify.facts import size_variables
 from sympy_tensordiff.simplify.node_properties import NodeProperties, context_of, inside_shape
 
 Variables = tuple[int, ...]
@@ -342,30 +343,31 @@ class _Explicit:
 
 
 def with_forward_reads(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` with each summation index that all reads subtract replaced by the index of one of the reads.
+    """Return `nodes` with each summation index that all reads subtract from sizes replaced by the index of one read.
 
-    ``Sum_j x[n - 1 - j]`` over ``j <= i`` is ``Sum_j x[j]`` over ``j >= n - 1 - i``.
+    ``Sum_j x[n - 1 - j]`` over ``j <= i`` is ``Sum_j x[j]`` over ``j >= n - 1 - i``. Shifts such as ``x[p - k]`` stay.
     """
     changed: dict[Node, Node] = {}
+    sizes = size_variables(list(nodes))
     for part in reachable(*nodes):
         new = part
         if changed and not changed.keys().isdisjoint(part.args):
             new = graph.with_args(part, [changed.get(arg, arg) for arg in part.args])
         if new.op == "sum" and not new.has_tensor_ops:
-            new = _forward(graph, new)
+            new = _forward(graph, new, sizes)
         if new is not part:
             changed[part] = new
     return [changed.get(node, node) for node in nodes]
 
 
-def _forward(graph: Graph, total: Node) -> Node:
+def _forward(graph: Graph, total: Node, sizes: frozenset[int]) -> Node:
     """Return the sum `total` with its backward indices reflected; itself if it has none."""
     for n, bound in enumerate(graph.bound(total)):
-        if _reflection(total.args[0], bound) is None:
+        if _reflection(total.args[0], bound, sizes) is None:
             continue
         variables, rows, body = graph.open(total)
-        form = _reflection(body, variables[n])
-        if form is None or any(v in variables for v in form.variables()):
+        form = _reflection(body, variables[n], sizes)
+        if form is None:
             continue
         index = graph.fresh(graph.names[variables[n]])
         mapping = {variables[n]: form - Affine.variable(index)}
@@ -374,8 +376,10 @@ def _forward(graph: Graph, total: Node) -> Node:
     return total
 
 
-def _reflection(body: Node, variable: int) -> Affine | None:
-    """Return the form ``c`` of a read at ``c - variable``; None unless all forms in `body` subtract `variable`."""
+def _reflection(body: Node, variable: int, sizes: frozenset[int]) -> Affine | None:
+    """Return the form ``c`` of a read at ``c - variable``, which contains `sizes` only; None unless all forms in `body`
+    subtract `variable`.
+    """
     found = None
     for part in reachable(body, keys=frozenset((variable,))):
         has_rows = part.op in RANGED or part.op == "guard"
@@ -390,4 +394,4 @@ def _reflection(body: Node, variable: int) -> Affine | None:
     if found is None:
         return None
     rest = found + Affine.variable(variable)
-    return rest if rest.atoms() <= body.free else None
+    return rest if rest.atoms() <= sizes else None

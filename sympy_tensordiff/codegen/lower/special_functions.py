@@ -7,6 +7,7 @@ functions for Cython are reached by their addresses, as Numba documents it; some
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -46,7 +47,7 @@ def _expint(expn: Function) -> Function:
 
 def _expint_compiled(expn: Function) -> Function:
     """Return the exponential integral for compiled code; other orders than 0, 1, 2, … have no values."""
-    return lambda n, x: expn(n, x) if n >= 0 and np.floor(n) == n else np.nan
+    return lambda n, x: expn(n, x) if n >= 0 and n % 1 == 0 else math.nan
 
 
 def _polygamma_compiled(psi: Function) -> Function:
@@ -57,10 +58,10 @@ def _polygamma_compiled(psi: Function) -> Function:
         """Return ``polygamma(n, x)``; nan for other orders than 0, 1, 2, …."""
         if n == 0:
             return psi(x)
-        if n < 0 or np.floor(n) != n:
-            return np.nan
-        if x <= 0 and np.floor(x) == x:
-            return np.inf if n % 2 else -np.inf
+        if n < 0 or n % 1 != 0:
+            return math.nan
+        if x <= 0 and x % 1 == 0:
+            return math.inf if n % 2 else -math.inf
         total, factorial = 0.0, 1.0
         for k in range(1, int(n) + 1):
             factorial *= k

@@ -244,7 +244,7 @@ def as_array(argument: Argument, value: Any) -> NDArray[Any]:
         raise ArgumentTypeError(f"argument {argument.label} is a masked array; fill it with .filled(...) first")
     try:
         return np.asarray(value)
-    except MemoryError:
+    except (MemoryError, ImportError):
         raise
     except Exception as error:  # raised by the library of the value
         if getattr(value, "requires_grad", False):
