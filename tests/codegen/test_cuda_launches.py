@@ -72,7 +72,7 @@ LAUNCHES = {
     "many values": (
         (x,),
         tuple(entries(exp(x[i]) * sin(a * x[i]) ** 2 / (x[i] + a) ** 3, (i, n)) for a in range(2, 32)),
-        [", ".join(f"result{number}" for number in group) for group in (range(21), range(21, 30))],
+        [", ".join(f"result{number}" for number in group) for group in (range(22), range(22, 30))],
     ),
 }
 
@@ -83,7 +83,8 @@ def planned(function):
 
 @every("args, results, wanted", LAUNCHES)
 def test_what_one_launch_fills(args, results, wanted):
-    assert planned(td.lambdify(args, results, "cuda")) == wanted
+    """Shared parts such as ``exp(x[i])`` are stored in the same launch."""
+    assert [group.removeprefix("t, ") for group in planned(td.lambdify(args, results, "cuda"))] == wanted
 
 
 def as_with_numpy(args, results, sizes):

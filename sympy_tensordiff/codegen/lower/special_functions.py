@@ -40,6 +40,12 @@ def _for_arrays(name: str, formula: Callable[..., Function]) -> Special:
     return Special((name,), formula, None)
 
 
+def _log_integral(expi: Function) -> Function:
+    """Return the logarithmic integral by the exponential one."""
+    log = np.log
+    return lambda x: expi(log(x))
+
+
 def _expint(expn: Function) -> Function:
     """Return the exponential integral for arrays; it is nan for orders other than 0, 1, 2, …"""
     return lambda n, x: np.where((n >= 0) & (np.floor(n) == n), expn(np.floor(n).astype(int), x), np.nan)
@@ -119,7 +125,7 @@ SPECIAL: dict[tuple[Any, int], Special] = {
     (sympy.fresnels, 1): _of("fresnel 0"),
     (sympy.fresnelc, 1): _of("fresnel 1"),
     (sympy.Ei, 1): _of("expi"),
-    (sympy.li, 1): _of("expi", formula=lambda expi: lambda x: expi(np.log(x))),
+    (sympy.li, 1): _of("expi", formula=_log_integral),
     (sympy.expint, 2): Special(("expn",), _expint, _expint_compiled),
     (sympy.Si, 1): _of("sici 0"),
     (sympy.Ci, 1): _of("sici 1"),
@@ -196,10 +202,11 @@ _PLAIN: dict[int, Callable[[Any], Function]] = {
 
 def _two(function: Any, part: int) -> Function:
     """Return result number `part` of a compiled function that writes two results to pointers."""
+    empty = np.empty
 
     def of_two(x: float) -> Any:
         """Return the chosen one of the two results at `x`."""
-        results = np.empty(2)
+        results = empty(2)
         function(x, results.ctypes, results[1:].ctypes)
         return results[part]
 
@@ -208,10 +215,11 @@ def _two(function: Any, part: int) -> Function:
 
 def _four(function: Any, part: int) -> Function:
     """Return result number `part` of a compiled function that writes four results to pointers."""
+    empty = np.empty
 
     def of_four(x: float) -> Any:
         """Return the chosen one of the four results at `x`."""
-        results = np.empty(4)
+        results = empty(4)
         function(x, results.ctypes, results[1:].ctypes, results[2:].ctypes, results[3:].ctypes)
         return results[part]
 
