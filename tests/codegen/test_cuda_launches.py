@@ -72,7 +72,10 @@ LAUNCHES = {
     "many values": (
         (x,),
         tuple(entries(exp(x[i]) * sin(a * x[i]) ** 2 / (x[i] + a) ** 3, (i, n)) for a in range(2, 32)),
-        [", ".join(f"result{number}" for number in group) for group in (range(22), range(22, 30))],
+        [
+            "t, " * (0 in group) + ", ".join(f"result{number}" for number in group)
+            for group in (range(22), range(22, 30))
+        ],
     ),
 }
 
@@ -83,8 +86,7 @@ def planned(function):
 
 @every("args, results, wanted", LAUNCHES)
 def test_what_one_launch_fills(args, results, wanted):
-    """Shared parts such as ``exp(x[i])`` are stored in the same launch."""
-    assert [group.removeprefix("t, ") for group in planned(td.lambdify(args, results, "cuda"))] == wanted
+    assert planned(td.lambdify(args, results, "cuda")) == wanted
 
 
 def as_with_numpy(args, results, sizes):

@@ -66,7 +66,7 @@ def _polygamma_compiled(psi: Function) -> Function:
             return psi(x)
         if n < 0 or n % 1 != 0:
             return math.nan
-        if x <= 0 and x % 1 == 0:
+        if x <= 0 and (x % 1 == 0 or x == -math.inf):
             return math.inf if n % 2 else -math.inf
         total, factorial = 0.0, 1.0
         for k in range(1, int(n) + 1):
