@@ -173,7 +173,9 @@ def _remove_products_and_absolute_values(function: Expr, signs: Signs) -> Expr:
     """
 
     def rewritten(node: Expr) -> Expr:
-        """Return ``node``, a product or an absolute value, rewritten if the sign of its argument allows it."""
+        """Return a product over indices as ``exp`` of a sum of logarithms if its body is positive, and an absolute
+        value without `Abs` if its argument has a known sign; else ``node``.
+        """
         inner, sign = node.args[0], signs.of(node.args[0])
         if isinstance(node, IndexedProduct):
             return sympy.exp(IndexedSum(sympy.log(inner), *node.args[1:])) if sign == ">" else node

@@ -316,7 +316,9 @@ class Generators:
 
 
 def _arithmetic_args(node: Expr) -> tuple[Expr, ...]:
-    """Return the arguments of a sum, product, power or function; () for reductions and reads."""
+    """Return the arguments of a sum, product, power, `exp`, `log` or `Abs`; () for any other node, such as a reduction
+    or a read.
+    """
     return node.args if isinstance(node, sympy.Add | sympy.Mul | sympy.Pow | sympy.exp | sympy.log | sympy.Abs) else ()
 
 

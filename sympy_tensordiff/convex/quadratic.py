@@ -22,8 +22,8 @@ from sympy_tensordiff.symbolic.tensors import TensorEntry
 
 
 def directional_derivative(directions: Mapping[Any, Any], matrices: Mapping[Expr, Any]) -> Callable[[Expr], Expr]:
-    """Return a function that differentiates a scalar along ``directions`` by the pushforward; at a kink the derivative
-    is one-sided.
+    """Return a function that differentiates a scalar along ``directions``; ``matrices`` has the matrix of each symbol
+    that stands for a log-determinant. At a kink the derivative is one-sided.
 
     The symbol of a log-determinant has the derivative ``trace(inv(S)*V)``.
 

@@ -305,8 +305,8 @@ def _as_product(difference: Any) -> tuple[Any, Any] | None:
 
 
 def _split_cases(expr: Any) -> Cases | None:
-    """Return an expression as ``(value, condition)`` pairs by one `Piecewise` or extremum inside it; None if it
-    contains none.
+    """Return an expression as ``(value, condition)`` pairs, by the cases of one function in it that has cases
+    (`Piecewise`, a delta, a sign, `Abs`, an extremum); None if it contains none.
     """
     choices = expr.atoms(sign, Heaviside, KroneckerDelta, Piecewise) or expr.atoms(Abs, Max, Min)
     if not choices:

@@ -276,7 +276,9 @@ class _Rewriter:
         graph = self.graph
 
         def raised(base: Node, exponent: Fraction) -> Node:
-            """Return ``base**exponent``; thirds are no floating-point numbers, and so powers of the third root."""
+            """Return ``base**exponent``; for a multiple of 1/3, which no floating point number equals, as a power of
+            the cube root.
+            """
             if exponent.denominator == 3:
                 base, exponent = graph.call(Cbrt, (base,)), 3 * exponent
             return graph.pow(base, graph.const(_reduced(exponent)))

@@ -302,7 +302,7 @@ class ProductsOfSums:
 
 
 def _holds_loops(factor: Node) -> bool:
-    """Whether `factor` is a reduction, or made of reductions by additions, products and powers."""
+    """Whether `factor` is a reduction, or has one among the operands of its additions, products and powers."""
 
     def operands(node: Node) -> Sequence[Node]:
         """Return the arguments of an addition, product or power that contains loops or guards; empty for any other

@@ -196,8 +196,8 @@ def _integer(exponent: Node) -> int:
 
 
 def _before_choice(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite a choice between ``u``, ``u/2`` and 0 as ``u`` times a choice between 1, 1/2 and 0, if ``u`` is finite;
-    else return None.
+    """Take finite factors that all branches of a choice have in common out of it, such as ``u`` of ``u`` and ``u/2``;
+    None if there are none.
     """
     leaves = _leaves(graph, node) if node.shape else []
     if len(leaves) < 2:

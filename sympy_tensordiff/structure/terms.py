@@ -197,7 +197,9 @@ def _combine_summands(value: Any, below: list[GuardedSummands]) -> GuardedSumman
 
 
 def _summands_of_branches(pieces: list[Any], below: list[GuardedSummands]) -> GuardedSummands:
-    """Return ``(summand, conditions)`` pairs of a `Piecewise`: branch conditions with negations of the earlier ones."""
+    """Return ``(conditions, summand)`` pairs of a `Piecewise` with the branch conditions ``pieces``, from the pairs
+    ``below`` of each branch; a branch also has the negations of the earlier conditions.
+    """
     found, before = [], sympy.true
     for condition, cases in zip(pieces, below, strict=True):
         own = sympy.And(before, condition)

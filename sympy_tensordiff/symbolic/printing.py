@@ -235,7 +235,9 @@ def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
         return printer._print(Mul(number, inner, evaluate=False))
 
     def multiplied(expr: Any, **how: Any) -> Any:
-        """SymPy's hook for `Mul`: print the common factors of sums among the factors in front."""
+        """SymPy's hook for `Mul`: print it with the numbers that all terms of a factor share moved into the leading
+        coefficient.
+        """
         # SymPy prints quotients, which may be powers, in the same way.
         parts = [_content(factor) for factor in (expr.args if expr.is_Mul else ()) if not factor.is_Rational]
         if printer.order == "none" or all(number == 1 for number, _ in parts):

@@ -231,7 +231,9 @@ class _IndexArrayRanges(Accesses):
         self.compared_range: dict[str, tuple[int, int]] = {}
 
     def collect(self, expression: Expr) -> None:
-        """Collect the ranges from all reads in ``expression``, given the enclosing ranges and conditions."""
+        """Collect the ranges in which integer data must lie so that all reads in ``expression`` are inside of their
+        arrays, given the ranges and conditions around it.
+        """
         root = self.reader.read(expression)
         named = {v: self.sizes.get(str(symbol)) for symbol, v in self.reader.free.items()}
         self.size_values = {v: Affine.of(value) for v, value in named.items() if value is not None}

@@ -114,7 +114,9 @@ class EntryPrinter(LlvmNestPrinter):
             self.values[size.name] = self.greatest(forms, "smax" if size.lows else "smin")
 
     def read_passed(self, passed: Mapping[str, str]) -> None:
-        """Read the arguments of a single step's function, given as names and kinds."""
+        """Append the code that reads the Python arguments of a single step's function: each name has its kind, ``a``
+        for an array, ``i`` for an integer, else a real number.
+        """
         for place, (name, kind) in enumerate(passed.items()):
             found = self.argument_object(place)
             if kind == "a":

@@ -236,7 +236,9 @@ class Tiling:
 
 
 def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
-    """Return the choice of labels that fills blocks best; None if a large part of each block would be empty."""
+    """Return which labels become the lanes, the rows and the sum of a block of registers, and the order of the
+    operands, so that blocks are filled best; None if blocks would be mostly empty, or a role has no label.
+    """
     lengths = {label: length(extent) for label, extent in step.labels}
     own = {
         label: place

@@ -158,7 +158,9 @@ class _Fusion:
         ]
 
     def is_row(self, kernel: Kernel, group: _Group) -> bool:
-        """Whether the first axis of `kernel` has the extent of the fused loop of `group`, so that it can be fused."""
+        """Whether `kernel` can be computed row by row and its first axis has the extent of the fused loop of `group`,
+        so that the two can be fused.
+        """
         shape = self.shapes[kernel.array]
         return bool(shape) and shape[0] == group.extent and self.is_row_kernel(kernel)
 

@@ -309,7 +309,9 @@ class ShapeInference:
         return self.sizes[node.text]
 
     def check_shape(self, node: Tree, axes: Axes, *orders: int) -> None:
-        """Raise `ParseError` if the argument of a function has none of the shape codes ``orders``."""
+        """Raise `ParseError` unless ``axes``, those of a function's argument, are of one of the kinds ``orders``: codes
+        for a number, a column, a row or a matrix.
+        """
         if shape_code(axes) not in orders:
             wanted = " or ".join(SHAPE_NAMES[order] for order in orders)
             raise node.error(f"{node.text} takes {wanted}, not {SHAPE_NAMES[shape_code(axes)]}")
