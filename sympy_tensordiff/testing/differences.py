@@ -111,14 +111,14 @@ def check_derivative(
 
     Parameters
     ----------
-    expression : scalar or tensor expression
+    expression : Expr, a scalar or a tensor
     wrt : TensorSymbol, scalar symbol, or a tuple of them
     sizes : mapping, optional
         The integer symbols; those left out are chosen.
     seed : int
     rtol : float
         Relative to the largest entry.
-    derivative : expression, or tuple of expressions, optional
+    derivative : Expr or tuple of Expr, optional
         The derivative to check, of shape ``expression.shape + wrt.shape``, for example one derived by hand. By default
         the derivative that the package computes.
 
