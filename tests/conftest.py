@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
 import zlib
 from collections.abc import Callable, Generator, Iterator
@@ -18,6 +19,8 @@ from hypothesis import settings
 from simulated_threads import one_after_another
 
 collect_ignore = ["typed_usage.py"]  # type checkers read it
+if importlib.util.find_spec("jax") is None:
+    collect_ignore += ["judges/programs.py", "judges/array_programs.py"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -49,6 +49,15 @@ VALUES = frozenset({"add", "mul", "pow", "call", "select"})
 MOST_PARTS = 2000
 """Kernels of more parts are not searched."""
 
+MOST_STORED = 30
+"""So many values are stored at most: each is looked for again among all parts."""
+
+MOST_UNSHIFTED_PARTS = 150
+"""Programs of more parts that read nothing at several shifts are not searched.
+
+A chain of 20 layers, of which each is used twice, took 7 s.
+"""
+
 
 @dataclass(frozen=True)
 class Instance:
@@ -151,10 +160,11 @@ class Shifts:
         whose parts are counted as well.
         """
         places = _loop_bodies(self.graph, entries)
-        if len(places) == 1 and not has_shifts(entries):
+        is_small = len(places) > 1 and len(reachable(*entries)) <= MOST_UNSHIFTED_PARTS
+        if not is_small and not has_shifts(entries):
             return
         values: dict[int, _Candidate | None] = {}
-        while (found := self._best(places, values)) is not None:
+        while len(self.domains) < MOST_STORED and (found := self._best(places, values)) is not None:
             domain = found.domain
             self.domains[domain.node] = domain
             for place, use in found.uses:
