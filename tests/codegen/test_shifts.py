@@ -10,6 +10,7 @@ from sympy import Mod, Rational, sqrt
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.walk import scalars
+from sympy_tensordiff.codegen.lower import shifts
 from sympy_tensordiff.codegen.program import build_program
 
 n, m = sympy.symbols("n m", integer=True, positive=True)
@@ -195,3 +196,18 @@ def test_remainders_are_needed_at_the_ends_only():
     source = td.lambdify(args, td.gradient(value, by), "numba").source
     loops = source.split("for ")
     assert any("//" not in text and "t[at(p - 2)]" in text for text in loops)
+
+
+@pytest.mark.parametrize("layers", [8, 20, 40])
+def test_deep_formulas_are_planned_without_search(layers, monkeypatch):
+    """Each layer is used twice: a search for values that are worth storing looked at all parts for each one found."""
+    asked = []
+    instance = shifts.Shifts._instance
+    monkeypatch.setattr(shifts.Shifts, "_instance", lambda self, *args: asked.append(1) or instance(self, *args))
+    c = td.TensorSymbol("c", n)
+    entry = v[i]
+    for layer in range(layers):
+        entry = sympy.sin(entry) * sympy.Rational(layer + 1, 3) + sympy.cos(entry)
+    table = td.TensorComprehension(entry, (i, n))
+    td.generate_code((v, c), (table, td.vjp(table, v, c)), "numpy")
+    assert len(asked) < 1500
