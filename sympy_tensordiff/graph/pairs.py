@@ -75,8 +75,8 @@ class _Pairing:
             self.split_all(parts)
 
     def find_computed_sums(self, roots: Sequence[Node]) -> bool:
-        """Record the sums of matrices that are needed as matrices anyway; return whether any of them is also used term
-        by term.
+        """Record the sums of matrices that some use needs as a whole matrix; return whether another use takes any of
+        them term by term.
         """
         results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
         built = {written for result, written in self.shared.items() if result in results}

@@ -174,7 +174,7 @@ class _Logistic(PairJoiner):
         return node
 
     def is_replaceable(self, base: Node) -> bool:
-        """Whether ``s(-u)`` for ``1 - s(u)`` is no further sigmoid, which would cost more than the subtraction."""
+        """Whether ``1 - s(u)`` as ``s(-u)`` adds no sigmoid to the graph, which costs more than the subtraction."""
         return self.uses[base] < 2 or self.uses[self.sigmoid(self.graph.neg(base.args[0]))] > 0
 
     def raised(self, node: Node) -> tuple[Node, int]:

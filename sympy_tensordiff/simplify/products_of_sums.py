@@ -51,7 +51,7 @@ def factor_out_common(graph: Graph, body: Node) -> Node:
         exponents = [powers.get(base, 0) for _, powers in terms]
         least = min(exponents) if min(exponents) > 0 else max(exponents)
         if all(e * least > 0 and (e - least).denominator == 1 for e in exponents):
-            # n/s - S/s**3 is no longer than (n - S/s**2)/s, but n/t - S/t**2 is longer than (n - S/t)/t.
+            # Keep n/s - S/s**3, as (n - S/s**2)/s is not shorter; write n/t - S/t**2 as (n - S/t)/t, which is.
             numbers = any(all(f is base or f.op == "const" for f in powers) for _, powers in terms)
             is_shorter = base.op == "add" and least == -1 and -2 in exponents
             if exponents.count(least) > 1 or is_shorter or (not base.is_guard_free and not numbers):

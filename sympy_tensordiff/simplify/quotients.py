@@ -200,7 +200,7 @@ class Quotients:
         Raises
         ------
         _Inexact
-            If a number in it is no fraction, or a sum has too many terms.
+            If it contains a floating point number, or a sum with too many terms.
         """
         if node not in self.terms:
             self.terms[node] = None

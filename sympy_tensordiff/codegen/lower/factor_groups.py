@@ -71,7 +71,7 @@ class TriangularBound(NamedTuple):
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)
 
     def range(self, label: Affine, split: Split, planner: Planner, facts: Rows) -> tuple[Affine, Affine] | None:
-        """Return the first and last value of `label`, extended over a whole tensor axis where that is harmless; None if
+        """Return the first and last value of `label`, of a whole tensor axis where this changes no result; None if
         unknown.
         """
         if label != self.term:

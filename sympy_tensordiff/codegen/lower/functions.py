@@ -134,7 +134,7 @@ def _log_ndtr(x: Scalar) -> Scalar:
     below = Operation("erfc", (Operation("mul", (x, Number(-sqrt(0.5)))),))
     half = Fraction(1, 2)
     left: Scalar = Operation("log", (Operation("mul", (Number(half), below)),))
-    # Beyond 37, what is left of 1 is no number.
+    # Beyond 37 the tail underflows, and the value is 0: a larger argument would only overflow.
     inside = Operation("mul", (Operation("min", (x, Number(37))), Number(sqrt(0.5))))
     above = Operation("mul", (Number(half), *_exponentials_of_square(x, -half), _scaled_erfc(inside)))
     right: Scalar = Operation("log1p", (_negative(above),))

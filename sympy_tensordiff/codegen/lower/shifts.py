@@ -5,8 +5,7 @@ itself has ``phi(r)``. Uses are counted per value in all loops of a program, wha
 numbers in front of them: all that are the same function of their indices, counted from their own start, are one
 candidate for an array. On a periodic axis, where indices are ``Mod(i + 1, n)``, they are counted round the circle. The
 value is stored where the operations that are saved are more than the reads and the write of the array. What is stored
-has a loop of its own, whose parts are counted in turn. A value may be computed where no use needs it: what is no number
-there is not read.
+has a loop of its own, whose parts are counted in turn. The array may have entries that no use reads; they may be NaN.
 """
 
 from __future__ import annotations
@@ -35,9 +34,7 @@ A write costs two reads.
 """
 
 STREAM = 10
-"""What another loop over the entries of an array costs beside one operation: it comes from a cache that is further
-away.
-"""
+"""The cost of one more loop over the entries of an array, in operations per entry: they come from a slower cache."""
 
 FUNCTION = 20
 """The operations of a function, or of a power that is no product."""

@@ -245,7 +245,7 @@ class _Definitions:
         return self.product(node, name) if is_product(node) else None
 
     def of_factors(self, name: str, function: str, matrix: Node) -> Apply:
-        """Return the call of `function` on `matrix`, or on its triangular factors if these are computed anyway."""
+        """Return the call of `function` on `matrix`, or on its triangular factors if another step needs them, too."""
         if matrix in self.factors:
             return Apply(name, function, self.factors[matrix], factored=self.name(matrix))
         return Apply(name, function, self.name(matrix))
