@@ -21,7 +21,8 @@ from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentia
 from sympy_tensordiff.codegen.lower.growing_arrays import without_growing_arrays
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, recurrence
-from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums, separated_sums
+from sympy_tensordiff.codegen.lower.separated_sums import separated_sums
+from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums
 from sympy_tensordiff.codegen.lower.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.lower.terms import (
     defined_at_zero,

@@ -16,7 +16,7 @@ from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.integer.affine import Affine, Constraint
 
 n, m = sympy.symbols("n m", integer=True, positive=True)
-i, j, k = td.indices("i j k")
+i, j, k, r = td.indices("i j k r")
 A, B = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (n, m))
 Q, b, X, U = (
     td.TensorSymbol("Q", (n, n)),
@@ -164,3 +164,38 @@ def test_sums_are_separated_only_where_both_reads_gain():
     assert loops_over(td.IndexedSum((Q[j, i] - Q[i, j]) * b[j], j_range), Q, b) == 1  # exactly 0 if Q is symmetric
     assert loops_over(td.IndexedSum((Q[j, i] + 2 * Q[j, i] ** 2) * b[j], j_range), Q, b) == 1
     assert loops_over(td.IndexedSum((Q[j, i] + Q[i, j]) * b[j] * b[i + j], j_range), Q, b) == 1
+
+
+G = td.TensorSymbol("G", (n, n, n, n))
+EXCHANGE = td.IndexedSum(
+    (2 * G[i, j, k, r] - G[i, r, k, j]) * Q[i, j] * Q[k, r], *[(v, 0, n - 1) for v in (r, k, j, i)]
+)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize("size", [1, 3, 9])
+def test_reads_of_permuted_indices_are_summed_apart(backend, size):
+    """The energy of Coulomb and exchange integrals, and its gradient: each sum is contiguous along one loop."""
+    random = np.random.default_rng(size)
+    tensor, matrix = random.normal(size=(size,) * 4), random.normal(size=(size, size))
+    wanted = [np.einsum(t, tensor, matrix, matrix) for t in ("ijkl,ij,kl", "ilkj,ij,kl")]
+    entries = ("pqij,ij->pq", "ijpq,ij->pq", "iqpj,ij->pq", "pjiq,ij->pq")
+    direct, turned, one, other = (np.einsum(t, tensor, matrix) for t in entries)
+    function = td.lambdify([G, Q], (EXCHANGE, td.gradient(EXCHANGE, Q)), backend, parallel=False)
+    value, gradient = function(tensor, matrix)
+    np.testing.assert_allclose(value, 2 * wanted[0] - wanted[1], rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(gradient, 2 * (direct + turned) - one - other, rtol=1e-10, atol=1e-10)
+
+
+def innermost(expression, *args):
+    """The variables of the innermost loops of a program, in the order of its text."""
+    nests = build_program(args, expression).nests
+    every = [loop for nest in nests for loop in loops(nest.body)]
+    return [loop.variable for loop in every if not any(loops(loop.body))]
+
+
+def test_each_sum_of_permuted_reads_has_an_innermost_loop_of_its_own():
+    names = [name.rstrip("_0123456789") for name in innermost(EXCHANGE, G, Q)]
+    assert sorted(names) == ["j", "r"]
+    antisymmetric = td.IndexedSum((G[i, j, k, r] - G[i, r, k, j]) * Q[i, j], *[(v, 0, n - 1) for v in (r, k, j, i)])
+    assert len(innermost(antisymmetric, G, Q)) == 1  # exactly 0 if G is symmetric

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Sequence, Set
+from fractions import Fraction
 from math import prod
 
 import sympy
@@ -124,8 +125,15 @@ def _own_cost(node: Node) -> int:
 
 
 def is_dear(node: Node) -> bool:
-    """Whether `node` calls a function that costs many operations, such as exp."""
-    return node.op == "call" and node.data not in _LIGHT
+    """Whether `node` calls a function that costs many operations, such as exp or a power that needs a logarithm."""
+    return is_general_power(node) or (node.op == "call" and node.data not in _LIGHT)
+
+
+def is_general_power(node: Node) -> bool:
+    """Whether `node` is a power that neither a few products and divisions nor a square root compute."""
+    exponent = node.args[1].data if node.op == "pow" and node.args[1].op == "const" else None
+    is_product = isinstance(exponent, int | Fraction) and exponent.denominator <= 2 and abs(exponent) <= 4
+    return node.op == "pow" and not is_product
 
 
 def is_slice(graph: Graph, tensor: Node) -> bool:

@@ -14,9 +14,6 @@ Sums over one range whose summands share a factor: ``Sum_j p_j*d_j*w_jr - c*Sum_
 ``Sum_j p_j*(d_j - c)*w_jr``, as in the derivative of what is divided by its sum. Only where both sums depend on the
 same indices and the addition on no more than one of its terms, so that nothing is computed more often, and where
 nothing else uses one of the sums.
-
-Sums that read along rows and down columns: ``Sum_j (a_jp + a_pj)*w_j`` is ``Sum_j a_jp*w_j + Sum_j a_pj*w_j``, since
-no order of the loops over j and p suits both reads.
 """
 
 from __future__ import annotations
@@ -26,7 +23,6 @@ from collections.abc import Container, Hashable, Mapping, Sequence
 from itertools import combinations, product
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.lower.loop_order import UNROLLED
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable, rewritten
@@ -277,69 +273,3 @@ def _as_one(graph: Graph, one: Opened, two: Opened) -> Node | None:
         return None
     outside = [factor for factor in common if factor.free.isdisjoint(one.variables)]
     return graph.mul([*outside, graph.sum(one.variables, one.rows, graph.mul([*within, addition]))])
-
-
-# ---------------------------------------------------------------------------- sums along rows and down columns
-
-
-def separated_sums(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each sum that reads one matrix along rows and one along columns split into two sums."""
-    return [_entries_separated(graph, root) if root.op == "comprehension" else root for root in roots]
-
-
-def _entries_separated(graph: Graph, table: Node) -> Node:
-    """Return a comprehension whose entry sums are split by row-wise and column-wise reads; `table` itself if
-    none is.
-    """
-    variables, _, body = graph.inside(table, ())
-    if not variables or (table.shape[-1].is_constant and table.shape[-1].constant <= UNROLLED):
-        return table
-    outer = {body}
-    parts = reachable(body)
-    for part in reversed(parts):
-        if part in outer and part.op not in BINDERS:
-            outer.update(part.args)
-    done: dict[Node, Node] = {}
-    for part in parts:
-        if part in outer:
-            new = part if part.op in BINDERS else graph.with_args(part, [done.get(arg, arg) for arg in part.args])
-            done[part] = _separated(graph, new, variables) if new.op == "sum" else new
-    return table if done[body] is body else graph.over(table, variables, done[body])
-
-
-def _separated(graph: Graph, node: Node, axes: Sequence[int]) -> Node:
-    """Return the sum `node` as two sums, of the terms that read down columns and of the others; unchanged if not
-    possible.
-
-    `axes` are the indices of the entry. The sum itself is returned where its terms may cancel, or where they are
-    not entries of matrices times entries of vectors: products of matrices take one product of a sum of matrices.
-    """
-    variables, rows, body = graph.open(node)
-    factors = graph.factors(body)
-    additions = [factor for factor in factors if factor.op == "add"]
-    others = [factor for factor in factors if factor.op != "add"]
-    if len(variables) != 1 or len(additions) != 1:
-        return node
-    (summed,), axis = variables, axes[-1]
-    down: list[Node] = []
-    along: list[Node] = []
-    for term in additions[0].args:
-        reads = [*others, *graph.factors(graph.split_coefficient(term)[1])]
-        matrices = [read for read in reads if read.op == "read" and {axis, summed} <= read.free]
-        if len(matrices) != 1 or not all(map(_is_read, reads)):
-            return node
-        if any(not read.free.isdisjoint(axes) for read in reads if read is not matrices[0]):
-            return node
-        last = matrices[0].data[-1].atoms()
-        if (axis in last) == (summed in last):
-            return node
-        (down if axis in last else along).append(term)
-    signs = {graph.split_coefficient(term)[0] > 0 for term in additions[0].args}
-    if not down or not along or len(signs) > 1:
-        return node
-    return graph.add([graph.sum(variables, rows, graph.mul([*others, graph.add(ts)])) for ts in (down, along)])
-
-
-def _is_read(factor: Node) -> bool:
-    """Return whether a factor is a number or an entry of a tensor."""
-    return factor.op in ("const", "scalar") or (factor.op == "read" and factor.args[0].op == "tensor")

@@ -17,6 +17,7 @@ from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, VECTORISED, Bound, Ends, Load, Name, Operation
 from sympy_tensordiff.codegen.ir.walk import bounds, forms, loads, loops, scalars, statements, weight
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
+from sympy_tensordiff.codegen.schedule.distribution import distributed
 from sympy_tensordiff.codegen.schedule.interior import interior
 from sympy_tensordiff.codegen.schedule.invariant_reads import InvariantReads, gathers_first
 from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, cut, jam, rfactor, sink, split, split_sums
@@ -69,7 +70,8 @@ class Site:
     ``outer`` are axes of its array over which something around it loops. ``block`` are the first value of the first
     axis and one past the last, where a function fills a part of the array only. ``is_within``: it may run often.
     ``is_plain``: no rule applies. ``entries`` replace accumulators. ``fired`` gets the rules that apply, ``ends`` the
-    names of the ends at which loops stopped that go on for the next entry, most of them by one step.
+    names of the ends at which loops stopped that go on for the next entry, most of them by one step. ``buffers`` gets
+    the local arrays of rules for single loops, which have the dtype of the array ``like``; none are made without one.
     """
 
     prover: Prover
@@ -81,6 +83,8 @@ class Site:
     is_plain: bool = False
     entries: Mapping[str, Name | Load] = field(default_factory=dict)
     fired: dict[Rule, None] = field(default_factory=dict)
+    like: str = ""
+    buffers: list[Alloc] = field(default_factory=list)
     ends: set[str] = field(default_factory=set)
 
 
@@ -115,6 +119,8 @@ def scheduled(kernel: Kernel, site: Site) -> Nest:
     """
     if kernel.array in site.bare:
         kernel = replace(kernel, body=with_numbers(kernel.body, {kernel.array}))
+    like = site.like or (kernel.array if kernel.array not in site.bare else "")
+    site = replace(site, like=like, buffers=[])
     spans = _axes(kernel, site)
     rule, found = _first(ROWS, site, kernel, site, spans)
     arrays, body = found or ((), kernel.body)
@@ -127,7 +133,7 @@ def scheduled(kernel: Kernel, site: Site) -> Nest:
         new = _reading_once(body, kernel, site)
         site.fired.update({} if new == body else {ONCE: None})
         body = new
-    return Nest(arrays, body, site.bare)
+    return Nest((*arrays, *site.buffers), body, site.bare)
 
 
 def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None, Any]:
@@ -320,6 +326,19 @@ def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
     return _refined(cut(loop, dear[0]), site, is_one) if len(dear) == 1 else None
 
 
+def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
+    """Return ``loop`` as strips of two loops, of reductions and of functions of their results; None for other loops.
+
+    The local arrays between them are added to ``site.buffers``.
+    """
+    found = distributed(loop, site.like, site.fresh) if site.like else None
+    if found is None:
+        return None
+    buffers, strips = found
+    site.buffers.extend(buffers)
+    return (replace(strips, body=_refined(strips.body, site, False)),)
+
+
 def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
     """Return ``loop`` split into the range in which its costly conditions hold, without tests, and the rest; None if
     that is not possible.
@@ -361,6 +380,7 @@ LOOPS = (
     Rule("rfactor", f"{CHAINS} extrema side by side do not wait for each other", _in_chains),
     Rule("jam rows", f"a row of sums is read and written once for {JAMMED} terms", _jammed_rows),
     Rule("split", "parts of a long sum are added up in double precision", _in_parts),
+    Rule("distribute", "functions of inner sums are computed in vectors", _distributed),
     Rule("interior", "remainders and guards are needed at the ends only", _interior),
     Rule("near angles", "vectors of sines, again where angles are large", lambda s, p, _: with_near_angles(s, p.fresh)),
 )

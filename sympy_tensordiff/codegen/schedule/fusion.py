@@ -321,7 +321,7 @@ def in_plain_loops(step: Kernel | FusedKernels, site: Site, error: VerificationE
 def scheduled_together(step: FusedKernels, site: Site) -> Nest:
     """Return the nest of fused kernels: one loop over their common axis."""
     bare = site.bare.union(array.name for array in step.rows if not array.shape)
-    parts = _Parts(step, replace(site, bare=bare, outer=(), block=None, is_within=True))
+    parts = _Parts(step, replace(site, bare=bare, outer=(), block=None, is_within=True, like=step.filled[0]))
     names = [name for kernel in step.kernels for name in own_names(kernel) if name != step.axis]
     if len(set(names)) != len(names):
         raise VerificationError(f"kernels that run together have a name in common: {step.array}")
@@ -386,7 +386,9 @@ class _Parts:
         """Return the nest of `body`, statements of `kernel` for one iteration, with `entry` in place of its
         accumulator.
         """
-        return scheduled(self.local(kernel, kernel.axes, body), replace(self.site, entries=entry)).body
+        nest = scheduled(self.local(kernel, kernel.axes, body), replace(self.site, entries=entry))
+        self.arrays += nest.arrays
+        return nest.body
 
     def local(self, kernel: Kernel, axes: tuple[str, ...], body: Sequence[Statement]) -> Kernel:
         """Return `kernel` with the given axes and body, and with reads of one-row temporaries adapted."""

@@ -1,0 +1,91 @@
+"""Loops over a reduction and a function of its result become two loops: functions are computed in vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.ir.loops import Set, accumulator, add, let
+from sympy_tensordiff.codegen.ir.nests import span
+from sympy_tensordiff.codegen.ir.scalars import Load, Name, Operation
+from sympy_tensordiff.codegen.ir.walk import loops, scalars
+from sympy_tensordiff.codegen.schedule.distribution import distributed
+from sympy_tensordiff.integer.affine import Affine
+
+n, m, d = sympy.symbols("n m d", integer=True, positive=True)
+i, j, k = td.indices("i j k")
+X, C, w = td.TensorSymbol("X", (n, d)), td.TensorSymbol("C", (m, d)), td.TensorSymbol("w", m)
+distance = td.IndexedSum((X[i, k] - C[j, k]) ** 2, (k, 0, d - 1))
+network = td.TensorComprehension(td.IndexedSum(w[j] * sympy.exp(-distance), (j, 0, m - 1)), (i, n))
+
+ROW, COLUMN = Affine.variable("j"), Affine.variable("k")
+INNER = span("k", Affine(), Affine.variable("d"), [add("r", Load("c", (ROW, COLUMN)))])
+OUTER = [accumulator("r"), INNER, add("s", Operation("exp", (Name("r"),)))]
+
+
+def fresh(name):
+    return f"{name}_"
+
+
+def loop_over(body, stop="m"):
+    return span("j", Affine(), Affine.variable(stop) if isinstance(stop, str) else Affine.of(stop), body)
+
+
+def test_a_function_of_a_sum_has_a_loop_without_loops():
+    buffers, strips = distributed(loop_over(OUTER), "c", fresh)
+    reductions, functions = strips.body
+    assert [buffer.name for buffer in buffers] == ["r_row_"]
+    assert any(loops(reductions.body))
+    assert not any(loops(functions.body))
+    assert [part.function for part in scalars(functions.body) if isinstance(part, Operation)] == ["exp"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    {
+        "no function": [accumulator("r"), INNER, add("s", Name("r"))],
+        "no reduction": [let("r", Load("c", (ROW, ROW))), add("s", Operation("exp", (Name("r"),)))],
+        "the next turn reads the sum": [let("q", Name("s")), *OUTER],
+        "the next turn reads what is written": [
+            accumulator("r"),
+            INNER,
+            Set(Load("c", (ROW, ROW)), Operation("exp", (Name("r"),))),
+        ],
+        "unrolled": [
+            accumulator("r"),
+            span("k", Affine(), Affine.of(3), [add("r", Load("c", (ROW, COLUMN)))]),
+            OUTER[2],
+        ],
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_other_loops_stay(body):
+    assert distributed(loop_over(body[1]), "c", fresh) is None
+
+
+def test_short_loops_stay():
+    assert distributed(loop_over(OUTER, 8), "c", fresh) is None
+
+
+@pytest.mark.parametrize("backend", ["numba", "llvm"])
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 511, 2), (2, 512, 3), (4, 1030, 1)])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_values_beyond_one_strip(backend, sizes, dtype):
+    random = np.random.default_rng(0)
+    count, centres, axes = sizes
+    x, c, weights = (random.normal(size=s).astype(dtype) for s in ((count, axes), (centres, axes), centres))
+    function = td.lambdify([X, C, w], (network, td.gradient(td.sum(network**2), C)), backend, parallel=False)
+    value, gradient = function(x, c, weights)
+    x, c, weights = (a.astype("float64") for a in (x, c, weights))
+    kernel = np.exp(-((x[:, None] - c[None]) ** 2).sum(-1))
+    wanted = kernel @ weights
+    slope = 4 * np.einsum("i,j,ij,ijk->jk", wanted, weights, kernel, x[:, None] - c[None])
+    tolerance = 1e-10 if dtype == "float64" else 1e-3
+    np.testing.assert_allclose(value, wanted, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(gradient, slope, rtol=tolerance, atol=tolerance)
+
+
+def test_the_plan_says_so():
+    assert "distribute: functions of inner sums" in td.lambdify([X, C, w], network, "llvm", parallel=False).plan
