@@ -137,6 +137,7 @@ if TYPE_CHECKING:  # imported at first use, by `lazy.NAMES`
     from sympy_tensordiff.codegen.run.array_functions import ArrayFunction as ArrayFunction
     from sympy_tensordiff.codegen.run.cache import clear_cache as clear_cache
     from sympy_tensordiff.codegen.run.compile import CompiledFunction as CompiledFunction
+    from sympy_tensordiff.codegen.tuning import tune as tune
     from sympy_tensordiff.convex.api import certify_convex as certify_convex
     from sympy_tensordiff.derivative.api import gradient as gradient
     from sympy_tensordiff.derivative.api import hessian as hessian

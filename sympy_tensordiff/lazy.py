@@ -33,6 +33,7 @@ _MODULES = {
     "codegen.run.array_functions": "ArrayFunction",
     "codegen.run.cache": "clear_cache",
     "codegen.run.compile": "CompiledFunction",
+    "codegen.tuning": "tune",
     "convex.api": "certify_convex",
     "derivative.api": "gradient hessian hvp jacobian jvp vjp",
     "derivative.named_parts": "cse name",

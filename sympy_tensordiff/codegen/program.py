@@ -84,6 +84,8 @@ class Options:
     """Whether the library has products over trapezoids."""
     tables: bool = False
     """Whether the backend keeps what depends on no argument from call to call."""
+    shares: bool = True
+    """Whether values that several loops need may be stored."""
     at: Mapping[str, int] = field(default_factory=dict)
     """The values of sizes, by the names that arguments have, that leave axes without entries."""
 
@@ -374,7 +376,7 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
     if lowering.temporaries:
         lowering.repeated |= repeated_carries(graph, lowering.planner, tight)
     lowered = iter(tight)
-    lowering.expect(tight)
+    lowering.expect(tight, shares=simplified.task.options.shares)
     outputs: dict[str, programs.Array] = {}
     for definition in simplified.definitions:
         array = _lower(lowering, definition, None if definition.entries is None else next(lowered))

@@ -119,7 +119,7 @@ class LlvmStepPrinter:
         self, program: Program, prover: Prover, module: Module, target: Target, copies: Copies, parallel: frozenset[str]
     ) -> None:
         self.module, self.target, self.prover, self.copies, self.parallel = module, target, prover, copies, parallel
-        self.names = FormNames(all_names(program), ())
+        self.names, self.rules_off = FormNames(all_names(program), ()), program.rules_off
         integers = frozenset(a.name for a in program.arguments if a.dtype == "integer")
         self.site = prover.shapes, integers, scalar_arrays(program.arguments)
 
@@ -160,7 +160,7 @@ class LlvmStepPrinter:
         shapes, integers, bare = self.site
         names = self.names.copy()
         ends = block_ends(names) if function_name(step) in self.parallel else None
-        nest = nest_of(step, Site(self.prover, names.fresh, bare, block=ends))
+        nest = nest_of(step, Site(self.prover, names.fresh, bare, block=ends, off=self.rules_off))
         printer = LlvmNestPrinter(self.module, shapes, integers, nest.bare)
         if isinstance(step, Table):
             printer.real = "double"  # the angles of sines may be large

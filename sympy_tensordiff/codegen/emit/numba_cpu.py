@@ -284,7 +284,8 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
         bare = scalar_arrays(program.arguments) | own
         if isinstance(step, Kernel | FusedKernels):
             local = names.copy()
-            place = Site(prover, local.fresh, bare, block=block_ends(local) if is_block else None)
+            ends = block_ends(local) if is_block else None
+            place = Site(prover, local.fresh, bare, block=ends, off=program.rules_off)
             text = function_text(step, nest_of(step, place), local, place.block)
         elif isinstance(step, Correlation):
             part, whole = correlation_texts(step, names, prover.shapes, is_block)

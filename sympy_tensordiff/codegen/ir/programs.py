@@ -402,6 +402,8 @@ class Program:
     """The accurate forms that are used, with the number of their uses, likewise."""
     copies: bool = True
     """Whether a backend may keep copies of arrays."""
+    rules_off: frozenset[str] = frozenset()
+    """The names of scheduling rules that are not applied, which measurements found to cost time."""
     extents: tuple[Affine, ...] = ()
     """The symbolic extents of all tensors in the expression, which are assumed to be positive."""
 

@@ -131,9 +131,10 @@ def is_dear(node: Node) -> bool:
 
 def is_general_power(node: Node) -> bool:
     """Whether `node` is a power that neither a few products and divisions nor a square root compute."""
-    exponent = node.args[1].data if node.op == "pow" and node.args[1].op == "const" else None
-    is_product = isinstance(exponent, int | Fraction) and exponent.denominator <= 2 and abs(exponent) <= 4
-    return node.op == "pow" and not is_product
+    if node.op != "pow":
+        return False
+    exponent = node.args[1].data if node.args[1].op == "const" else None
+    return not isinstance(exponent, int | Fraction) or exponent.denominator > 2 or not -4 <= exponent <= 4
 
 
 def is_slice(graph: Graph, tensor: Node) -> bool:

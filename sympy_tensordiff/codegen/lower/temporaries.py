@@ -118,10 +118,12 @@ class Storage:
 
     # -------------------------------------------------------------- arrays
 
-    def expect(self, results: Sequence[Node]) -> None:
-        """Announce the `results` to be computed later, so that subexpressions they share are recognised."""
+    def expect(self, results: Sequence[Node], shares: bool = True) -> None:
+        """Announce the `results` to be computed later, so that subexpressions they share are recognised; `shares`:
+        whether values of several loops may be stored.
+        """
         self._uses_in_results = uses(*results)
-        if self.temporaries:
+        if self.temporaries and shares:
             self.shifts.survey(results)
 
     def output(self, node: Node, name: str) -> programs.Array:

@@ -54,7 +54,7 @@ def load_source(source: str, versions: str, own: bool = False, on_disk: bool = T
     with _lock:
         if (loaded := sys.modules.get(name)) is not None:
             return loaded
-        folders = (cache_folder, temporary_folder) if on_disk and os.environ.get(VARIABLE) != OFF else ()
+        folders = (cache_folder, temporary_folder) if on_disk and not is_off() else ()
         for folder in folders:
             # Numba raises RuntimeError if it cannot store compiled code.
             with contextlib.suppress(OSError, RuntimeError):
@@ -85,6 +85,11 @@ def code_versions(backend: str) -> str:
     return ", ".join(found)
 
 
+def is_off() -> bool:
+    """Return whether the environment disables the cache on disk."""
+    return os.environ.get(VARIABLE) == OFF
+
+
 def clear_cache() -> int:
     """Remove the generated modules and the compiled code from disk.
 
@@ -104,7 +109,7 @@ def clear_cache() -> int:
     42
     """
     removed = 0
-    if os.environ.get(VARIABLE) == OFF:
+    if is_off():
         return removed
     folder = cache_folder()
     for path in (*folder.iterdir(), *_code_folder(folder).iterdir()):

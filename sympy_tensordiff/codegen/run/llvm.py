@@ -28,7 +28,7 @@ from sympy_tensordiff.codegen.ir.programs import Program, Recurrence
 from sympy_tensordiff.codegen.ir.scalars import External, Number
 from sympy_tensordiff.codegen.ir.walk import externals, scalars
 from sympy_tensordiff.codegen.lower.externals import llvm_text
-from sympy_tensordiff.codegen.run.cache import OFF, VARIABLE, cache_folder, code_versions, write_bytes
+from sympy_tensordiff.codegen.run.cache import cache_folder, code_versions, is_off, write_bytes
 from sympy_tensordiff.codegen.run.modules import RECENT
 from sympy_tensordiff.codegen.run.threads import start_pool
 from sympy_tensordiff.lazy import numpy as np
@@ -186,7 +186,7 @@ def compiled(text: str, functions: Mapping[str, tuple[str, str]]) -> bytes:
 @functools.lru_cache(RECENT)
 def _code_of(text: str, on_disk: bool) -> bytes:
     """Return the object code of a text, read from disk if it is stored there undamaged."""
-    if not on_disk or os.environ.get(VARIABLE) == OFF:
+    if not on_disk or is_off():
         return compiled(text, {})
     digest = hashlib.sha256(f"{code_versions('llvm')}, {_CODE_MODEL}\n{text}".encode()).hexdigest()
     with contextlib.suppress(OSError, RuntimeError):

@@ -92,7 +92,7 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> Plan:
             text = describe(step, shapes)
         lines.append(f"  {n}. {text}")
         if backend in COMPILED and isinstance(step, Kernel | FusedKernels):
-            place = Site(prover, FormNames(all_names(program), ()).fresh)
+            place = Site(prover, FormNames(all_names(program), ()).fresh, off=program.rules_off)
             nest_of(step, place)
             lines += [f"     {rule.name}: {rule.reason}" for rule in place.fired]
     return Plan("\n".join(lines))

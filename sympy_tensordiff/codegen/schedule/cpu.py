@@ -69,7 +69,8 @@ class Site:
 
     ``outer`` are axes of its array over which something around it loops. ``block`` are the first value of the first
     axis and one past the last, where a function fills a part of the array only. ``is_within``: it may run often.
-    ``is_plain``: no rule applies. ``entries`` replace accumulators. ``fired`` gets the rules that apply, ``ends`` the
+    ``is_plain``: no rule applies. ``entries`` replace accumulators. ``off`` are names of rules that
+    are not applied. ``fired`` gets the rules that apply, ``ends`` the
     names of the ends at which loops stopped that go on for the next entry, most of them by one step. ``buffers`` gets
     the local arrays of rules for single loops, which have the dtype of the array ``like``; none are made without one.
     """
@@ -81,6 +82,7 @@ class Site:
     block: tuple[str, str] | None = None
     is_within: bool = False
     is_plain: bool = False
+    off: frozenset[str] = frozenset()
     entries: Mapping[str, Name | Load] = field(default_factory=dict)
     fired: dict[Rule, None] = field(default_factory=dict)
     like: str = ""
@@ -141,7 +143,7 @@ def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None,
     None) if none does or ``site.is_plain``.
     """
     for rule in () if site.is_plain else recipe:
-        if (found := rule.do(*args)) is not None:
+        if rule.name not in site.off and (found := rule.do(*args)) is not None:
             site.fired[rule] = None
             return rule, found
     return None, None

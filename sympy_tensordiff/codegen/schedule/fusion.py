@@ -59,7 +59,9 @@ CPU of ``Sum_i f(Sum_k x[i, k]*w[k])`` by w for 20,000 rows, apart and together:
 
 
 def fuse(program: Program, prover: Prover) -> Program:
-    """Return the program with kernels over one leading axis fused into common loops."""
+    """Return the program with kernels over one leading axis fused into common loops, unless "fuse" is off."""
+    if "fuse" in program.rules_off:
+        return program
     result = replace(program, kernels=tuple(_Fusion(program, prover).steps()))
     check_order(result)
     return result
