@@ -87,5 +87,30 @@ def test_values_beyond_one_strip(backend, sizes, dtype):
     np.testing.assert_allclose(gradient, slope, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("backend", ["numba", "llvm"])
+def test_long_sums_of_functions_of_sums(backend):
+    """Sums of a call are added up strip by strip, in double precision: 10**5 terms keep their digits."""
+    total = td.IndexedSum(sympy.exp(-td.IndexedSum(X[i, k] ** 2, (k, 0, d - 1))), (i, 0, n - 1))
+    function = td.lambdify([X], total, backend, parallel=False)
+    assert "distribute" in function.plan
+    x = np.full((100_000, 2), 0.1, np.float32)
+    np.testing.assert_allclose(function(x), 100_000 * np.exp(-2 * float(x[0, 0]) ** 2), rtol=2e-6)
+
+
+def test_kernels_of_one_loop_are_distributed_together():
+    """A value and its derivative share a power, which is computed in vectors after the sums in it."""
+    p = sympy.Symbol("p", positive=True)
+    norms = td.TensorComprehension((1 + td.IndexedSum(X[i, k] ** 2, (k, 0, d - 1))) ** p / p, (i, n))
+    total = td.IndexedSum(norms[i] ** 2, (i, 0, n - 1))
+    function = td.lambdify([X, p], (norms, total), "llvm", parallel=False)
+    assert function.source.count("= general_power(") == 1
+    assert "distribute" in function.plan
+    x = np.random.default_rng(0).normal(size=(1030, 3))
+    wanted = (1 + (x**2).sum(1)) ** 1.3 / 1.3
+    found, square = function(x, 1.3)
+    np.testing.assert_allclose(found, wanted, rtol=1e-13)
+    np.testing.assert_allclose(square, (wanted**2).sum(), rtol=1e-13)
+
+
 def test_the_plan_says_so():
     assert "distribute: functions of inner sums" in td.lambdify([X, C, w], network, "llvm", parallel=False).plan

@@ -11,12 +11,14 @@ from every import every
 from numba import njit, types
 from numba.extending import lower_builtin, overload, type_callable
 
-from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS, elementary_functions
+from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS, PARAMETERS, elementary_functions
 from sympy_tensordiff.codegen.ir.scalars import VECTORISED
 from sympy_tensordiff.codegen.schedule.angles import MAX_NEAR_ANGLE
 
 PRECISIONS = {np.float64: "double", np.float32: "float"}
 DTYPES = list(PRECISIONS)
+
+OF_ONE = [name for name in FUNCTIONS if len(PARAMETERS[name]) == 1]
 
 EXACT = {
     "exp": mpmath.exp,
@@ -58,7 +60,7 @@ def loop_of(name):
     return njit(error_model="numpy", fastmath={"contract", "nsz", "reassoc"})(module["loop"])
 
 
-LOOPS = {name: loop_of(name) for name in FUNCTIONS}
+LOOPS = {name: loop_of(name) for name in OF_ONE}
 
 
 def values(name, x):
@@ -93,7 +95,7 @@ def units_off(found, exact):
 
 
 @every("dtype", DTYPES)
-@every("name", [*FUNCTIONS])
+@every("name", OF_ONE)
 def test_less_than_two_units_off(name, dtype):
     x = arguments(name, dtype)
     assert len(x) > 100
@@ -116,7 +118,7 @@ def reference(name, x):
 
 
 @every("dtype", DTYPES)
-@every("name", [*FUNCTIONS])
+@every("name", OF_ONE)
 def test_special_arguments(name, dtype):
     limits = np.finfo(dtype)
     sizes = [0, np.inf, limits.max, limits.tiny, limits.smallest_subnormal, 3 * limits.smallest_subnormal, 1, 800, 1e30]
@@ -132,7 +134,7 @@ def test_special_arguments(name, dtype):
 
 
 @every("dtype", DTYPES)
-@every("name", [*FUNCTIONS])
+@every("name", OF_ONE)
 def test_functions_are_python_too(name, dtype):
     """Without a compiler, as with NUMBA_DISABLE_JIT."""
     module = {"math": math, "np": np} | NAMES
@@ -143,7 +145,7 @@ def test_functions_are_python_too(name, dtype):
 
 
 @every("dtype", DTYPES)
-@every("name", [*FUNCTIONS])
+@every("name", OF_ONE)
 def test_loops_work_on_vectors(name, dtype):
     values(name, np.ones(1, dtype))
     signature = next(s for s in LOOPS[name].signatures if s[0].dtype.bitwidth == 8 * np.dtype(dtype).itemsize)
@@ -157,4 +159,87 @@ def test_loops_work_on_vectors(name, dtype):
 
 
 def test_schedules_know_the_functions_that_have_a_text() -> None:
-    assert FUNCTIONS.keys() == VECTORISED
+    assert {*OF_ONE} == VECTORISED
+    assert FUNCTIONS.keys() - VECTORISED == {"general_power"}  # `is_vectorised` knows it by its exponent
+
+
+# ---------------------------------------------------------------------------- powers
+
+
+def power_loop():
+    """A compiled loop that raises the numbers of a vector to those of another one."""
+    module = {"math": math, "np": np} | NAMES
+    exec("\n\n".join(elementary_functions(["general_power(x, y)"])), module)
+    text = "def loop(x, y, z):\n    for i in range(x.shape[0]):\n        z[i] = general_power(x[i], y[i])"
+    exec(text, module)
+    return njit(error_model="numpy", fastmath={"contract", "nsz", "reassoc"})(module["loop"]), module["general_power"]
+
+
+POWER_LOOP, POWER = power_loop()
+
+
+def powers(x, y):
+    """The powers as the loop computes them."""
+    z = np.empty_like(x)
+    POWER_LOOP(x, y, z)
+    return z
+
+
+def bases_and_exponents(dtype):
+    """Bases near 1 with large exponents, bases and exponents of all sizes, and common exponents."""
+    random, largest = np.random.default_rng(3), math.log(np.finfo(dtype).max)
+    near = random.uniform(0.7, 1.42, 60)
+    closer = 1 + random.choice([-1, 1], 60) * 10.0 ** random.uniform(-7, -2, 60)
+    wide = np.exp(random.uniform(-0.95 * largest, 0.95 * largest, 60))
+    middle = np.exp(random.uniform(-3, 3, 120))
+    common = random.choice([1.5, 2.5, 1 / 3, 0.7, -0.3, 7.0, -12.5], 60)
+    bases = np.concatenate([near, closer, wide, middle]).astype(dtype)
+    logs = np.log(bases[:180].astype(float))
+    exponents = random.uniform(-0.99, 0.99, 180) * largest / np.where(logs == 0, 1, logs)
+    return bases, np.concatenate([exponents, random.uniform(-4, 4, 60), common]).astype(dtype)
+
+
+@every("dtype", DTYPES)
+def test_powers_are_less_than_two_units_off(dtype):
+    x, y = bases_and_exponents(dtype)
+    with mpmath.workprec(300):
+        exact = [mpmath.mpf(float(base)) ** mpmath.mpf(float(one)) for base, one in zip(x, y, strict=True)]
+        off = [units_off(found, wanted) for found, wanted in zip(powers(x, y), exact, strict=True)]
+    assert max(off) < 2, (x[np.argmax(off)], y[np.argmax(off)])
+
+
+@every("dtype", DTYPES)
+def test_powers_of_special_numbers(dtype):
+    limits = np.finfo(dtype)
+    sizes = [0, np.inf, limits.max, limits.tiny, limits.smallest_subnormal, 1, 2, 3, 0.5, 1e9, 2.0**limits.nmant + 1]
+    numbers = np.array([*sizes, *(-size for size in sizes), np.nan], dtype)
+    x, y = (part.ravel() for part in np.meshgrid(numbers, numbers))
+    found = powers(x, y)
+    for base, exponent, value in zip(x, y, found, strict=True):
+        try:
+            wanted = math.pow(base, exponent)  # C's rules, but for the errors
+        except OverflowError:
+            wanted = math.copysign(math.inf, -1 if base < 0 and exponent % 2 == 1 else 1)
+        except ValueError:
+            is_odd = exponent % 2 == 1
+            wanted = math.nan if base < 0 else math.copysign(math.inf, base if is_odd else 1)
+        with np.errstate(over="ignore"):
+            wanted = dtype(wanted)
+        np.testing.assert_array_max_ulp(value, wanted, 2)
+        assert np.isnan(wanted) or np.signbit(value) == np.signbit(wanted), (base, exponent)
+
+
+@every("dtype", DTYPES)
+def test_powers_are_python_too(dtype):
+    x, y = (part[::10] for part in bases_and_exponents(dtype))
+    found = np.array([POWER(base, one) for base, one in zip(x, y, strict=True)], dtype)
+    np.testing.assert_array_max_ulp(found, powers(x, y), 2)
+
+
+@every("dtype", DTYPES)
+def test_loops_over_powers_work_on_vectors(dtype):
+    powers(*np.ones((2, 1), dtype))
+    signature = next(s for s in POWER_LOOP.signatures if s[0].dtype.bitwidth == 8 * np.dtype(dtype).itemsize)
+    code = POWER_LOOP.inspect_llvm(signature)
+    assert len(re.findall(rf"= f(?:add|sub|mul) .*<\d+ x {PRECISIONS[dtype]}>", code)) >= 10
+    assert not re.search(r"call \S+ @(pow|exp|log)f?\(", code)

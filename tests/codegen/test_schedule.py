@@ -269,6 +269,7 @@ RULES = {
     "jam rows": td.TensorComprehension(td.IndexedSum(v[k] * w[k, q], (k, 0, size - 1)), (q, size)),
     "rfactor": td.IndexedMax(v[k], (k, 0, size - 1)),
     "split": td.IndexedSum(v[k], (k, 0, size - 1)),
+    "distribute": td.TensorComprehension(sympy.exp(td.IndexedSum(w[p, k] ** 2, (k, 0, size - 1))), (p, size)),
     "near angles": td.TensorComprehension(sympy.sin(v[p]), (p, size)),
     "cut": td.TensorComprehension(
         td.IndexedSum(sympy.exp(td.IndexedSum(w[p, r] * w[k, r], (r, 0, size - 1))) * w[k, q], (k, 0, p)),

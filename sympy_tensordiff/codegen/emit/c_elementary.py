@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 
-from sympy_tensordiff.codegen.emit.elementary import DOUBLE, FUNCTIONS, SINGLE
+from sympy_tensordiff.codegen.emit.elementary import DOUBLE, FUNCTIONS, PARAMETERS, SINGLE
 from sympy_tensordiff.codegen.emit.forms import INDENT
 
 BITS = """\
@@ -49,7 +49,7 @@ class _CTranslation:
 
     def __init__(self, is_single: bool) -> None:
         self.precision = SINGLE if is_single else DOUBLE
-        self.kinds = {"x": "real"}
+        self.kinds: dict[str, str] = {}
         size = self.precision.bits
         self.types = {"whole": f"int{size}_t", "natural": f"uint{size}_t", "int64": "int64_t", "int32": "int32_t"}
 
@@ -60,8 +60,10 @@ class _CTranslation:
     def function(self, name: str) -> str:
         """Return the C function for the elementary function ``name``."""
         what, body = FUNCTIONS[name]
+        self.kinds = dict.fromkeys(PARAMETERS[name], "real")
         tree = ast.parse("\n".join(line.strip() for line in body(self.precision).splitlines()))
-        lines = [f"/* {what}. */", f"static inline real vector_{name}(real x) {{"]
+        given = ", ".join(f"real {parameter}" for parameter in PARAMETERS[name])
+        lines = [f"/* {what}. */", f"static inline real vector_{name}({given}) {{"]
         for statement in tree.body:
             if isinstance(statement, ast.Return):
                 assert statement.value is not None
@@ -136,8 +138,8 @@ class _CTranslation:
             return f"(double){text}", "double" if self.precision is SINGLE else "real"
         if name == "min":
             return f"({text} < {others[0][0]} ? {text} : {others[0][0]})", kind
-        if name == "abs":
-            return f"fabs{ending}({text})", kind
+        if name in ("abs", "floor"):
+            return f"{name.replace('abs', 'fabs')}{ending}({text})", kind
         if name == "copysign":
             return f"copysign{ending}({text}, {others[0][0]})", kind
         return f"vector_{name}({text})", "real"

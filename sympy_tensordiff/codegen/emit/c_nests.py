@@ -47,7 +47,7 @@ MATH_FUNCTIONS |= {"gamma": "tgamma", "abs": "fabs"} | {name: name for name in (
 
 FILE_FUNCTIONS = {"max": "maximum", "min": "minimum", "sign": "sign", "heaviside": "heaviside"}
 FILE_FUNCTIONS |= {"spherical_bessel": "spherical_bessel"}
-FILE_FUNCTIONS |= {name: f"vector_{name}" for name in FUNCTIONS}
+FILE_FUNCTIONS |= {name: f"vector_{name}" for name in FUNCTIONS} | {"pow": "vector_general_power"}
 """The names of the functions that a file defines itself, for both number types."""
 
 

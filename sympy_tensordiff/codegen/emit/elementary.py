@@ -33,6 +33,8 @@ class Precision:
     half_root: int
     """The square root of 1/2, its bits read as an integer."""
     ln2: tuple[float, float]
+    two_thirds: tuple[float, float]
+    """2/3 as a sum, the first term of half the digits."""
     exp_range: tuple[float, float]
     """Below, exp is 0, above, infinite."""
     exp: Sequence[float]
@@ -77,6 +79,10 @@ class Precision:
         """Return the text of the power of 2 whose biased exponent, as stored in the format, is ``biased``."""
         return f"bits(natural({biased} << natural({self.digits})), real)"
 
+    def leading(self, value: str) -> str:
+        """Return the text of a number's first half of digits: products of two such numbers are exact."""
+        return f"bits(whole(bits(real({value}), whole) & -{1 << (self.digits + 2) // 2}), real)"
+
     @property
     def round(self) -> float:
         """The number 1.5*2**digits: adding it to a number puts the nearest integer into the last bits."""
@@ -95,6 +101,7 @@ first two for results in single precision, reduces angles up to `MAX_NEAR_ANGLE`
 DOUBLE = Precision(
     "double", 64, 52, 0x3FE6A09E667F3BCD,
     (0.6931471805598903, 5.497923018708371e-14),
+    (0.6666666567325592, 9.934107462565104e-09),
     (-746.0, 710.0),
     (0.5, 0.16666666666666685, 0.04166666666666673, 0.008333333333316685, 0.001388888888885845,
      0.00019841269897194648, 2.4801587373717812e-05, 2.7557234099199526e-06, 2.7557233381986343e-07,
@@ -120,6 +127,7 @@ DOUBLE = Precision(
 SINGLE = Precision(
     "single", 32, 23, 0x3F3504F3,
     (0.693145751953125, 1.4286068e-06),
+    (0.66650390625, 0.00016276042),
     (-104.0, 89.0),
     (0.5, 0.16666667, 0.04166627, 0.008333264, 0.0013946119, 0.00019918448),
     (0.6666666, 0.40000334, 0.28537273, 0.23582861),
@@ -278,6 +286,67 @@ def _sine_near(a: Precision, quarters: int) -> str:
     return {value}"""
 
 
+def _general_power(a: Precision) -> str:
+    """Return the body of a power with any exponent: ``exp(y*log(x))``, the logarithm with half as many digits more.
+
+    Sums of two numbers keep these digits; the first has half of the digits, so that products of such are exact. The
+    logarithm is ``n*log(2) + 2*atanh(s)``, and ``2*atanh(s)`` is ``2/3*s*(3 + s**2 + 3/5*s**4 + 3/7*s**6 + ...)``.
+    """
+    least, scale, inf = a(2.0 ** (1 - a.bias)), a.digits + 2, a("math.inf")
+    low, high = map(a, a.exp_range)
+    series, two_thirds = [3 / (2 * k + 5) for k in range(a.digits // 5)], a.two_thirds
+    return f"""
+    size = abs(x)
+    read = bits(real(size*({a(2.0**scale)} if size < {least} else {a(1.0)})), whole)
+    k = whole(read - {a.half_root}) >> {a.digits}
+    f = bits(whole(read - (k << {a.digits})), real) - {a(1.0)}
+    n = real(np.int32(k - ({scale} if size < {least} else 0)))
+    d = f + {a(2.0)}
+    upper_d = {a.leading("d")}
+    lower_d = f - (upper_d - {a(2.0)})
+    inverse = {a(1.0)}/d
+    s = f*inverse
+    upper_s = {a.leading("s")}
+    lower_s = inverse*((f - upper_s*upper_d) - upper_s*lower_d)
+    z = s*s
+    {a.polynomial(series, "z")}
+    rest = z*z*p + lower_s*(upper_s + s)
+    square = upper_s*upper_s
+    upper = {a.leading(f"({a(3.0)} + square) + rest")}
+    lower = rest - ((upper - {a(3.0)}) - square)
+    rest = lower_s*upper + lower*s
+    product = upper_s*upper
+    upper = {a.leading("product + rest")}
+    lower = rest - (upper - product)
+    product = upper*{a(two_thirds[0])}
+    rest = (upper*{a(two_thirds[1])} + lower*{a(2 / 3)}) + n*{a(a.ln2[1])}
+    scaled = n*{a(a.ln2[0])}
+    upper = {a.leading("(scaled + product) + rest")}
+    lower = rest - ((upper - scaled) - product)
+    upper_y = {a.leading("y")}
+    first = upper_y*upper
+    rest = (y - upper_y)*upper + y*lower
+    total = first + rest
+    c = {low} if total < {low} else {high} if total > {high} else total
+    first = first if total == c else c
+    rest = rest if total == c else {a(0.0)}
+    {_nearest_integer(a)}
+    r = ((first - n*{a(a.ln2[0])}) - n*{a(a.ln2[1])}) + rest
+    {a.polynomial(a.exp, "r")}
+    value = {a(1.0)} + (r + r*r*p)
+    k = {_biased_exponent(a, 2)}
+    half = natural(k >> natural(1))
+    value = value*{a.stored("half")}*{a.stored("natural(k - half)")}
+    is_limit = size == {a(0.0)} or size == {inf} or abs(y) == {inf}
+    limit = {a(0.0)} if (size < {a(1.0)}) == (y > {a(0.0)}) else {inf}
+    value = limit if is_limit else value
+    even = np.floor({a(0.5)}*y)*{a(2.0)}
+    value = -value if np.floor(y) == y and even != y and math.copysign({a(1.0)}, x) < {a(0.0)} else value
+    value = {a("math.nan")} if x < {a(0.0)} and size < {inf} and np.floor(y) != y else value
+    value = value if x == x and y == y else {a("math.nan")}
+    return {a(1.0)} if y == {a(0.0)} or x == {a(1.0)} or (x == {a(-1.0)} and abs(y) == {inf}) else value"""
+
+
 FUNCTIONS: Mapping[str, tuple[str, Callable[[Precision], str]]] = {
     "exp": ("exp(x)", _exp),
     "expm1": ("exp(x) - 1", _expm1),
@@ -287,10 +356,14 @@ FUNCTIONS: Mapping[str, tuple[str, Callable[[Precision], str]]] = {
     "erf": ("erf(x)", _erf),
     "sigmoid": ("1/(1 + exp(-x)), without overflow", _sigmoid),
     "softplus": ("log(1 + exp(x)), without overflow", _softplus),
+    "general_power": ("x**y", _general_power),
     "sin_near": (f"sin(x) for abs(x) <= {MAX_NEAR_ANGLE}", partial(_sine_near, quarters=0)),
     "cos_near": (f"cos(x) for abs(x) <= {MAX_NEAR_ANGLE}", partial(_sine_near, quarters=1)),
 }
 """The description and the body of each function, after the functions that it calls."""
+
+PARAMETERS = dict.fromkeys(FUNCTIONS, ("x",)) | {"general_power": ("x", "y")}
+"""The parameters of each function."""
 
 _DISPATCH = """
 def bits(x, kind):
@@ -321,8 +394,20 @@ def elementary(single, double):
     return function
 """
 
+_DISPATCH_OF_TWO = """
+def elementary_of_two(single, double):
+    \"\"\"The same for a function of two arguments, with the precision of the first.\"\"\"
+
+    def function(x, y):
+        return single(x, y) if isinstance(x, np.float32) else double(x, y)
+
+    options = {"error_model": "numpy", "fastmath": {"contract"}, "forceinline": True}
+    overload(function, jit_options=options)(lambda x, y: single if x == types.float32 else double)
+    return function
+"""
+
 ELEMENTARY_NAMES = frozenset(name + ending for name in FUNCTIONS for ending in ("", "_single", "_double"))
-ELEMENTARY_NAMES |= {"elementary", "overload", "types", "bits", "type_of_bits", "compiled_bits"}
+ELEMENTARY_NAMES |= {"elementary", "elementary_of_two", "overload", "types", "bits", "type_of_bits", "compiled_bits"}
 """The names that the texts define in a module."""
 
 
@@ -334,7 +419,9 @@ def elementary_functions(texts: Collection[str]) -> list[str]:
     if not found:
         return []
     both = [_function_text(name, precision) for name in found for precision in (SINGLE, DOUBLE)]
-    return [*both, _DISPATCH.strip("\n"), "\n".join(f"{n} = elementary({n}_single, {n}_double)" for n in found)]
+    makers = {n: "elementary_of_two" if len(PARAMETERS[n]) > 1 else "elementary" for n in found}
+    dispatch = [_DISPATCH.strip("\n")] + [_DISPATCH_OF_TWO.strip("\n")] * ("elementary_of_two" in makers.values())
+    return [*both, *dispatch, "\n".join(f"{n} = {maker}({n}_single, {n}_double)" for n, maker in makers.items())]
 
 
 def _function_text(name: str, precision: Precision) -> str:
@@ -344,4 +431,4 @@ def _function_text(name: str, precision: Precision) -> str:
     kinds = {"real": "float", "whole": "int", "natural": "uint"}
     types = "".join(f"    {name} = np.{kind}{precision.bits}\n" for name, kind in kinds.items() if f"{name}(" in lines)
     docstring = f'    """{what}, in {precision.name} precision."""\n'
-    return f"def {name}_{precision.name}(x):\n{docstring}{types}{lines[1:]}"
+    return f"def {name}_{precision.name}({', '.join(PARAMETERS[name])}):\n{docstring}{types}{lines[1:]}"

@@ -7,7 +7,7 @@ import functools
 import math
 import struct
 
-from sympy_tensordiff.codegen.emit.elementary import DOUBLE, FUNCTIONS, SINGLE
+from sympy_tensordiff.codegen.emit.elementary import DOUBLE, FUNCTIONS, PARAMETERS, SINGLE
 
 _ARITHMETIC = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
 _BITS = {ast.LShift: "shl", ast.BitAnd: "and"}
@@ -43,7 +43,7 @@ class _LlvmTranslation:
         size = f"i{self.precision.bits}"
         self.types = {"real": real, "double": "double", "whole": size, "natural": size, "int64": "i64", "int32": "i32"}
         self.types["bool"] = "i1"
-        self.values = {"x": ("%x", "real")}
+        self.values: dict[str, tuple[str, str]] = {}
         self.lines: list[str] = []
         self.called: list[str] = []
 
@@ -55,6 +55,7 @@ class _LlvmTranslation:
     def function(self, name: str) -> str:
         """Return the LLVM function for the elementary function ``name``."""
         what, body = FUNCTIONS[name]
+        self.values = {parameter: (f"%{parameter}", "real") for parameter in PARAMETERS[name]}
         tree = ast.parse("\n".join(line.strip() for line in body(self.precision).splitlines()))
         for statement in tree.body:
             if isinstance(statement, ast.Return):
@@ -63,7 +64,8 @@ class _LlvmTranslation:
             else:
                 assert isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
                 self.values[statement.targets[0].id] = self.value(statement.value)
-        head = f"define internal {self.real} @{name}.{self.real}({self.real} %x) alwaysinline {{ ; {what}"
+        given = ", ".join(f"{self.real} %{parameter}" for parameter in PARAMETERS[name])
+        head = f"define internal {self.real} @{name}.{self.real}({given}) alwaysinline {{ ; {what}"
         return "\n".join([head, *self.lines, f"  ret {self.real} {result}", "}"])
 
     def as_kind(self, value: tuple[str, str], kind: str) -> str:
@@ -164,7 +166,7 @@ class _LlvmTranslation:
             ), kind
         given = [self.as_kind(self.value(argument), "real") for argument in node.args]
         passed = ", ".join(f"{self.real} {text}" for text in given)
-        if name in ("abs", "copysign"):
+        if name in ("abs", "copysign", "floor"):
             short = "f64" if self.real == "double" else "f32"
             return self.new(f"call {self.real} @llvm.{name.replace('abs', 'fabs')}.{short}({passed})"), "real"
         self.called.append(name)

@@ -31,7 +31,7 @@ from sympy_tensordiff.codegen.ir.scalars import (
 from sympy_tensordiff.errors import UnsupportedError
 
 INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "sin": "sin", "cos": "cos", "floor": "floor", "ceil": "ceil"}
-INTRINSICS |= {"log2": "log2", "log10": "log10", "pow": "pow", "copysign": "copysign"}
+INTRINSICS |= {"log2": "log2", "log10": "log10", "copysign": "copysign"}
 """The LLVM intrinsics of functions."""
 
 LIBRARY = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh"}
@@ -213,7 +213,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         if not isinstance(exponent, Number):
             form = integer_form(exponent)
             if form is None:
-                return self.call_function("pow", [self.scalar(base), self.scalar(exponent)])
+                return self.call_function("general_power", [self.scalar(base), self.scalar(exponent)])
             value, kind = self.scalar(base)
             self.module.define(f"power.{kind}", POWER.format(kind))
             self.module.declare("llvm.abs.i64", "i64", ["i64", "i1"])
@@ -226,7 +226,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         if number == Fraction(1, 2):
             return self.call_function("sqrt", [self.scalar(base)])
         if number != int(number) or number >= 2**16:
-            return self.call_function("pow", [self.scalar(base), self.number(number)])
+            return self.call_function("general_power", [self.scalar(base), self.number(number)])
         factor = result = self.scalar(base)
         for bit in bin(int(number))[3:]:
             result = self.binary("fmul", result, result)
@@ -242,7 +242,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
                 self.module.real, self.module.externals[function], given, self.module.real
             ), self.module.real
         if function in FUNCTIONS:
-            return self.new(f"call {kind} @{self.module.elementary(function, kind)}({kind} {texts[0]})"), kind
+            passed = ", ".join(f"{kind} {text}" for text in texts)
+            return self.new(f"call {kind} @{self.module.elementary(function, kind)}({passed})"), kind
         if function in INTRINSICS:
             name = f"llvm.{INTRINSICS[function]}.{'f64' if kind == 'double' else 'f32'}"
             return self.call(kind, name, texts, kind), kind

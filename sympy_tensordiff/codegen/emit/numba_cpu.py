@@ -31,7 +31,7 @@ from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, POWER, FormNames, 
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS, SCALAR_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
 from sympy_tensordiff.codegen.emit.matrix_products import MULTIPLY, MULTIPLY_NAMES, PANELS, product_text
-from sympy_tensordiff.codegen.ir.facts import Prover, integer_form
+from sympy_tensordiff.codegen.ir.facts import Prover, integer_form, is_general_exponent
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import ZERO
 from sympy_tensordiff.codegen.ir.programs import (
@@ -89,8 +89,10 @@ class NumbaPrinter(NestPrinter):
     def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
         """Return a power with its precedence; powers with integer forms as exponents are computed by squaring."""
         form = integer_form(exponent)
-        if isinstance(exponent, Number) or form is None:
+        if isinstance(exponent, Number) and not is_general_exponent(exponent):
             return super().power(base, exponent)
+        if isinstance(exponent, Number) or form is None:
+            return self.call("general_power", (base, exponent)), ATOM
         # Products by squaring: in loops of few steps, LLVM sees how many. Of 0, Numba raises no negative power.
         value = self.scalar(base, POWER + 1)
         text = f"{value}**({self.form(form)})"

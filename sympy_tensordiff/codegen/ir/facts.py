@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 from itertools import chain, product
 from typing import NamedTuple
@@ -11,7 +12,17 @@ from typing import NamedTuple
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, is_let
 from sympy_tensordiff.codegen.ir.nests import lengths
 from sympy_tensordiff.codegen.ir.programs import Kernel, Program
-from sympy_tensordiff.codegen.ir.scalars import Ends, IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import (
+    VECTORISED,
+    Ends,
+    IndexValue,
+    Load,
+    MaskedEntry,
+    Name,
+    Number,
+    Operation,
+    Scalar,
+)
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.walk import Around, array_shapes, rewrite_scalar, tested_forms, walk
 from sympy_tensordiff.integer.affine import Affine, Constraint, Variable, quotient
@@ -352,3 +363,22 @@ def statement_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar
         yield Read(load, statement, context, choices)
     if isinstance(statement.target, Load):
         yield Read(statement.target, statement, rows)
+
+
+def is_vectorised(value: Scalar) -> bool:
+    """Return whether a value is that of a function that can be vectorised, or of a power with a general exponent."""
+    if not isinstance(value, Operation):
+        return False
+    return value.function in VECTORISED or (value.function == "pow" and is_general_exponent(value.arguments[1]))
+
+
+def is_general_exponent(exponent: Scalar) -> bool:
+    """Return whether neither products nor square roots compute a power with this exponent."""
+    if isinstance(exponent, Number):
+        value = exponent.value if exponent.value > 0 else -exponent.value
+        return value != Fraction(1, 2) and (value != int(value) or value >= MAX_INTEGER_EXPONENT)
+    return integer_form(exponent) is None
+
+
+MAX_INTEGER_EXPONENT = 2**16
+"""Powers with smaller integer exponents are products."""

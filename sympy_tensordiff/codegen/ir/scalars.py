@@ -165,7 +165,7 @@ ELEMENTARY: dict[str, int] = {
 """The elementary functions and their numbers of arguments. ``sign(0) = 0``; ``heaviside(x, h)`` is h at 0."""
 
 VECTORISED = frozenset({"exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid", "softplus", "sin_near", "cos_near"})
-"""The elementary functions that can be vectorised."""
+"""The elementary functions of one argument that can be vectorised."""
 
 CONDITIONS = frozenset({"lt", "le", "eq", "ne", "and", "or", "not"})
 """The operations whose values are conditions."""

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
-from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.facts import Prover, is_vectorised
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span, with_numbers, with_scalars
 from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
-from sympy_tensordiff.codegen.ir.scalars import EXTREMA, VECTORISED, Bound, Ends, Load, Name, Operation
+from sympy_tensordiff.codegen.ir.scalars import EXTREMA, Bound, Ends, Load, Name, Operation
 from sympy_tensordiff.codegen.ir.walk import bounds, forms, loads, loops, scalars, statements, weight
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.distribution import distributed
@@ -331,14 +331,27 @@ def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
 def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
     """Return ``loop`` as strips of two loops, of reductions and of functions of their results; None for other loops.
 
-    The local arrays between them are added to ``site.buffers``.
+    The local arrays between them are added to ``site.buffers``. Long sums in a loop that runs once (``is_one``) are
+    added up strip by strip.
     """
     found = distributed(loop, site.like, site.fresh) if site.like else None
     if found is None:
         return None
     buffers, strips = found
     site.buffers.extend(buffers)
-    return (replace(strips, body=_refined(strips.body, site, False)),)
+    strips = replace(strips, body=_refined(strips.body, site, False))
+    sums = long_sums(strips) if is_one else []
+    return split_sums(strips, sums, PART, site.fresh) if sums else (strips,)
+
+
+def distributed_rows(loop: Loop, site: Site) -> Loop:
+    """Return the common ``loop`` of fused kernels, in strips of two loops if that lets functions run on vectors."""
+    found = _first((DISTRIBUTE,), site, loop, site, False)[1]
+    if found is None:
+        return loop
+    (strips,) = found
+    assert isinstance(strips, Loop)
+    return strips
 
 
 def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
@@ -358,10 +371,12 @@ def is_range(test: If, variable: str) -> bool:
 
 def _is_dear(body: Sequence[Statement]) -> bool:
     """Whether `body` calls a function with a vectorised version, such as exp."""
-    return any(isinstance(node, Operation) and node.function in VECTORISED for node in scalars(body))
+    return any(map(is_vectorised, scalars(body)))
 
 
 CARRY = Rule("carry", "entries of a row go on from each other", lambda k, p, s: _rows(k, scans_plan(k), s, p))
+
+DISTRIBUTE = Rule("distribute", "functions of inner sums are computed in vectors", _distributed)
 
 INTERCHANGE = Rule("interchange", "the axis along which most reads are contiguous runs innermost", lambda *_: None)
 
@@ -381,8 +396,8 @@ LOOPS = (
     Rule("cut", "functions are computed only where their condition holds", _cut),
     Rule("rfactor", f"{CHAINS} extrema side by side do not wait for each other", _in_chains),
     Rule("jam rows", f"a row of sums is read and written once for {JAMMED} terms", _jammed_rows),
+    DISTRIBUTE,
     Rule("split", "parts of a long sum are added up in double precision", _in_parts),
-    Rule("distribute", "functions of inner sums are computed in vectors", _distributed),
     Rule("interior", "remainders and guards are needed at the ends only", _interior),
     Rule("near angles", "vectors of sines, again where angles are large", lambda s, p, _: with_near_angles(s, p.fresh)),
 )

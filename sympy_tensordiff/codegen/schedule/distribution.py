@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from sympy_tensordiff.codegen.ir.facts import is_vectorised
 from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, defines, is_addition
 from sympy_tensordiff.codegen.ir.nests import exactly, with_scalars
-from sympy_tensordiff.codegen.ir.scalars import VECTORISED, Load, Name, Operation
+from sympy_tensordiff.codegen.ir.scalars import Load, Name
 from sympy_tensordiff.codegen.ir.walk import loads, loops, scalars, statements, used_names
 from sympy_tensordiff.codegen.schedule.primitives import split
 from sympy_tensordiff.codegen.schedule.rows import STRIP, has_few_steps, runs_less_often
@@ -35,7 +36,7 @@ def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[lis
     reductions, functions = loop.body[: inner[-1] + 1], loop.body[inner[-1] + 1 :]
     if all(map(has_few_steps, loops(reductions))) or any(True for _ in loops(functions)):
         return None  # an unrolled loop does not keep the one around it from being a vector
-    if not any(isinstance(part, Operation) and part.function in VECTORISED for part in scalars(functions)):
+    if not any(map(is_vectorised, scalars(functions))):
         return None
     parts = list(statements(reductions))
     made = {part.name: part for part in parts if defines(part)}

@@ -34,7 +34,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 from sympy_tensordiff.codegen.ir.rename import renamed, unique
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, weight
-from sympy_tensordiff.codegen.schedule.cpu import PLAIN, Nest, Site, scheduled
+from sympy_tensordiff.codegen.schedule.cpu import PLAIN, Nest, Site, distributed_rows, scheduled
 from sympy_tensordiff.codegen.schedule.primitives import localise, split_sums
 from sympy_tensordiff.codegen.schedule.rows import is_short, row_plan
 from sympy_tensordiff.codegen.schedule.short_rows import PART
@@ -323,7 +323,9 @@ def in_plain_loops(step: Kernel | FusedKernels, site: Site, error: VerificationE
 def scheduled_together(step: FusedKernels, site: Site) -> Nest:
     """Return the nest of fused kernels: one loop over their common axis."""
     bare = site.bare.union(array.name for array in step.rows if not array.shape)
-    parts = _Parts(step, replace(site, bare=bare, outer=(), block=None, is_within=True, like=step.filled[0]))
+    parts = _Parts(
+        step, replace(site, bare=bare, outer=(), block=None, is_within=True, like=step.filled[0], buffers=[])
+    )
     names = [name for kernel in step.kernels for name in own_names(kernel) if name != step.axis]
     if len(set(names)) != len(names):
         raise VerificationError(f"kernels that run together have a name in common: {step.array}")
@@ -333,9 +335,11 @@ def scheduled_together(step: FusedKernels, site: Site) -> Nest:
         else:
             parts.row(kernel)
     first, stop = map(Affine.variable, site.block) if site.block is not None else (ZERO, step.extent)
-    loops: tuple[Statement, ...] = (span(step.axis, first, stop, parts.inside),)
+    loop = distributed_rows(span(step.axis, first, stop, parts.inside), parts.site)
+    parts.arrays += parts.site.buffers
+    loops: tuple[Statement, ...] = (loop,)
     if parts.sums and not (step.extent.is_constant and step.extent.constant <= PART):
-        loops = split_sums(span(step.axis, first, stop, parts.inside), parts.sums, PART, site.fresh)
+        loops = split_sums(loop, parts.sums, PART, site.fresh)
     rows = [parts.alloc(array) for array in step.rows if array.shape]
     return Nest((*rows, *parts.arrays), (*parts.before, *loops, *parts.after), bare)
 

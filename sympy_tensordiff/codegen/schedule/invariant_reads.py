@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from sympy_tensordiff.codegen.ir.facts import Prover, data_reads, rows_of
+from sympy_tensordiff.codegen.ir.facts import Prover, data_reads, is_vectorised, rows_of
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, is_let, is_store, let
 from sympy_tensordiff.codegen.ir.nests import exactly
 from sympy_tensordiff.codegen.ir.programs import Kernel
-from sympy_tensordiff.codegen.ir.scalars import VECTORISED, IndexValue, Load, MaskedEntry, Name, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, MaskedEntry, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import forms, rewrite_scalar, scalars, statements, walk, with_parts, with_values
 from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, Segment
 from sympy_tensordiff.integer.affine import Affine, Variable
@@ -151,7 +151,7 @@ def gathers_first(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, 
         return kernel, None
     parts = list(scalars(kernel.body))
     functions = {part.function for part in parts if isinstance(part, Operation)}
-    if not functions & VECTORISED or "select" in functions:
+    if not any(map(is_vectorised, parts)) or "select" in functions:
         return kernel, None
     loads = [part for part in parts if isinstance(part, Load)]
     axis = kernel.axes[-1]
