@@ -18,6 +18,7 @@ from sympy_tensordiff.codegen.lower.call_checks import Names, checks_of_reads
 from sympy_tensordiff.codegen.lower.carries import repeated_carries
 from sympy_tensordiff.codegen.lower.compared_values import with_compared_values
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
+from sympy_tensordiff.codegen.lower.groupings import with_common_groupings
 from sympy_tensordiff.codegen.lower.growing_arrays import without_growing_arrays
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, recurrence
@@ -238,7 +239,7 @@ def _simplify(task: Task) -> _Simplified:
     results: list[str] = []
     for n in range(len(nodes)):
         results.append(unique("result" if structure == SINGLE else f"result{n}", {*taken, *results}))
-    nodes = in_terms(graph, nodes)
+    nodes = with_common_groupings(graph, in_terms(graph, nodes))
     found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
     steps = partial(recurrence, build=partial(_step_program, options))
     definitions = define_arrays(graph, found, results, arrays, taken, hints, options.library, steps)

@@ -1,0 +1,74 @@
+"""One value for sums that differ in parentheses: ``y - (z - x)`` of a function, ``x + y - z`` of its derivative.
+
+Derivatives are written without the parentheses of the function. Kernels of both would compute everything that is made
+of such a sum twice. All of them become the grouping of the function: differences of neighbours, which are exact, stay
+differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from sympy_tensordiff.codegen.lower.shifts import whole
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+
+
+class FlatSum(NamedTuple):
+    """An addition without parentheses, ``number * Sum(factor * term)``: the first term has the factor 1."""
+
+    number: Fraction
+    terms: tuple[tuple[int, Fraction], ...]
+    """The terms by their identities, in order, with their factors."""
+
+
+def with_common_groupings(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """Return `roots` with additions of the same terms, or of multiples of them, in the first grouping that has
+    parentheses.
+    """
+    flat: dict[Node, Node] = {}
+    leaves: dict[Node, int] = {}
+    sums: dict[Node, FlatSum] = {}
+    chosen: dict[tuple[tuple[int, Fraction], ...], Node] = {}
+    for part in reachable(*roots):
+        flat[part] = graph.with_args(part, [flat[arg] for arg in part.args])
+        if part.op != "add":
+            continue
+        flat[part] = graph.add([term for arg in flat[part].args for term in _terms(graph, arg)])
+        leaves[part] = sum(leaves.get(graph.split_view(arg)[1], 1) for arg in part.args)
+        if flat[part].op == "add" and len(flat[part].args) == leaves[part]:  # no terms cancel or are collected
+            sums[part] = _flat_sum(graph, flat[part])
+            if leaves[part] > len(part.args):
+                chosen.setdefault(sums[part].terms, part)
+    others = {part: chosen[one.terms] for part, one in sums.items() if chosen.get(one.terms, part) is not part}
+    if not others:
+        return list(roots)
+    done: dict[Node, Node] = {}
+    stack = list(roots)
+    while stack:
+        part = stack[-1]
+        below = (others[part],) if part in others else part.args
+        if part not in done and (waiting := [node for node in below if node not in done]):
+            stack += waiting
+            continue
+        stack.pop()
+        if part in others:
+            ratio = sums[part].number / sums[others[part]].number
+            done[part] = graph.scale(whole(ratio), done[others[part]])
+        else:
+            done[part] = graph.with_args(part, [done[arg] for arg in part.args])
+    return [done[root] for root in roots]
+
+
+def _terms(graph: Graph, term: Node) -> list[Node]:
+    """Return the terms of a number times an addition, the number in front of each; another term itself."""
+    number, core = graph.split_view(term)
+    return [graph.scale(number, one) for one in core.args] if core.op == "add" else [term]
+
+
+def _flat_sum(graph: Graph, addition: Node) -> FlatSum:
+    """Return an addition as a `FlatSum`, with the terms in the order of their identities."""
+    terms = sorted(((core.id, Fraction(number)) for number, core in map(graph.split_view, addition.args)))
+    first = terms[0][1]
+    return FlatSum(first, tuple((name, number / first) for name, number in terms))
