@@ -27,6 +27,7 @@ EXACT = {
     "log1p": mpmath.log1p,
     "tanh": mpmath.tanh,
     "erf": mpmath.erf,
+    "erfc": lambda v: mpmath.erfc(max(min(v, mpmath.mpf(100)), mpmath.mpf(-100))),
     "sigmoid": lambda v: 1 / (1 + mpmath.exp(-v)),
     "softplus": lambda v: mpmath.log1p(mpmath.exp(v)),
     "sin_near": mpmath.sin,
@@ -41,6 +42,7 @@ EDGES = {
     "log1p": [math.sqrt(0.5) - 1, math.sqrt(2) - 1, -1 + 2**-24, -1 + 2**-53, 1.7e308, 3e38],
     "tanh": [0.55, -0.55, 19.06, 9.01],
     "erf": [*(n / 8 for n in range(-32, 56)), -1.0, 5.92, 6.0, 3.92, 4.0],
+    "erfc": [*(n / 8 for n in range(-48, 216)), 0.5, -0.5, 9.19, 10.05, 10.06, 26.54, 27.2],
     "sigmoid": [-745.0, 709.0, -103.0, 36.7, 17.3, -2.7267873, -4.1572938, -6.2376990],
     "softplus": [-745.0, 709.0, -103.0, 36.7, 17.3],
     "sin_near": [*(n * math.pi / 4 for n in (*range(-9, 10), 58, 116, 355, 710, 127322)), 56731.005, MAX_NEAR_ANGLE],
@@ -96,14 +98,15 @@ def units_off(found, exact):
 
 @every("dtype", DTYPES)
 @every("name", OF_ONE)
-def test_less_than_two_units_off(name, dtype):
+def test_error_in_units_in_the_last_place(name, dtype):
+    """Below 2; below 4 for erfc, which is about as much as in the C library."""
     x = arguments(name, dtype)
     assert len(x) > 100
     with mpmath.workprec(200):
         off = [
             units_off(found, EXACT[name](mpmath.mpf(float(at)))) for at, found in zip(x, values(name, x), strict=True)
         ]
-    assert max(off) < 2, x[np.argmax(off)]
+    assert max(off) < (4 if name == "erfc" else 2), x[np.argmax(off)]
 
 
 def reference(name, x):
@@ -112,8 +115,8 @@ def reference(name, x):
         return np.where(x < 0, np.exp(-abs(x)), x.dtype.type(1)) / (1 + np.exp(-abs(x)))
     if name == "softplus":
         return np.maximum(x, 0) + np.log1p(np.exp(-abs(x)))
-    if name == "erf":
-        return np.array([math.erf(at) for at in x], x.dtype)
+    if name in ("erf", "erfc"):
+        return np.array([getattr(math, name)(at) for at in x], x.dtype)
     return getattr(np, name.removesuffix("_near"))(x)
 
 

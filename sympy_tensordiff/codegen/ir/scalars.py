@@ -164,7 +164,8 @@ ELEMENTARY: dict[str, int] = {
 }  # fmt: skip
 """The elementary functions and their numbers of arguments. ``sign(0) = 0``; ``heaviside(x, h)`` is h at 0."""
 
-VECTORISED = frozenset({"exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid", "softplus", "sin_near", "cos_near"})
+VECTORISED = frozenset({"exp", "expm1", "log", "log1p", "tanh", "erf", "erfc", "sigmoid", "softplus"})
+VECTORISED |= {"sin_near", "cos_near"}
 """The elementary functions of one argument that can be vectorised."""
 
 CONDITIONS = frozenset({"lt", "le", "eq", "ne", "and", "or", "not"})
