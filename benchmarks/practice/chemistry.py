@@ -87,7 +87,7 @@ def wolf_sum() -> Formula:
         erfc, r = special(xp).erfc, distances(xp, x)
         shift = erfc(al * R) / R
         near = xp.where(r < R, erfc(al * r) / r - shift, 0) * (1 - xp.eye(len(x), dtype=x.dtype))
-        return q @ near @ q / 2 - (shift / 2 + al / np.sqrt(np.pi)) * q @ q
+        return q @ near @ q / 2 - (shift / 2 + al / np.pi**0.5) * q @ q
 
     def inputs(random: Random, n: int) -> tuple[Any, ...]:
         return cluster(random, n), normal(random, n), 0.6, 2.5

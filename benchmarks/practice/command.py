@@ -78,7 +78,6 @@ def jax_function(formula: Formula) -> Callable[..., Any]:
     """Return JAX's compiled value and gradients; arrays go in, and the results are finished when it returns."""
     import jax
 
-    jax.config.update("jax_enable_x64", True)
     pair = jax.value_and_grad(lambda *arrays: formula.function(jax.numpy, *arrays), formula.places)
     compiled = jax.jit(pair)
 
@@ -93,6 +92,7 @@ def timed(case: Case, dtype: str, options: argparse.Namespace) -> Times:
     """Return the times of a case whose results agree with JAX's in double precision; raise where one does not."""
     import jax
 
+    jax.config.update("jax_enable_x64", True)
     sizes = case.quick if options.quick else case.sizes
     begin = time.process_time()
     formula = case.build()
