@@ -28,8 +28,8 @@ BEGIN, END = "<!-- practice: begin -->", "<!-- practice: end -->"
 README = DOCS.parent / "README.md"
 SHORTEST = 0.06  # CPU seconds of one measurement, at least
 ROUNDS = 5
-BUSY = 0.25
-"""Load, as a part of one core, that other programs may have for a run to count as one on an idle machine."""
+BUSY = 0.5
+"""Load above which the page says that other programs ran."""
 
 
 @dataclass(frozen=True)
