@@ -86,6 +86,7 @@ def kalman_likelihood() -> Formula:
     value = value / 2
 
     def function(xp: Any, A: Any, C: Any, y: Any, Q: Any, R: Any) -> Any:
+        Q, R = (Q + Q.T) / 2, (R + R.T) / 2  # so that the gradients are symmetric, as those of ours
         mean, P, value = xp.zeros_like(A[0]), xp.eye(len(A), dtype=A.dtype), 0
         for s in range(3):
             mean, P = A @ mean, A @ P @ A.T + Q
