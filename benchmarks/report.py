@@ -104,20 +104,26 @@ def write_forms(run: Run, path: Path) -> None:
 
 def write_page(run: Run, page: Path, plot: Path | None) -> None:
     """Put the table between the marks of ``page``, which may be new, and all forms into a file of its name."""
-    text = page.read_text(encoding="utf-8") if page.exists() else PAGE
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{page}: the marks {BEGIN} and {END} are missing")
+    if not page.exists():
+        page.write_text(PAGE, encoding="utf-8")
     picture = [] if plot is None else [f"![Ratios of times]({relative(plot, page)})", ""]
     described = {r.row.name: (r.row.what, ", ".join(f"{k}={v}" for k, v in r.sizes.items())) for r in run.results}
     rows = "\n".join(f"- `{name}` ({sizes}): {what}" for name, (what, sizes) in described.items())
     forms = (page.parent if plot is None else plot.parent) / f"{page.stem}_forms.csv"
-    write_forms(run, forms)
     parts = [METHOD, run.head().replace("\n", "; "), "", summary(run).replace("\n", "; "), "", *picture]
     parts += [table(run), "", f"{{download}}`Every form with its quartiles <{relative(forms, page)}>`", ""]
     parts += ["## Rows", "", rows, ""]
-    page.write_text(before + BEGIN + "\n\n" + "\n".join(parts) + "\n" + END + after, encoding="utf-8")
+    replace_between(page, BEGIN, END, "\n\n" + "\n".join(parts) + "\n")
+    write_forms(run, forms)
+
+
+def replace_between(page: Path, begin: str, end: str, new: str) -> None:
+    """Write `new` between the marks `begin` and `end` of a page; exit where they are missing."""
+    before, found, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise SystemExit(f"{page}: the marks {begin} and {end} are missing")
+    page.write_text(before + begin + new + end + after, encoding="utf-8")
 
 
 def relative(path: Path, page: Path) -> str:

@@ -21,6 +21,7 @@ from test_layers import TABLE
 
 import benchmarks.command
 import benchmarks.gpu
+import benchmarks.practice.command
 import sympy_tensordiff as td
 from sympy_tensordiff import errors
 from sympy_tensordiff.app import command_line
@@ -94,6 +95,7 @@ def test_commands_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 PARSERS = {
     "python -m benchmarks.gpu": benchmarks.gpu.parser,
+    "python -m benchmarks.practice": benchmarks.practice.command.parser,
     "python -m benchmarks": benchmarks.command.parser,
     "python -m tests.fuzz": parser_of_fuzz,
     "python -m tests.cost_judge": parser_of_judge,

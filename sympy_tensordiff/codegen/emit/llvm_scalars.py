@@ -144,11 +144,18 @@ class LlvmScalarPrinter(LlvmFormPrinter):
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> Value:
         """Return one of two values; only the chosen one is computed, unless both are available without cost."""
-        test = self.scalar(condition)[0]
+        test = self.truth(condition)
         if isinstance(value, Number | Name) and isinstance(otherwise, Number | Name):
             (one, other), kind = self.unify(self.scalar(value), self.scalar(otherwise))
             return self.new(f"select i1 {test}, {kind} {one}, {kind} {other}"), kind
         return self.choice(test, lambda: self.scalar(value), lambda: self.scalar(otherwise))
+
+    def truth(self, condition: Scalar) -> str:
+        """Return `condition` as a boolean; it is a number where it was stored in an array."""
+        value, kind = self.scalar(condition)
+        if kind == "i1":
+            return value
+        return self.new(f"icmp ne {kind} {value}, 0" if kind == "i64" else f"fcmp une {kind} {value}, 0.0")
 
     def condition_of(self, node: Operation) -> str:
         """Return a condition as a boolean; conjunctions and disjunctions are evaluated only as far as needed."""
@@ -156,11 +163,11 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         if node == FALSE:
             return "false"
         if function == "not":
-            return self.new(f"xor i1 {self.scalar(arguments[0])[0]}, true")
+            return self.new(f"xor i1 {self.truth(arguments[0])}, true")
         if function not in ("and", "or"):
             assert isinstance(function, str)
             return self.comparison(function, *arguments)
-        first = self.scalar(arguments[0])[0]
+        first = self.truth(arguments[0])
         if len(arguments) == 1:
             return first
 

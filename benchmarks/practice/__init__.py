@@ -1,0 +1,1 @@
+"""Functions of published practice, written as their authors would: value and gradients together, beside JAX."""
