@@ -165,9 +165,9 @@ class _Pairing:
         has_inverse = any(_core_of(operand).op == "inv" for operand, _ in operands)
         for position, (operand, _) in enumerate(operands):
             written = self.written.get(operand, operand)
-            if has_inverse and not all(is_outer(_core_of(term)) for term in written.args):
+            if written.op != "add" or not operand.shape:
                 continue
-            if written.op == "add" and operand.shape:
+            if not has_inverse or all(is_outer(_core_of(term)) for term in self.terms_of(written)):
                 found = yield from self.split_by_terms(operands, position, output, extents, work)
                 if found is not None:
                     return found
@@ -186,14 +186,15 @@ class _Pairing:
         original = self.written.get(operand, operand)
         uses = 1 if operand in self.single else self.products.uses[original]
         is_saved = uses > 0 and (uses == 1 or original not in self.built)
-        is_sparse = any(map(_is_sparse, original.args))
+        summands = self.terms_of(original)
+        is_sparse = any(map(_is_sparse, summands))
         best: tuple[int, int, list[Evaluation], frozenset[Node]] | None = None
-        for opened in self.absorbable_products(original) if is_saved else [frozenset[Node]()]:
+        for opened in self.absorbable_products(summands) if is_saved else [frozenset[Node]()]:
             if opened or is_sparse:
-                saved_work = len(original.args) * self.products.volume(labels, extents) if is_saved else 0
+                saved_work = len(summands) * self.products.volume(labels, extents) if is_saved else 0
                 saved_work = (saved_work + sum(self.work.get(core, 0) for core in opened)) // max(uses, 1)
                 terms = yield from in_turn(
-                    self.split_term(operands, position, term, output, extents, opened) for term in original.args
+                    self.split_term(operands, position, term, output, extents, opened) for term in summands
                 )
                 total = sum(cost for cost, _ in terms)
                 if best is None or total - saved_work < best[0] - best[1]:
@@ -207,13 +208,29 @@ class _Pairing:
             self.shared[operand] = original
         return total, self.graph.add([part for _, part in terms])
 
-    def absorbable_products(self, total: Node) -> list[frozenset[Node]]:
-        """Return sets of products that may be multiplied out in the sum ``total``: terms with no other use, also with
+    def terms_of(self, total: Node) -> list[Node]:
+        """Return the terms of the sum ``total``; a term that is a scaled or transposed sum with no other use is
+        replaced by its own terms.
+        """
+        terms: list[Node] = []
+        stack = [*reversed(total.args)]
+        while stack:
+            term = stack.pop()
+            inner = _core_of(term)
+            if inner.op == "add" and inner.shape and self.products.uses[inner] == self.products.uses[term] == 1:
+                own = (self.graph.broadcast(part, inner.shape) for part in reversed(inner.args))
+                stack += own if inner is term else (self.graph.with_operands(term, [part]) for part in own)
+            else:
+                terms.append(term)
+        return terms
+
+    def absorbable_products(self, terms: Sequence[Node]) -> list[frozenset[Node]]:
+        """Return sets of products that may be multiplied out in a sum of ``terms``: terms with no other use, also with
         their own products.
         """
-        private = {core for core in map(_core_of, total.args) if is_core(core) and self.products.uses[core] == 1}
+        private = {core for core in map(_core_of, terms) if is_core(core) and self.products.uses[core] == 1}
         found: set[Node] = set()
-        stack = [_core_of(term) for term in total.args]
+        stack = [_core_of(term) for term in terms]
         uses = Counter(stack)
         while stack:
             node = stack.pop()
