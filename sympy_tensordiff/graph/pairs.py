@@ -66,6 +66,7 @@ class _Pairing:
         self.current = graph.zero
         self.shared: dict[Node, Node] = {}
         """Sums that are multiplied term by term in all their uses, by their results."""
+        self.private: dict[Node, dict[Node, None]] = {}
         self.built: set[Node] = set()
         """Sums with several uses that are computed as matrices nevertheless."""
         self.split_all(parts)
@@ -188,10 +189,11 @@ class _Pairing:
         is_saved = uses > 0 and (uses == 1 or original not in self.built)
         summands = self.terms_of(original)
         is_sparse = any(map(_is_sparse, summands))
+        additions = sum(len(part.args) for part in (original, *self.private_parts(original)) if part.op == "add")
         best: tuple[int, int, list[Evaluation], frozenset[Node]] | None = None
-        for opened in self.absorbable_products(summands) if is_saved else [frozenset[Node]()]:
+        for opened in self.absorbable_products(original) if is_saved else [frozenset[Node]()]:
             if opened or is_sparse:
-                saved_work = len(summands) * self.products.volume(labels, extents) if is_saved else 0
+                saved_work = additions * self.products.volume(labels, extents) if is_saved else 0
                 saved_work = (saved_work + sum(self.work.get(core, 0) for core in opened)) // max(uses, 1)
                 terms = yield from in_turn(
                     self.split_term(operands, position, term, output, extents, opened) for term in summands
@@ -208,38 +210,51 @@ class _Pairing:
             self.shared[operand] = original
         return total, self.graph.add([part for _, part in terms])
 
+    def private_parts(self, total: Node) -> dict[Node, None]:
+        """Return the nodes that only the sum ``total`` uses, directly or through one another: first sums and views of
+        sums and products, then products and their operands.
+        """
+        if total not in self.private:
+            found: dict[Node, None] = {}
+            waiting, uses = [*total.args], Counter(total.args)
+            for is_part in (_is_sum_or_view, is_core):
+                stack, waiting = waiting, []
+                while stack:
+                    node = stack.pop()
+                    if is_part(node) and node not in found and uses[node] == self.products.uses[node]:
+                        found[node] = None
+                        stack += node.args
+                        uses.update(node.args)
+                    else:
+                        waiting.append(node)
+            self.private[total] = found
+        return self.private[total]
+
     def terms_of(self, total: Node) -> list[Node]:
-        """Return the terms of the sum ``total``; a term that is a scaled or transposed sum with no other use is
+        """Return the terms of the sum ``total``; a term that is a scaled or transposed sum which nothing else uses is
         replaced by its own terms.
         """
+        inside = self.private_parts(total)
         terms: list[Node] = []
         stack = [*reversed(total.args)]
         while stack:
             term = stack.pop()
             inner = _core_of(term)
-            if inner.op == "add" and inner.shape and self.products.uses[inner] == self.products.uses[term] == 1:
+            if inner.op == "add" and inner in inside:
                 own = (self.graph.broadcast(part, inner.shape) for part in reversed(inner.args))
                 stack += own if inner is term else (self.graph.with_operands(term, [part]) for part in own)
             else:
                 terms.append(term)
         return terms
 
-    def absorbable_products(self, terms: Sequence[Node]) -> list[frozenset[Node]]:
-        """Return sets of products that may be multiplied out in a sum of ``terms``: terms with no other use, also with
+    def absorbable_products(self, total: Node) -> list[frozenset[Node]]:
+        """Return sets of products that may be multiplied out in the sum ``total``: terms with no other use, also with
         their own products.
         """
-        private = {core for core in map(_core_of, terms) if is_core(core) and self.products.uses[core] == 1}
-        found: set[Node] = set()
-        stack = [_core_of(term) for term in terms]
-        uses = Counter(stack)
-        while stack:
-            node = stack.pop()
-            if is_core(node) and node not in found and uses[node] == self.products.uses[node]:
-                found.add(node)
-                stack += node.args
-                uses.update(node.args)
-        found = {node for node in found if node not in self.products.absorbed}
-        return [frozenset(private)] if found <= private else [frozenset(private), frozenset(found | private)]
+        products = [part for part in self.private_parts(total) if is_core(part) and part not in self.products.absorbed]
+        every = frozenset(products)
+        direct = every.intersection(map(_core_of, self.terms_of(total)))
+        return [direct] if every == direct else [direct, every]
 
     def split_term(
         self,
@@ -334,6 +349,11 @@ class _Pairing:
 def _core_of(node: Node) -> Node:
     """Return the operand of a transposed or scaled tensor; another node itself."""
     return node.args[0] if is_view(node) and node.args else node
+
+
+def _is_sum_or_view(node: Node) -> bool:
+    """Return whether a node is a sum of tensors, or a scaled or transposed tensor."""
+    return is_view(node) or (node.op == "add" and bool(node.shape))
 
 
 def _summed_later(operands: Sequence[Labelled], uses: Counter[int]) -> list[int]:

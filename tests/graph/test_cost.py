@@ -156,13 +156,17 @@ def test_products_in_a_scaled_sum_within_a_sum_are_multiplied_term_by_term(scale
     """The trace of ``A + c (B C + D E)`` needs no product of two matrices."""
     A, B, C, D, E = matrices = [td.TensorSymbol(name, (n, n)) for name in "ABCDE"]
     trace, product = td.trace(A + scale * (B @ C + (D @ E).T)), (A + scale * (B @ C + (D @ E).T)) @ A[0]
-    assert td.cost(trace).operations.coeff(n, 3) == td.cost(product).operations.coeff(n, 3) == 0
+    total = A + B @ C
+    twice = (total + scale * total.T) @ A[0]
+    for one in (trace, product, twice):
+        assert td.cost(one).operations.coeff(n, 3) == 0
     arrays = [np.random.default_rng(k).normal(size=(3, 3)) for k in range(5)]
     a, b, c, d, e = arrays
     total = a + scale * (b @ c + (d @ e).T)
-    found = td.lambdify(matrices, (trace, product), "numpy")(*arrays)
+    found = td.lambdify(matrices, (trace, product, twice), "numpy")(*arrays)
     np.testing.assert_allclose(found[0], np.trace(total), rtol=1e-12)
     np.testing.assert_allclose(found[1], total @ a[0], rtol=1e-12)
+    np.testing.assert_allclose(found[2], (a + b @ c + scale * (a + b @ c).T) @ a[0], rtol=1e-12)
 
 
 @every("count", [4, 8, 16])
