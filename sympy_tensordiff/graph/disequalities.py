@@ -74,9 +74,12 @@ class _SideJoiner:
         """Return a node with the additions below it coalesced, and then the node itself if it is an addition."""
         graph = self.graph
         if node.op in BINDERS:
-            variables, rows, body = graph.inside(node, atoms_in(known))
+            variables, rows, body = graph.open_shared(node, atoms_in(known))
+            outer = self.level
+            self.level = dict(outer)
             self.note_nesting(variables)
             new = yield self.visit(body, (*known, *rows))
+            self.level = outer
             if new is body:
                 return node
             if node.op == "comprehension":
@@ -87,11 +90,9 @@ class _SideJoiner:
         return self.coalesce_terms(new, known) if new.op == "add" and not new.shape else new
 
     def note_nesting(self, variables: Sequence[int]) -> None:
-        """Record the nesting level of each of ``variables``, outermost first, in ``self.level``; known ones keep
-        theirs.
-        """
+        """Record in ``self.level`` that ``variables``, outermost first, are bound inside of all others."""
         for v in variables:
-            self.level.setdefault(v, len(self.level))
+            self.level[v] = max(self.level.values(), default=-1) + 1
 
     def coalesce_terms(self, addition: Node, known: Rows) -> Node:
         """Return an addition with its terms coalesced in pairs as far as possible."""

@@ -84,6 +84,8 @@ class Graph(Elementwise):
         self.labels: dict[Node, str] = {}  # names that users have given to subexpressions
         self._made_of: dict[Node, tuple[tuple[int, ...], Node]] = {}
         self._rows_of: dict[Node, Rows] = {}
+        self._shared: dict[str, list[int]] = {}
+        self._opened: dict[tuple[Node, tuple[int, ...]], tuple[tuple[int, ...], Rows, Node]] = {}
         self.slopes: dict[Any, tuple[Node, Node, tuple[Node, ...]]] = {}
         self.laws: dict[str, int] = {}  # the accurate forms in kernels, with the number of their uses
 
@@ -198,6 +200,31 @@ class Graph(Elementwise):
             else:
                 self._rows_of[node] = substitute_all(node.data, renaming_map(self.bound(node), variables))
         return variables, self._rows_of[node], body
+
+    def open_shared(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], Rows, Node]:
+        """Return ``(variables, constraints, body)`` of a binder over the first variables of the names of its indices
+        that are neither ``taken`` nor free in it.
+
+        Binders with indices of the same names get the same variables, so that a part which several of them have in
+        common is one node and is visited once. Use it as `inside`.
+        """
+        variables: list[int] = []
+        for name in self.hints[node.id]:
+            shared = self._shared.setdefault(name, [])
+            unused = (v for v in shared if v not in taken and v not in node.free and v not in variables)
+            found = next(unused, None)
+            if found is None:
+                found = self.fresh(name)
+                shared.append(found)
+            variables.append(found)
+        key = node, tuple(variables)
+        if key not in self._opened:
+            opening = renaming_map(self.bound(node), variables)
+            closed = node.data if node.op in RANGED else ranges(tuple(opening), node.data)
+            made = self._made_of.get(node)
+            body = made[1] if made and made[0] == key[1] else self.substitute(node.args[0], opening)
+            self._opened[key] = key[1], substitute_all(closed, opening), body
+        return self._opened[key]
 
     # -------------------------------------------------------------- substitution
 

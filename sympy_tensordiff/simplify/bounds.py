@@ -142,7 +142,7 @@ class _Tighten:
 
     def comprehension(self, node: Node, facts: Rows) -> Recursion[Node]:
         """Return the comprehension `node` with the constraints in its body tightened, given the ranges of its axes."""
-        variables, rows, body = self.graph.inside(node, atoms_in(facts))
+        variables, rows, body = self.graph.open_shared(node, atoms_in(facts))
         new = yield self.visit(body, facts + rows)
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
@@ -151,7 +151,7 @@ class _Tighten:
         indices.
         """
         graph = self.graph
-        variables, rows, body = graph.inside(node, atoms_in(facts))
+        variables, rows, body = graph.open_shared(node, atoms_in(facts))
         if is_empty(rows, facts):
             return graph.one if node.op == "prod" else node
         limits, outer = nest(graph, remove_exact_floors(rows, facts), variables, facts)
@@ -249,7 +249,7 @@ class _Tighten:
         Raises `UnsupportedError` for an equation that no index can be solved for.
         """
         graph = self.graph
-        variables, rows, body = graph.inside(node, atoms_in(facts))
+        variables, rows, body = graph.open_shared(node, atoms_in(facts))
         if is_empty(rows, facts):
             return graph.zero
         is_linear = linear(rows)
