@@ -38,6 +38,15 @@ The matrix of the sum may be much larger than the result, where a size is not wh
 """
 
 
+class PrivateParts(NamedTuple):
+    """What only one sum uses: it is saved where the sum is multiplied term by term."""
+
+    sums: Collection[Node]
+    """Sums among the terms of the sum, and among their terms."""
+    products: Sequence[frozenset[Node]]
+    """Sets of products that may be multiplied out: terms of sums, also with their own products."""
+
+
 def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node] = ()) -> list[Node]:
     """Return ``roots`` with each summing einsum split into products of two operands, in the cheapest order; nodes in
     ``known`` are kept.
@@ -66,7 +75,7 @@ class _Pairing:
         self.current = graph.zero
         self.shared: dict[Node, Node] = {}
         """Sums that are multiplied term by term in all their uses, by their results."""
-        self.private: dict[Node, dict[Node, None]] = {}
+        self.private: dict[Node, PrivateParts] = {}
         self.built: set[Node] = set()
         """Sums with several uses that are computed as matrices nevertheless."""
         self.split_all(parts)
@@ -189,9 +198,10 @@ class _Pairing:
         is_saved = uses > 0 and (uses == 1 or original not in self.built)
         summands = self.terms_of(original)
         is_sparse = any(map(_is_sparse, summands))
-        additions = sum(len(part.args) for part in (original, *self.private_parts(original)) if part.op == "add")
+        private = self.private_parts(original)
+        additions = sum(len(part.args) for part in (original, *private.sums))
         best: tuple[int, int, list[Evaluation], frozenset[Node]] | None = None
-        for opened in self.absorbable_products(original) if is_saved else [frozenset[Node]()]:
+        for opened in private.products if is_saved else [frozenset[Node]()]:
             if opened or is_sparse:
                 saved_work = additions * self.products.volume(labels, extents) if is_saved else 0
                 saved_work = (saved_work + sum(self.work.get(core, 0) for core in opened)) // max(uses, 1)
@@ -210,13 +220,12 @@ class _Pairing:
             self.shared[operand] = original
         return total, self.graph.add([part for _, part in terms])
 
-    def private_parts(self, total: Node) -> dict[Node, None]:
-        """Return the nodes that only the sum ``total`` uses, directly or through one another: first sums and views of
-        sums and products, then products and their operands.
-        """
+    def private_parts(self, total: Node) -> PrivateParts:
+        """Return the sums and the products that only the sum ``total`` uses, directly or through one another."""
         if total not in self.private:
             found: dict[Node, None] = {}
             waiting, uses = [*total.args], Counter(total.args)
+            direct: frozenset[Node] = frozenset()
             for is_part in (_is_sum_or_view, is_core):
                 stack, waiting = waiting, []
                 while stack:
@@ -227,14 +236,17 @@ class _Pairing:
                         uses.update(node.args)
                     else:
                         waiting.append(node)
-            self.private[total] = found
+                direct = direct or frozenset(n for n in waiting if is_core(n) and uses[n] == self.products.uses[n])
+            sums = {part for part in found if part.op == "add"}
+            every = frozenset(part for part in found if is_core(part) and part not in self.products.absorbed)
+            self.private[total] = PrivateParts(sums, [direct] if every <= direct else [direct, every | direct])
         return self.private[total]
 
     def terms_of(self, total: Node) -> list[Node]:
         """Return the terms of the sum ``total``; a term that is a scaled or transposed sum which nothing else uses is
         replaced by its own terms.
         """
-        inside = self.private_parts(total)
+        inside = self.private_parts(total).sums
         terms: list[Node] = []
         stack = [*reversed(total.args)]
         while stack:
@@ -246,15 +258,6 @@ class _Pairing:
             else:
                 terms.append(term)
         return terms
-
-    def absorbable_products(self, total: Node) -> list[frozenset[Node]]:
-        """Return sets of products that may be multiplied out in the sum ``total``: terms with no other use, also with
-        their own products.
-        """
-        products = [part for part in self.private_parts(total) if is_core(part) and part not in self.products.absorbed]
-        every = frozenset(products)
-        direct = every.intersection(map(_core_of, self.terms_of(total)))
-        return [direct] if every == direct else [direct, every]
 
     def split_term(
         self,
@@ -352,7 +355,9 @@ def _core_of(node: Node) -> Node:
 
 
 def _is_sum_or_view(node: Node) -> bool:
-    """Return whether a node is a sum of tensors, or a scaled or transposed tensor."""
+    """Return whether a node is a sum of tensors or a view; a view of a sum only if it scales it or permutes its axes."""
+    if is_view(node) and node.args and node.args[0].op == "add":
+        return sorted(node.data.inputs[0]) == sorted(node.data.output)
     return is_view(node) or (node.op == "add" and bool(node.shape))
 
 
