@@ -100,7 +100,7 @@ class _SideJoiner:
         groups: dict[object, list[PuncturedSum]] = {}
         rest = []
         for term in addition.args:
-            case = self.as_punctured_sum(term, shared)
+            case = self.as_punctured_sum(term, shared, addition.free.union(atoms_in(known)))
             if case is None:
                 rest.append(term)
             else:
@@ -113,10 +113,12 @@ class _SideJoiner:
             return addition
         return self.graph.add([*rest, *(self.to_node(case) for cases in groups.values() for case in cases)])
 
-    def as_punctured_sum(self, term: Node, shared: dict[int, tuple[int, ...]]) -> PuncturedSum | None:
+    def as_punctured_sum(
+        self, term: Node, shared: dict[int, tuple[int, ...]], taken: frozenset[int]
+    ) -> PuncturedSum | None:
         """Return a guard, or a product with one sum, as a `PuncturedSum`; None for other terms.
 
-        ``shared`` has the variables that all terms of an addition use, by their number.
+        ``shared`` has the variables that all terms of an addition use, by their number; new ones are not ``taken``.
         """
         graph = self.graph
         if term.op == "guard":
@@ -130,14 +132,12 @@ class _SideJoiner:
             return None
         bound = graph.bound(sums[0])
         if len(bound) not in shared:
-            shared[len(bound)] = tuple(graph.fresh(name) for name in graph.hints[sums[0].id])
+            shared[len(bound)] = graph.shared_variables(graph.hints[sums[0].id], taken)
             self.note_nesting(shared[len(bound)])
-        variables = shared[len(bound)]
-        opening = renaming_map(bound, variables)
-        own, body = graph.split_coefficient(graph.substitute(sums[0].args[0], opening))
+        variables, rows, body = graph.opened_over(sums[0], shared[len(bound)])
+        own, body = graph.split_coefficient(body)
         outside = [factor for factor in outside if factor is not sums[0]]
         forms, inner, factors = self.split_factors(body)
-        rows = tuple(row.substitute(opening) for row in sums[0].data)
         product = graph.mul([*outside, *factors])
         names = graph.hints[sums[0].id]
         in_front = outer.union(outside)
@@ -219,7 +219,9 @@ class _SideJoiner:
             body = graph.select(graph.logic("and", tests) if len(tests) > 1 else tests[0], body, graph.zero)
         if not punctured.variables:
             return graph.guard(punctured.rows, body)
-        variables = [graph.fresh(name) for name in punctured.names]
+        variables = punctured.variables
+        if punctured.names != tuple(graph.names[v] for v in variables):
+            variables = tuple(graph.fresh(name) for name in punctured.names)
         own = renaming_map(punctured.variables, variables)
         inner = graph.sum(variables, substitute_all(punctured.rows, own), graph.substitute(body, own))
         term = graph.mul([*outside, inner])

@@ -202,28 +202,37 @@ class Graph(Elementwise):
         return variables, self._rows_of[node], body
 
     def open_shared(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a binder over the first variables of the names of its indices
-        that are neither ``taken`` nor free in it.
+        """Return ``(variables, constraints, body)`` of a binder over `shared_variables` that are neither ``taken`` nor
+        free in it.
 
         Binders with indices of the same names get the same variables, so that a part which several of them have in
         common is one node and is visited once. Use it as `inside`.
         """
+        return self.opened_over(node, self.shared_variables(self.hints[node.id], taken, node.free))
+
+    def shared_variables(self, names: Sequence[str], *taken: Container[int]) -> tuple[int, ...]:
+        """Return for each of ``names`` the first variable of this name, of those that this function has made, that is
+        in none of ``taken``.
+        """
         variables: list[int] = []
-        for name in self.hints[node.id]:
+        for name in names:
             shared = self._shared.setdefault(name, [])
-            unused = (v for v in shared if v not in taken and v not in node.free and v not in variables)
-            found = next(unused, None)
+            found = next((v for v in shared if v not in variables and not any(v in part for part in taken)), None)
             if found is None:
                 found = self.fresh(name)
                 shared.append(found)
             variables.append(found)
-        key = node, tuple(variables)
+        return tuple(variables)
+
+    def opened_over(self, node: Node, variables: tuple[int, ...]) -> tuple[tuple[int, ...], Rows, Node]:
+        """Return ``(variables, constraints, body)`` of a binder with ``variables`` for the bound ones."""
+        key = node, variables
         if key not in self._opened:
             opening = renaming_map(self.bound(node), variables)
             closed = node.data if node.op in RANGED else ranges(tuple(opening), node.data)
             made = self._made_of.get(node)
-            body = made[1] if made and made[0] == key[1] else self.substitute(node.args[0], opening)
-            self._opened[key] = key[1], substitute_all(closed, opening), body
+            body = made[1] if made and made[0] == variables else self.substitute(node.args[0], opening)
+            self._opened[key] = variables, substitute_all(closed, opening), body
         return self._opened[key]
 
     # -------------------------------------------------------------- substitution

@@ -355,7 +355,7 @@ def _core_of(node: Node) -> Node:
 
 
 def _is_sum_or_view(node: Node) -> bool:
-    """Return whether a node is a sum of tensors or a view; a view of a sum only if it scales it or permutes its axes."""
+    """Return whether a node is a sum of tensors, or a view; of a sum only one that scales it or permutes its axes."""
     if is_view(node) and node.args and node.args[0].op == "add":
         return sorted(node.data.inputs[0]) == sorted(node.data.output)
     return is_view(node) or (node.op == "add" and bool(node.shape))

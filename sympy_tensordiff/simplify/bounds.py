@@ -87,6 +87,7 @@ class _Tighten:
         # A method of this object would tie it to its parts, and the whole graph with it, until garbage is collected.
         self.may_evaluate = self.choices.may_evaluate
         self.done: dict[tuple[Node, Rows], Node] = {}
+        self.connected: dict[tuple[Rows, frozenset[int]], Rows] = {}
         self.sums = ProductsOfSums(graph, sizes, self.may_evaluate, flat=flat)
 
     def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
@@ -95,7 +96,10 @@ class _Tighten:
         """
         if node.is_guard_free:
             return node
-        facts = rows_connected_to(facts, node.free, self.sizes)
+        around = (facts, node.free)
+        if around not in self.connected:
+            self.connected[around] = rows_connected_to(facts, node.free, self.sizes)
+        facts = self.connected[around]
         key = (node, facts)
         if key not in self.done:
             if node.op == "sum":
