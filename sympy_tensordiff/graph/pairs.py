@@ -190,7 +190,8 @@ class _Pairing:
         more than ``work``.
 
         The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
-        several uses is saved only if all of them are multiplied term by term: each counts its share.
+        several uses is saved only if all of them are multiplied term by term: each counts its share, also where it is
+        a term of the sum.
         """
         operand, labels = operands[position]
         original = self.written.get(operand, operand)
@@ -198,27 +199,40 @@ class _Pairing:
         is_saved = uses > 0 and (uses == 1 or original not in self.built)
         summands = self.terms_of(original)
         is_sparse = any(map(_is_sparse, summands))
-        private = self.private_parts(original)
-        additions = sum(len(part.args) for part in (original, *private.sums))
+        inner = [_core_of(term) for term in summands]
+        inner = [
+            one for one in inner if one.op == "add" and one not in self.built and self.private_parts(one).products[0]
+        ]
+        volume = self.products.volume(labels, extents)
         best: tuple[int, int, list[Evaluation], frozenset[Node]] | None = None
-        for opened in private.products if is_saved else [frozenset[Node]()]:
-            if opened or is_sparse:
-                saved_work = additions * self.products.volume(labels, extents) if is_saved else 0
-                saved_work = (saved_work + sum(self.work.get(core, 0) for core in opened)) // max(uses, 1)
+        for opened in self.private_parts(original).products if is_saved else [frozenset[Node]()]:
+            if opened or is_sparse or inner:
+                saved_work = self.work_of_sum(original, opened, volume) // uses if is_saved else 0
                 terms = yield from in_turn(
                     self.split_term(operands, position, term, output, extents, opened) for term in summands
                 )
                 total = sum(cost for cost, _ in terms)
+                for one in inner if is_saved else ():
+                    if self.done[one] in self.shared:
+                        every = self.private_parts(one).products[-1]
+                        saved_work += self.work_of_sum(one, every, volume) // (uses * self.products.uses[one])
                 if best is None or total - saved_work < best[0] - best[1]:
                     best = total, saved_work, terms, opened
         if best is None:
             return None
         total, saved_work, terms, opened = best
-        if (2 if not opened else _TERMWISE_FACTOR if is_sparse else 1) * total > work + saved_work:
+        if (2 if not opened and not inner else _TERMWISE_FACTOR if is_sparse else 1) * total > work + saved_work:
             return None
         if uses > 1 and is_saved:
             self.shared[operand] = original
         return total, self.graph.add([part for _, part in terms])
+
+    def work_of_sum(self, total: Node, products: Collection[Node], volume: int) -> int:
+        """Return the work of the additions of ``total``, a sum of ``volume`` entries, of the sums within that only it
+        uses, and of ``products``.
+        """
+        additions = sum(len(part.args) for part in (total, *self.private_parts(total).sums))
+        return additions * volume + sum(self.work.get(product, 0) for product in products)
 
     def private_parts(self, total: Node) -> PrivateParts:
         """Return the sums and the products that only the sum ``total`` uses, directly or through one another."""

@@ -158,7 +158,7 @@ def test_products_in_a_scaled_sum_within_a_sum_are_multiplied_term_by_term(scale
     trace, product = td.trace(A + scale * (B @ C + (D @ E).T)), (A + scale * (B @ C + (D @ E).T)) @ A[0]
     total = A + B @ C
     twice = (total + scale * total.T) @ A[0]
-    for one in (trace, product, twice):
+    for one in (trace, product, twice, (twice, td.dot(A[0], total @ A[1]))):
         assert td.cost(one).operations.coeff(n, 3) == 0
     arrays = [np.random.default_rng(k).normal(size=(3, 3)) for k in range(5)]
     a, b, c, d, e = arrays
