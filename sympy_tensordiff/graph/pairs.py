@@ -199,10 +199,8 @@ class _Pairing:
         is_saved = uses > 0 and (uses == 1 or original not in self.built)
         summands = self.terms_of(original)
         is_sparse = any(map(_is_sparse, summands))
-        inner = [_core_of(term) for term in summands]
-        inner = [
-            one for one in inner if one.op == "add" and one not in self.built and self.private_parts(one).products[0]
-        ]
+        inner = [one for one in map(_core_of, summands) if one.op == "add" and one not in self.built]
+        inner = [one for one in inner if self.private_parts(one).products[0]]
         volume = self.products.volume(labels, extents)
         best: tuple[int, int, list[Evaluation], frozenset[Node]] | None = None
         for opened in self.private_parts(original).products if is_saved else [frozenset[Node]()]:
