@@ -60,7 +60,7 @@ def test_no_function_differs_from_the_interpreter():
 
 
 @pytest.mark.usefixtures("uncompiled")
-@every("seed, masks", [(1001, False), (2016, True), (2019, True), (2021, True)])
+@every("seed, masks", [(1001, False), (2016, True), (2019, True), (2021, True), (550147, False)])
 def test_extrema_and_masked_reads(seed, masks):
     extrema.check_extrema(seed, masks, ("numpy", "numba"))
 

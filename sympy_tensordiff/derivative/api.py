@@ -368,7 +368,7 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
         slopes = _pullbacks_with_scans(value, sympy.S.One, variables)
         directions = [as_operand(vector, "the vector") for vector in vectors]
         return _in_form_of_variables(_tangents_with_scans(slopes, variables, directions), wrt, s, *vectors)
-    work = _scalar_work(s, "hvp", *(as_operand(vector, "the vector") for vector in vectors))
+    work = _scalar_work(s, "hvp", *(as_operand(vector, "the vector") for vector in vectors), by=variables)
     for variable, vector in zip(variables, vectors, strict=True):
         check_shape(as_operand(vector, "the vector"), work.variable(variable), "the vector")
     if named_in([value, *(v for v in variables if isinstance(v, NamedTensor))]):

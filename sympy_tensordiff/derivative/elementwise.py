@@ -27,6 +27,7 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write, write_all
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.rows import Rows, ranges, shape_rows
+from sympy_tensordiff.simplify.components import with_sums_over_components
 from sympy_tensordiff.simplify.einsums import without_sparse_operands
 from sympy_tensordiff.simplify.facts import size_variables
 from sympy_tensordiff.simplify.node_properties import unconditional
@@ -67,7 +68,10 @@ class Differentiation:
         self.reader = Reader(self.graph, names=names, scans="leaf" if scans else "")
         self.reader.use((expr, *also, *by))
         given, (self.root, *self.inputs) = read_function(self.reader, (expr, *also))
-        self.facts = checked_facts(self.reader, given, [self.root, *self.inputs, *self._tensors(by)])
+        tensors = self._tensors(by)
+        self.facts = checked_facts(self.reader, given, [self.root, *self.inputs, *tensors])
+        whole = [self.reader.tensor(v) for v in map(self.variable, by) if isinstance(v, TensorSymbol)]
+        self.root = with_sums_over_components(self.graph, [self.root], whole)[0]
         self.names = names_in([expr, *also])
         self._sizes: tuple[tuple[Node, ...], frozenset[int]] = (), frozenset()
 

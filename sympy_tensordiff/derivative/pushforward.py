@@ -33,6 +33,7 @@ from sympy_tensordiff.graph.einsums import tensor_of
 from sympy_tensordiff.graph.interning import Recursion, Shape, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.simplify.tables import tabulated
 
 
@@ -61,6 +62,7 @@ class Pushforward:
         outer: Sequence[int] = (),
     ) -> None:
         self.graph = graph
+        self._outer_variables = frozenset(outer)
         self._outer = tuple(map(Affine.variable, outer))
         self._sizes = sizes
         self._symmetric = symmetric
@@ -104,14 +106,18 @@ class Pushforward:
         """Return the tangent of a guard: the tangent of its body under the same constraints."""
         return self.graph.guard(node.data, (yield self._visit(node.args[0])))
 
+    def _open(self, node: Node) -> tuple[tuple[int, ...], Rows, Node]:
+        """Return ``(variables, constraints, body)`` of a binder that is closed again over the tangent of its body."""
+        return self.graph.open_shared(node, self._outer_variables)
+
     def _sum(self, node: Node) -> Recursion[Node]:
         """Return the tangent of a sum over a range: the sum of the summand's tangent."""
-        variables, rows, body = self.graph.open(node)
+        variables, rows, body = self._open(node)
         return self.graph.sum(variables, rows, (yield self._visit(body)))
 
     def _max(self, node: Node) -> Recursion[Node]:
         """Return the tangent of an extremum over a range: the mean tangent of the values that attain it."""
-        variables, rows, body = self.graph.open(node)
+        variables, rows, body = self._open(node)
         tangent = yield self._visit(body)
         return self.graph.sum(variables, rows, share(self.graph, node, body, tangent))
 
@@ -157,7 +163,7 @@ class Pushforward:
 
     def _comprehension(self, node: Node) -> Recursion[Node]:
         """Return the comprehension of the tangent of its body; the scalar zero if that is 0."""
-        variables, _, body = self.graph.open(node)
+        variables, _, body = self._open(node)
         entry = yield self._visit(body)
         return entry if entry is self.graph.zero else self.graph.comprehension(variables, node.data, entry)
 

@@ -74,9 +74,12 @@ class _SideJoiner:
         """Return a node with the additions below it coalesced, and then the node itself if it is an addition."""
         graph = self.graph
         if node.op in BINDERS:
-            variables, rows, body = graph.inside(node, atoms_in(known))
+            variables, rows, body = graph.open_shared(node, atoms_in(known))
+            outer = self.level
+            self.level = dict(outer)
             self.note_nesting(variables)
             new = yield self.visit(body, (*known, *rows))
+            self.level = outer
             if new is body:
                 return node
             if node.op == "comprehension":
@@ -87,11 +90,9 @@ class _SideJoiner:
         return self.coalesce_terms(new, known) if new.op == "add" and not new.shape else new
 
     def note_nesting(self, variables: Sequence[int]) -> None:
-        """Record the nesting level of each of ``variables``, outermost first, in ``self.level``; known ones keep
-        theirs.
-        """
+        """Record in ``self.level`` that ``variables``, outermost first, are bound inside of all others."""
         for v in variables:
-            self.level.setdefault(v, len(self.level))
+            self.level[v] = max(self.level.values(), default=-1) + 1
 
     def coalesce_terms(self, addition: Node, known: Rows) -> Node:
         """Return an addition with its terms coalesced in pairs as far as possible."""
@@ -99,7 +100,7 @@ class _SideJoiner:
         groups: dict[object, list[PuncturedSum]] = {}
         rest = []
         for term in addition.args:
-            case = self.as_punctured_sum(term, shared)
+            case = self.as_punctured_sum(term, shared, addition.free.union(atoms_in(known)))
             if case is None:
                 rest.append(term)
             else:
@@ -112,10 +113,12 @@ class _SideJoiner:
             return addition
         return self.graph.add([*rest, *(self.to_node(case) for cases in groups.values() for case in cases)])
 
-    def as_punctured_sum(self, term: Node, shared: dict[int, tuple[int, ...]]) -> PuncturedSum | None:
+    def as_punctured_sum(
+        self, term: Node, shared: dict[int, tuple[int, ...]], taken: frozenset[int]
+    ) -> PuncturedSum | None:
         """Return a guard, or a product with one sum, as a `PuncturedSum`; None for other terms.
 
-        ``shared`` has the variables that all terms of an addition use, by their number.
+        ``shared`` has the variables that all terms of an addition use, by their number; new ones are not ``taken``.
         """
         graph = self.graph
         if term.op == "guard":
@@ -129,14 +132,12 @@ class _SideJoiner:
             return None
         bound = graph.bound(sums[0])
         if len(bound) not in shared:
-            shared[len(bound)] = tuple(graph.fresh(name) for name in graph.hints[sums[0].id])
+            shared[len(bound)] = graph.shared_variables(graph.hints[sums[0].id], taken)
             self.note_nesting(shared[len(bound)])
-        variables = shared[len(bound)]
-        opening = renaming_map(bound, variables)
-        own, body = graph.split_coefficient(graph.substitute(sums[0].args[0], opening))
+        variables, rows, body = graph.opened_over(sums[0], shared[len(bound)])
+        own, body = graph.split_coefficient(body)
         outside = [factor for factor in outside if factor is not sums[0]]
         forms, inner, factors = self.split_factors(body)
-        rows = tuple(row.substitute(opening) for row in sums[0].data)
         product = graph.mul([*outside, *factors])
         names = graph.hints[sums[0].id]
         in_front = outer.union(outside)
@@ -218,7 +219,9 @@ class _SideJoiner:
             body = graph.select(graph.logic("and", tests) if len(tests) > 1 else tests[0], body, graph.zero)
         if not punctured.variables:
             return graph.guard(punctured.rows, body)
-        variables = [graph.fresh(name) for name in punctured.names]
+        variables = punctured.variables
+        if punctured.names != tuple(graph.names[v] for v in variables):
+            variables = tuple(graph.fresh(name) for name in punctured.names)
         own = renaming_map(punctured.variables, variables)
         inner = graph.sum(variables, substitute_all(punctured.rows, own), graph.substitute(body, own))
         term = graph.mul([*outside, inner])

@@ -84,6 +84,8 @@ class Graph(Elementwise):
         self.labels: dict[Node, str] = {}  # names that users have given to subexpressions
         self._made_of: dict[Node, tuple[tuple[int, ...], Node]] = {}
         self._rows_of: dict[Node, Rows] = {}
+        self._shared: dict[str, list[int]] = {}
+        self._opened: dict[tuple[Node, tuple[int, ...]], tuple[tuple[int, ...], Rows, Node]] = {}
         self.slopes: dict[Any, tuple[Node, Node, tuple[Node, ...]]] = {}
         self.laws: dict[str, int] = {}  # the accurate forms in kernels, with the number of their uses
 
@@ -198,6 +200,40 @@ class Graph(Elementwise):
             else:
                 self._rows_of[node] = substitute_all(node.data, renaming_map(self.bound(node), variables))
         return variables, self._rows_of[node], body
+
+    def open_shared(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], Rows, Node]:
+        """Return ``(variables, constraints, body)`` of a binder over `shared_variables` that are neither ``taken`` nor
+        free in it.
+
+        Binders with indices of the same names get the same variables, so that a part which several of them have in
+        common is one node and is visited once. Use it as `inside`.
+        """
+        return self.opened_over(node, self.shared_variables(self.hints[node.id], taken, node.free))
+
+    def shared_variables(self, names: Sequence[str], *taken: Container[int]) -> tuple[int, ...]:
+        """Return for each of ``names`` the first variable of this name, of those that this function has made, that is
+        in none of ``taken``.
+        """
+        variables: list[int] = []
+        for name in names:
+            shared = self._shared.setdefault(name, [])
+            found = next((v for v in shared if v not in variables and not any(v in part for part in taken)), None)
+            if found is None:
+                found = self.fresh(name)
+                shared.append(found)
+            variables.append(found)
+        return tuple(variables)
+
+    def opened_over(self, node: Node, variables: tuple[int, ...]) -> tuple[tuple[int, ...], Rows, Node]:
+        """Return ``(variables, constraints, body)`` of a binder with ``variables`` for the bound ones."""
+        key = node, variables
+        if key not in self._opened:
+            opening = renaming_map(self.bound(node), variables)
+            closed = node.data if node.op in RANGED else ranges(tuple(opening), node.data)
+            made = self._made_of.get(node)
+            body = made[1] if made and made[0] == variables else self.substitute(node.args[0], opening)
+            self._opened[key] = variables, substitute_all(closed, opening), body
+        return self._opened[key]
 
     # -------------------------------------------------------------- substitution
 

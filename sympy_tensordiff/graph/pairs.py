@@ -38,6 +38,15 @@ The matrix of the sum may be much larger than the result, where a size is not wh
 """
 
 
+class PrivateParts(NamedTuple):
+    """What only one sum uses: it is saved where the sum is multiplied term by term."""
+
+    sums: Collection[Node]
+    """Sums among the terms of the sum, and among their terms."""
+    products: Sequence[frozenset[Node]]
+    """Sets of products that may be multiplied out: terms of sums, also with their own products."""
+
+
 def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node] = ()) -> list[Node]:
     """Return ``roots`` with each summing einsum split into products of two operands, in the cheapest order; nodes in
     ``known`` are kept.
@@ -66,6 +75,7 @@ class _Pairing:
         self.current = graph.zero
         self.shared: dict[Node, Node] = {}
         """Sums that are multiplied term by term in all their uses, by their results."""
+        self.private: dict[Node, PrivateParts] = {}
         self.built: set[Node] = set()
         """Sums with several uses that are computed as matrices nevertheless."""
         self.split_all(parts)
@@ -165,9 +175,9 @@ class _Pairing:
         has_inverse = any(_core_of(operand).op == "inv" for operand, _ in operands)
         for position, (operand, _) in enumerate(operands):
             written = self.written.get(operand, operand)
-            if has_inverse and not all(is_outer(_core_of(term)) for term in written.args):
+            if written.op != "add" or not operand.shape:
                 continue
-            if written.op == "add" and operand.shape:
+            if not has_inverse or all(is_outer(_core_of(term)) for term in self.terms_of(written)):
                 found = yield from self.split_by_terms(operands, position, output, extents, work)
                 if found is not None:
                     return found
@@ -180,49 +190,86 @@ class _Pairing:
         more than ``work``.
 
         The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
-        several uses is saved only if all of them are multiplied term by term: each counts its share.
+        several uses is saved only if all of them are multiplied term by term: each counts its share, also where it is
+        a term of the sum.
         """
         operand, labels = operands[position]
         original = self.written.get(operand, operand)
         uses = 1 if operand in self.single else self.products.uses[original]
         is_saved = uses > 0 and (uses == 1 or original not in self.built)
-        is_sparse = any(map(_is_sparse, original.args))
+        summands = self.terms_of(original)
+        is_sparse = any(map(_is_sparse, summands))
+        inner = [one for one in map(_core_of, summands) if one.op == "add" and one not in self.built]
+        inner = [one for one in inner if self.private_parts(one).products[0]]
+        volume = self.products.volume(labels, extents)
         best: tuple[int, int, list[Evaluation], frozenset[Node]] | None = None
-        for opened in self.absorbable_products(original) if is_saved else [frozenset[Node]()]:
-            if opened or is_sparse:
-                saved_work = len(original.args) * self.products.volume(labels, extents) if is_saved else 0
-                saved_work = (saved_work + sum(self.work.get(core, 0) for core in opened)) // max(uses, 1)
+        for opened in self.private_parts(original).products if is_saved else [frozenset[Node]()]:
+            if opened or is_sparse or inner:
+                saved_work = self.work_of_sum(original, opened, volume) // uses if is_saved else 0
                 terms = yield from in_turn(
-                    self.split_term(operands, position, term, output, extents, opened) for term in original.args
+                    self.split_term(operands, position, term, output, extents, opened) for term in summands
                 )
                 total = sum(cost for cost, _ in terms)
+                for one in inner if is_saved else ():
+                    if self.done[one] in self.shared:
+                        every = self.private_parts(one).products[-1]
+                        saved_work += self.work_of_sum(one, every, volume) // (uses * self.products.uses[one])
                 if best is None or total - saved_work < best[0] - best[1]:
                     best = total, saved_work, terms, opened
         if best is None:
             return None
         total, saved_work, terms, opened = best
-        if (2 if not opened else _TERMWISE_FACTOR if is_sparse else 1) * total > work + saved_work:
+        if (2 if not opened and not inner else _TERMWISE_FACTOR if is_sparse else 1) * total > work + saved_work:
             return None
         if uses > 1 and is_saved:
             self.shared[operand] = original
         return total, self.graph.add([part for _, part in terms])
 
-    def absorbable_products(self, total: Node) -> list[frozenset[Node]]:
-        """Return sets of products that may be multiplied out in the sum ``total``: terms with no other use, also with
-        their own products.
+    def work_of_sum(self, total: Node, products: Collection[Node], volume: int) -> int:
+        """Return the work of the additions of ``total``, a sum of ``volume`` entries, of the sums within that only it
+        uses, and of ``products``.
         """
-        private = {core for core in map(_core_of, total.args) if is_core(core) and self.products.uses[core] == 1}
-        found: set[Node] = set()
-        stack = [_core_of(term) for term in total.args]
-        uses = Counter(stack)
+        additions = sum(len(part.args) for part in (total, *self.private_parts(total).sums))
+        return additions * volume + sum(self.work.get(product, 0) for product in products)
+
+    def private_parts(self, total: Node) -> PrivateParts:
+        """Return the sums and the products that only the sum ``total`` uses, directly or through one another."""
+        if total not in self.private:
+            found: dict[Node, None] = {}
+            waiting, uses = [*total.args], Counter(total.args)
+            direct: frozenset[Node] = frozenset()
+            for is_part in (_is_sum_or_view, is_core):
+                stack, waiting = waiting, []
+                while stack:
+                    node = stack.pop()
+                    if is_part(node) and node not in found and uses[node] == self.products.uses[node]:
+                        found[node] = None
+                        stack += node.args
+                        uses.update(node.args)
+                    else:
+                        waiting.append(node)
+                direct = direct or frozenset(n for n in waiting if is_core(n) and uses[n] == self.products.uses[n])
+            sums = {part for part in found if part.op == "add"}
+            every = frozenset(part for part in found if is_core(part) and part not in self.products.absorbed)
+            self.private[total] = PrivateParts(sums, [direct] if every <= direct else [direct, every | direct])
+        return self.private[total]
+
+    def terms_of(self, total: Node) -> list[Node]:
+        """Return the terms of the sum ``total``; a term that is a scaled or transposed sum which nothing else uses is
+        replaced by its own terms.
+        """
+        inside = self.private_parts(total).sums
+        terms: list[Node] = []
+        stack = [*reversed(total.args)]
         while stack:
-            node = stack.pop()
-            if is_core(node) and node not in found and uses[node] == self.products.uses[node]:
-                found.add(node)
-                stack += node.args
-                uses.update(node.args)
-        found = {node for node in found if node not in self.products.absorbed}
-        return [frozenset(private)] if found <= private else [frozenset(private), frozenset(found | private)]
+            term = stack.pop()
+            inner = _core_of(term)
+            if inner.op == "add" and inner in inside:
+                own = (self.graph.broadcast(part, inner.shape) for part in reversed(inner.args))
+                stack += own if inner is term else (self.graph.with_operands(term, [part]) for part in own)
+            else:
+                terms.append(term)
+        return terms
 
     def split_term(
         self,
@@ -317,6 +364,13 @@ class _Pairing:
 def _core_of(node: Node) -> Node:
     """Return the operand of a transposed or scaled tensor; another node itself."""
     return node.args[0] if is_view(node) and node.args else node
+
+
+def _is_sum_or_view(node: Node) -> bool:
+    """Return whether a node is a sum of tensors, or a view; of a sum only one that scales it or permutes its axes."""
+    if is_view(node) and node.args and node.args[0].op == "add":
+        return sorted(node.data.inputs[0]) == sorted(node.data.output)
+    return is_view(node) or (node.op == "add" and bool(node.shape))
 
 
 def _summed_later(operands: Sequence[Labelled], uses: Counter[int]) -> list[int]:

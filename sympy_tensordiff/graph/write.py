@@ -246,7 +246,7 @@ class ExpressionWriter(TensorWriter):
 
     def ranged(self, node: Node, scope: Scope) -> Recursion[tuple[Any, tuple[Any, ...]]]:
         """Return ``(body, limits)`` of a reduction as SymPy expressions, limits innermost first."""
-        variables, rows, body = self.graph.inside(node, dict(scope))
+        variables, rows, body = self.graph.open_shared(node, dict(scope))
         scope = self.bind(variables, self.graph.hints[node.id], scope)
         limits = self.limits(node, variables, rows, body, scope)
         expr = yield self.visit(body, scope)
@@ -265,7 +265,7 @@ class ExpressionWriter(TensorWriter):
 
     def write_comprehension(self, node: Node, scope: Scope) -> Recursion[Any]:
         """Return the expression of a comprehension."""
-        variables, _, body = self.graph.inside(node, dict(scope))
+        variables, _, body = self.graph.open_shared(node, dict(scope))
         extents = [self.form(extent, scope) for extent in node.data]
         scope = self.bind(variables, self.graph.hints[node.id], scope)
         entry = yield self.visit(body, scope)

@@ -125,18 +125,18 @@ def bounds_with_divisors(variable: Variable, forms: Iterable[Affine]) -> Sides:
 def rows_connected_to(rows: Rows, variables: frozenset[Variable], sizes: frozenset[Variable]) -> Rows:
     """Return the rows that are linked to ``variables`` by chains of common variables other than ``sizes``."""
     known = set(variables - sizes)
-    chosen: set[Constraint] = set()
+    others = [row.form.atoms() - sizes for row in rows]
+    left = [*range(len(rows))]
     grown = True
     while grown:
-        grown = False
-        for row in rows:
-            if row not in chosen:
-                atoms = row.form.atoms() - sizes
-                if not atoms or not atoms.isdisjoint(known):
-                    chosen.add(row)
-                    known |= atoms
-                    grown = True
-    return tuple(row for row in rows if row in chosen)
+        waiting, left, grown = left, [], False
+        for n in waiting:
+            if others[n] and others[n].isdisjoint(known):
+                left.append(n)
+            else:
+                known |= others[n]
+                grown = True
+    return tuple([row for n, row in enumerate(rows) if n not in left]) if left else rows
 
 
 def bounds_a_loop(row: Constraint, variables: Sequence[Variable]) -> bool:

@@ -87,6 +87,7 @@ class _Tighten:
         # A method of this object would tie it to its parts, and the whole graph with it, until garbage is collected.
         self.may_evaluate = self.choices.may_evaluate
         self.done: dict[tuple[Node, Rows], Node] = {}
+        self.connected: dict[tuple[Rows, frozenset[int]], Rows] = {}
         self.sums = ProductsOfSums(graph, sizes, self.may_evaluate, flat=flat)
 
     def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
@@ -95,7 +96,10 @@ class _Tighten:
         """
         if node.is_guard_free:
             return node
-        facts = rows_connected_to(facts, node.free, self.sizes)
+        around = (facts, node.free)
+        if around not in self.connected:
+            self.connected[around] = rows_connected_to(facts, node.free, self.sizes)
+        facts = self.connected[around]
         key = (node, facts)
         if key not in self.done:
             if node.op == "sum":
@@ -142,7 +146,7 @@ class _Tighten:
 
     def comprehension(self, node: Node, facts: Rows) -> Recursion[Node]:
         """Return the comprehension `node` with the constraints in its body tightened, given the ranges of its axes."""
-        variables, rows, body = self.graph.inside(node, atoms_in(facts))
+        variables, rows, body = self.graph.open_shared(node, atoms_in(facts))
         new = yield self.visit(body, facts + rows)
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
@@ -151,7 +155,7 @@ class _Tighten:
         indices.
         """
         graph = self.graph
-        variables, rows, body = graph.inside(node, atoms_in(facts))
+        variables, rows, body = graph.open_shared(node, atoms_in(facts))
         if is_empty(rows, facts):
             return graph.one if node.op == "prod" else node
         limits, outer = nest(graph, remove_exact_floors(rows, facts), variables, facts)
@@ -249,7 +253,7 @@ class _Tighten:
         Raises `UnsupportedError` for an equation that no index can be solved for.
         """
         graph = self.graph
-        variables, rows, body = graph.inside(node, atoms_in(facts))
+        variables, rows, body = graph.open_shared(node, atoms_in(facts))
         if is_empty(rows, facts):
             return graph.zero
         is_linear = linear(rows)

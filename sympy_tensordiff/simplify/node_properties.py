@@ -66,7 +66,7 @@ class NodeProperties:
         """Return ``(variables, constraints, body)`` of the guard or binder `node`; the constraints include `facts`."""
         if node.op == "guard":
             return (), (*facts, *node.data), node.args[0]
-        variables, rows, body = self.graph.inside(node, atoms_in(facts))
+        variables, rows, body = self.graph.open_shared(node, atoms_in(facts))
         return variables, (*facts, *rows), body
 
     def read_conditions(self, node: Node) -> Iterator[Constraint]:

@@ -195,7 +195,7 @@ class _Explicit:
         if node.op == "guard":
             rows, (body,) = node.data, node.args
         elif node.op in BINDERS:
-            variables, rows, body = graph.inside(node, atoms_in(facts))
+            variables, rows, body = graph.open_shared(node, atoms_in(facts))
         found = self.unproven_data(node, variables, rows, facts)
         if found is not None:
             cases = self.split(node, variables, rows, body, *found)

@@ -151,6 +151,24 @@ def test_a_product_of_a_sum_is_multiplied_term_by_term():
     np.testing.assert_allclose(function(*given), (np.diag(given[0]) + given[1] @ given[2]) @ given[3], rtol=1e-12)
 
 
+@every("scale", [1, -1, 3])
+def test_products_in_a_scaled_sum_within_a_sum_are_multiplied_term_by_term(scale):
+    """The trace of ``A + c (B C + D E)`` needs no product of two matrices."""
+    A, B, C, D, E = matrices = [td.TensorSymbol(name, (n, n)) for name in "ABCDE"]
+    trace, product = td.trace(A + scale * (B @ C + (D @ E).T)), (A + scale * (B @ C + (D @ E).T)) @ A[0]
+    total = A + B @ C
+    twice = (total + scale * total.T) @ A[0]
+    for one in (trace, product, twice, (twice, td.dot(A[0], total @ A[1]))):
+        assert td.cost(one).operations.coeff(n, 3) == 0
+    arrays = [np.random.default_rng(k).normal(size=(3, 3)) for k in range(5)]
+    a, b, c, d, e = arrays
+    total = a + scale * (b @ c + (d @ e).T)
+    found = td.lambdify(matrices, (trace, product, twice), "numpy")(*arrays)
+    np.testing.assert_allclose(found[0], np.trace(total), rtol=1e-12)
+    np.testing.assert_allclose(found[1], total @ a[0], rtol=1e-12)
+    np.testing.assert_allclose(found[2], (a + b @ c + scale * (a + b @ c).T) @ a[0], rtol=1e-12)
+
+
 @every("count", [4, 8, 16])
 def test_gradients_of_a_product_by_all_operands_cost_a_multiple_of_it(count):
     """Along the tree of the cheapest contraction; one product for each operand would be quadratic."""

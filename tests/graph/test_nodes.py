@@ -33,6 +33,28 @@ def test_substitution_that_changes_heights_closes_anew():
     assert without is total(graph, lambda k: graph.read(x, [k]))
 
 
+def test_what_sums_have_in_common_is_one_node_in_them():
+    """``Z_i`` of ``Sum_i x_i Z_i`` and ``Sum_i y_i Z_i``; no variable is one of those around."""
+    graph = Graph()
+    x, y = vector(graph), vector(graph, "y")
+
+    def common(at):
+        return total(graph, lambda k: graph.call(sympy.exp, [graph.add([graph.read(x, [at]), graph.read(y, [k])])]))
+
+    def outer(factor):
+        return total(graph, lambda i: graph.mul([graph.read(factor, [i]), common(i)]), "i")
+
+    opened = [graph.open_shared(outer(factor), ()) for factor in (x, y)]
+    (i,), rows, body = opened[0]
+    assert opened[1][:2] == ((i,), rows)
+    assert common(V(i)) in set(body.args) & set(opened[1][2].args)
+    assert graph.sum([i], rows, body) is outer(x)
+    assert graph.open_shared(outer(x), {i})[0] != (i,)
+    assert graph.open(outer(x))[0] != (i,)
+    inner = total(graph, lambda k: graph.mul([graph.read(x, [V(i)]), graph.read(y, [k])]), "i")
+    assert graph.open_shared(inner, ())[0] != (i,)  # which is free in it
+
+
 def test_shapes_of_element_wise_nodes():
     graph = Graph()
     matrix = graph.tensor("A", (N(9), N(9)))

@@ -363,11 +363,13 @@ class VectorPrinter(ScalarPrinter):
         """Return the text of a constant unchanged: Python numbers take the type of arrays."""
         return text
 
-    def argument(self, argument: Scalar) -> str:
-        """Return an argument of a function as text; a constant is converted to the type of the results."""
+    def argument(self, argument: Scalar, level: int = CHOICE) -> str:
+        """Return an argument of a function as text, in parentheses if it binds less tightly than ``level``; a constant
+        is converted to the type of the results.
+        """
         # A function of a Python number alone would be a float64 even among float32.
         is_constant = isinstance(argument, Number) or (self.dialect.is_pure and argument in _INFINITE)
-        return f"real({self.scalar(argument)})" if is_constant else self.scalar(argument)
+        return f"real({self.scalar(argument)})" if is_constant else self.scalar(argument, level)
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
         """Return the text of a function call; a user function is called only at entries that are not masked."""
@@ -386,7 +388,9 @@ class VectorPrinter(ScalarPrinter):
         """
         varies = self.varies(Operation("select", (condition, value, otherwise)))
         if not varies and (not self.dialect.is_pure or is_static(condition)):
-            return super().select(condition, value, otherwise)
+            # A Python number would raise an error where it is divided by 0.
+            first, second = self.scalar(condition, CHOICE + 1), self.argument(value, CHOICE + 1)
+            return self.choice.format(first, second, self.argument(otherwise)), CHOICE
         texts, outer = [], self.masks
         for branch, mask in ((value, condition), (otherwise, Operation("not", (condition,)))):
             self.masks = (*outer, mask)
