@@ -71,20 +71,22 @@ class _LoopBody:
     """Its parts that may be worth an array, with the guards around each, by the numbers of their structures."""
     is_changed: bool = True
     """Whether ``structures`` have to be found again."""
-    uses: dict[tuple[Node, Rows], Instance | None] = field(default_factory=dict)
-    """The uses of values by these parts, as far as they were needed."""
+    reading: set[Node] = field(default_factory=set)
+    """The parts that read what is stored."""
     work: dict[Node, int] = field(default_factory=dict)
-    """About how many operations each part takes."""
+    """About how many operations these parts take."""
 
     def store(self, node: Node) -> None:
         """Record that `node` is an entry of an array, so that nothing in it is computed here."""
         self.stored.add(node)
         self.is_changed = True
-        self.work = {}
 
     def find(self, values: Iterable[tuple[Node, Rows]], number: Callable[[Node], int]) -> Iterable[int]:
         """Set `structures` to those of `values`; return their numbers."""
-        self.structures, self.is_changed = {}, False
+        self.structures, self.reading, self.work, self.is_changed = {}, set(), {}, False
+        for part in reachable(*self.nodes):
+            if part in self.stored or not self.reading.isdisjoint(part.args):
+                self.reading.add(part)
         for part, guards in values:
             self.structures.setdefault(number(part), []).append((part, guards))
         return self.structures
@@ -141,6 +143,10 @@ class Shifts:
     _reads: dict[Node, frozenset[frozenset[int]]] = field(default_factory=dict)
     """The variables of the reads below nodes."""
     _structures: Structures = field(default_factory=lambda: Structures(has_numbers=False))
+    _uses: dict[tuple[Node, Context], Instance | None] = field(default_factory=dict)
+    """The uses of values by parts of loops, as far as they were needed."""
+    _work: dict[Node, int] = field(default_factory=dict)
+    """About how many operations parts take that read nothing stored."""
     _external: dict[Node, bool] = field(default_factory=dict)
     """Whether there are calls of user functions in nodes."""
 
@@ -197,9 +203,9 @@ class Shifts:
                     values.pop(number, None)
         groups: dict[int, list[tuple[_LoopBody, Node, Rows]]] = {}
         for place in places:
-            for number, found in place.structures.items():
+            for number, parts in place.structures.items():
                 if number not in values:
-                    groups.setdefault(number, []).extend((place, *one) for one in found)
+                    groups.setdefault(number, []).extend((place, *one) for one in parts)
         best = max(filter(None, values.values()), key=lambda one: one.saved, default=None)
         most = {number: self._most_saved(uses) for number, uses in groups.items()}
         for number in sorted(groups, key=lambda number: -most[number]):
@@ -218,9 +224,10 @@ class Shifts:
         """Return the value of one structure whose storage saves most; None without one."""
         values: dict[Node, list[tuple[_LoopBody, Instance]]] = {}
         for place, part, guards in uses:
-            if (part, guards) not in place.uses:
-                place.uses[part, guards] = self._instance(part, place.context.inside((), guards))
-            if (use := place.uses[part, guards]) is not None:
+            context = place.context.inside((), guards)
+            if (part, context) not in self._uses:
+                self._uses[part, context] = self._instance(part, context)
+            if (use := self._uses[part, context]) is not None:
                 values.setdefault(use.candidate.node, []).append((place, use))
         best: _Candidate | None = None
         for instances in values.values():
@@ -345,10 +352,10 @@ class Shifts:
 
     def _work_at(self, place: _LoopBody, node: Node) -> int:
         """Return about how many operations `node` takes in a loop, where what is stored is read."""
-        if node not in place.work:
-            parts = reachable(node, known=dict.fromkeys(place.stored))
-            place.work[node] = sum(_own_work(part) for part in parts if part not in place.stored)
-        return place.work[node]
+        known = place.work if node in place.reading else self._work
+        if node not in known:
+            known[node] = sum(map(_own_work, reachable(node, known=place.stored)))
+        return known[node]
 
 
 def primitive(graph: Graph, node: Node) -> tuple[Number, Node]:
