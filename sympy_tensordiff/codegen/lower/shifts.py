@@ -302,7 +302,7 @@ class Shifts:
                 found = graph.mul([*(graph.const(number) for number, _ in factors), *(core for _, core in factors)])
             elif found.op == "pow" and found.args[1].op == "const" and found.args[1].data % 2 == 0:
                 number, core = primitive(graph, found.args[0])
-                found = graph.pow(graph.scale(abs(number), core), found.args[1])
+                found = graph.pow(graph.scale(number if number > 0 else -number, core), found.args[1])
             done[part] = found
         return primitive(graph, done[node])
 
