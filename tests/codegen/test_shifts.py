@@ -108,6 +108,13 @@ def test_a_value_at_several_shifts_has_one_array(name):
         assert sorted(found) == [0, 0, reads]
 
 
+def test_products_with_a_stored_value_are_not_stored():
+    """They take one operation, whatever the stored value takes."""
+    halves = ((at(x, 1) ** 2 - at(x, -1) ** 2) / 8 - nu * (at(x, 1) - 2 * x[i] + at(x, -1)) / 2 for x in (v, w))
+    value = td.IndexedSum((w[i] / nu - v[i] / nu + sum(halves)) ** 2, (i, 0, n - 1))
+    assert len(stored([v, w, nu], (value, *td.gradient(value, (v, w))))[0]) == 1
+
+
 def test_one_square_root_for_each_entry_of_a_grid():
     args, value, by, *_ = CASES["diffusion"]
     source = td.lambdify(args, td.gradient(value, by), "numba").source

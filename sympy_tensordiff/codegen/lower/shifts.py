@@ -355,7 +355,9 @@ class Shifts:
 
     def _work_at(self, place: _LoopBody, node: Node) -> int:
         """Return about how many operations `node` takes in a loop, where what is stored is read."""
-        known = place.work if node in place.reading else self._work
+        # The rest of a product without its number may be no part of the loop itself.
+        reads_stored = node in place.stored or not place.reading.isdisjoint((node, *node.args))
+        known = place.work if reads_stored else self._work
         if node not in known:
             known[node] = sum(map(_own_work, reachable(node, known=place.stored)))
         return known[node]
