@@ -197,7 +197,8 @@ def _with_fewest_tables(simplified: _Simplified, shares_rows: bool) -> Program:
     rows = _row_temporaries(program) if of_rows else set()
     if any(len(array.shape) > 1 and array.name in of_rows - rows for array in program.temporaries):
         other, _ = _assemble(simplified)
-        if _count_whole_tables(other, _row_temporaries(other)) < _count_whole_tables(program, rows):
+        most = _count_whole_tables(program, rows)
+        if _count_whole_tables(other, set()) < most or _count_whole_tables(other, _row_temporaries(other)) < most:
             return other
     return program
 

@@ -183,6 +183,22 @@ def windows():
     )
 
 
+def test_totals_of_blocks_are_added():
+    """Each block of rows has its own copy of a short array of totals; a loop at the end adds them."""
+    C, w = td.TensorSymbol("C", (n, 4)), td.TensorSymbol("w", 4)
+    entry = sympy.sin(C[i, j])
+    results = (
+        td.TensorComprehension(td.IndexedSum(entry * w[j], (j, 0, 3)), (i, n)),
+        td.TensorComprehension(td.IndexedSum(entry * x[i], (i, 0, n - 1)), (j, 4)),
+    )
+    function = td.lambdify([C, w, x], results, "llvm", parallel=True)
+    assert "numba_parallel_for" in function.llvm
+    given = [np.linspace(0, 3, 36).reshape(9, 4), np.arange(4.0), np.arange(9.0)]
+    rows, columns = function(*given)
+    np.testing.assert_allclose(rows, np.sin(given[0]) @ given[1])
+    np.testing.assert_allclose(columns, given[2] @ np.sin(given[0]))
+
+
 @pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_products(parallel, dtype):

@@ -85,10 +85,10 @@ class Module:
                 self.declare(own, kind, [kind] * (1 + ("copysign" in own)))
         return symbol
 
-    def text(self) -> str:
-        """Return the text of the LLVM module."""
+    def text(self, entries: Iterable[str] = ()) -> str:
+        """Return the text of the LLVM module, which begins with the texts of its entry points."""
         declared = {n: line for n, line in self.declared.items() if n not in self.functions}
-        used = "\n".join(self.functions.values())
+        used = "\n".join([*entries, *self.functions.values()])
         nodes = ['!0 = !{!"llvm.loop.unroll.runtime.disable"}']
         nodes += [f'!{n} = !{{!"llvm.loop.interleave.count", i32 {n}}}' for n in range(1, MAX_INTERLEAVED_VECTORS + 1)]
         rolled, unrolled = f"!{len(nodes)}", f"!{len(nodes) + 1}"

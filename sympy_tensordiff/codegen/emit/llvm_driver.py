@@ -109,7 +109,7 @@ def print_llvm(program: Program, target: Target, parallel: frozenset[str] = froz
 def _module_text(module: Module, entries: Mapping[str, EntryPrinter], driver: str = "") -> ModuleText:
     """Return the LLVM module with these entry points as a `ModuleText`."""
     texts = [entry.text(name) for name, entry in entries.items()]
-    return ModuleText("\n\n".join([*texts, module.text()]), tuple(entries), driver)
+    return ModuleText(module.text(texts), tuple(entries), driver)
 
 
 class LlvmStepPrinter:

@@ -16,7 +16,8 @@ from fractions import Fraction
 from math import gcd, lcm
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.lower.materialise import CONDITIONS, calls_external, is_dear
+from sympy_tensordiff.codegen.lower.functions import is_external
+from sympy_tensordiff.codegen.lower.materialise import CONDITIONS, is_dear
 from sympy_tensordiff.codegen.lower.plan import Context, Planner, StorageCandidate, index_forms
 from sympy_tensordiff.codegen.lower.shift_normal_form import at_origin
 from sympy_tensordiff.codegen.lower.structures import Structures
@@ -46,15 +47,6 @@ VALUES = frozenset({"add", "mul", "pow", "call", "select"})
 MOST_PARTS = 2000
 """Kernels of more parts are not searched."""
 
-MOST_STORED = 30
-"""So many values are stored at most: each is looked for again among all parts."""
-
-MOST_UNSHIFTED_PARTS = 150
-"""Programs of more parts that read nothing at several shifts are not searched.
-
-A chain of 20 layers, of which each is used twice, took 7 s.
-"""
-
 
 @dataclass(frozen=True)
 class Instance:
@@ -79,20 +71,22 @@ class _LoopBody:
     """Its parts that may be worth an array, with the guards around each, by the numbers of their structures."""
     is_changed: bool = True
     """Whether ``structures`` have to be found again."""
-    uses: dict[tuple[Node, Rows], Instance | None] = field(default_factory=dict)
-    """The uses of values by these parts, as far as they were needed."""
+    reading: set[Node] = field(default_factory=set)
+    """The parts that read what is stored."""
     work: dict[Node, int] = field(default_factory=dict)
-    """About how many operations each part takes."""
+    """About how many operations these parts take."""
 
     def store(self, node: Node) -> None:
         """Record that `node` is an entry of an array, so that nothing in it is computed here."""
         self.stored.add(node)
         self.is_changed = True
-        self.work = {}
 
     def find(self, values: Iterable[tuple[Node, Rows]], number: Callable[[Node], int]) -> Iterable[int]:
         """Set `structures` to those of `values`; return their numbers."""
-        self.structures, self.is_changed = {}, False
+        self.structures, self.reading, self.work, self.is_changed = {}, set(), {}, False
+        for part in reachable(*self.nodes):
+            if part in self.stored or not self.reading.isdisjoint(part.args):
+                self.reading.add(part)
         for part, guards in values:
             self.structures.setdefault(number(part), []).append((part, guards))
         return self.structures
@@ -149,6 +143,12 @@ class Shifts:
     _reads: dict[Node, frozenset[frozenset[int]]] = field(default_factory=dict)
     """The variables of the reads below nodes."""
     _structures: Structures = field(default_factory=lambda: Structures(has_numbers=False))
+    _uses: dict[tuple[Node, Context], Instance | None] = field(default_factory=dict)
+    """The uses of values by parts of loops, as far as they were needed."""
+    _work: dict[Node, int] = field(default_factory=dict)
+    """About how many operations parts take that read nothing stored."""
+    _external: dict[Node, bool] = field(default_factory=dict)
+    """Whether there are calls of user functions in nodes."""
 
     def survey(self, entries: Sequence[Node]) -> None:
         """Find the values that the loops of a whole program use several times, and that are worth an array.
@@ -157,11 +157,10 @@ class Shifts:
         whose parts are counted as well.
         """
         places = _loop_bodies(self.graph, entries)
-        is_small = len(places) > 1 and len(reachable(*entries)) <= MOST_UNSHIFTED_PARTS
-        if not is_small and not has_shifts(entries):
+        if len(places) == 1 and not has_shifts(entries):
             return
         values: dict[int, _Candidate | None] = {}
-        while len(self.domains) < MOST_STORED and (found := self._best(places, values)) is not None:
+        while (found := self._best(places, values)) is not None:
             domain = found.domain
             self.domains[domain.node] = domain
             for place, use in found.uses:
@@ -177,16 +176,12 @@ class Shifts:
         if not self.domains:
             return
         place = _LoopBody(tuple(bodies), context, is_array, set(self.members))
-        found = True
-        while found:
-            found = False
-            for part, guards in list(self._found_values(place)):
-                if part in self._structures and part not in place.stored:
-                    use = self._instance(part, context.inside((), guards))
-                    if use is not None and use.candidate.node in self.domains:
-                        self.members[use.node] = use
-                        place.store(use.node)
-                        found = True
+        for part, guards in self._found_values(place):
+            if part in self._structures:
+                use = self._instance(part, context.inside((), guards))
+                if use is not None and use.candidate.node in self.domains:
+                    self.members[use.node] = use
+                    place.store(use.node)
 
     def is_inside(self, use: Instance, context: Context) -> bool:
         """Return whether the array for a value contains all entries that `use` reads in `context`."""
@@ -199,7 +194,8 @@ class Shifts:
         """Return the value whose storage saves most; None without one.
 
         `values` are those found before, by the numbers of their structures; those in loops that have changed since then
-        are looked at again.
+        are looked at again. How much a structure may save at most is known from its number of uses, so that the uses
+        themselves are compared for the most promising structures only: a part of a value that is stored goes with it.
         """
         for place in places:
             if place.is_changed:
@@ -207,22 +203,31 @@ class Shifts:
                     values.pop(number, None)
         groups: dict[int, list[tuple[_LoopBody, Node, Rows]]] = {}
         for place in places:
-            for number, found in place.structures.items():
+            for number, parts in place.structures.items():
                 if number not in values:
-                    groups.setdefault(number, []).extend((place, *one) for one in found)
-        values.update((number, self._best_of(uses)) for number, uses in groups.items())
-        return max(filter(None, values.values()), key=lambda one: one.saved, default=None)
+                    groups.setdefault(number, []).extend((place, *one) for one in parts)
+        best = max(filter(None, values.values()), key=lambda one: one.saved, default=None)
+        most = {number: self._most_saved(uses) for number, uses in groups.items()}
+        for number in sorted(groups, key=lambda number: -most[number]):
+            if most[number] <= (0 if best is None else best.saved):
+                break
+            values[number] = found = self._best_of(groups[number])
+            best = found if best is None or (found is not None and found.saved > best.saved) else best
+        return best
+
+    def _most_saved(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> int:
+        """Return an upper bound of the operations that are saved where the value of a structure is stored."""
+        count = len({(place, part) for place, part, _ in uses})
+        return self._saved(max(self._work_at(place, part) for place, part, _ in uses), count, 1) if count > 1 else 0
 
     def _best_of(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> _Candidate | None:
         """Return the value of one structure whose storage saves most; None without one."""
-        most = max(self._work_at(place, part) for place, part, _ in uses)
-        if self._saved(most, len({(place, part) for place, part, _ in uses}), 1) <= 0:
-            return None
         values: dict[Node, list[tuple[_LoopBody, Instance]]] = {}
         for place, part, guards in uses:
-            if (part, guards) not in place.uses:
-                place.uses[part, guards] = self._instance(part, place.context.inside((), guards))
-            if (use := place.uses[part, guards]) is not None:
+            context = place.context.inside((), guards)
+            if (part, context) not in self._uses:
+                self._uses[part, context] = self._instance(part, context)
+            if (use := self._uses[part, context]) is not None:
                 values.setdefault(use.candidate.node, []).append((place, use))
         best: _Candidate | None = None
         for instances in values.values():
@@ -235,7 +240,10 @@ class Shifts:
         return best
 
     def _found_values(self, place: _LoopBody) -> Iterator[tuple[Node, Rows]]:
-        """Yield the parts of a loop body that may be worth an array, with the guards around each."""
+        """Yield the parts of a loop body that may be worth an array, with the guards around each, outermost first.
+
+        The parts of what is stored meanwhile are left out.
+        """
         bodies = place.nodes
         own = frozenset(place.context.variables)
         stack: list[tuple[Node, Rows]] = [(body, ()) for body in bodies]
@@ -248,8 +256,10 @@ class Shifts:
                 continue
             is_value = core.op in VALUES and core not in whole_bodies and not (core.height or core.shape)
             is_value = is_value and self._is_as_small(core, own)
-            if is_value and is_number(core) and self._work_at(place, core) > 2 * READ and not calls_external(core):
+            if is_value and is_number(core) and self._is_work(place, core) and not self._calls_external(core):
                 yield core, guards
+                if core in place.stored:
+                    continue
             inner = (*guards, *(row for row in part.data if row not in guards)) if part.op == "guard" else guards
             # What is computed behind a condition only may be no number elsewhere.
             below = part.args if part.op != "select" else [part.args[0], *(arg for arg in part.args[1:] if arg.total)]
@@ -290,6 +300,9 @@ class Shifts:
             if found.op == "mul":
                 factors = [primitive(graph, factor) for factor in found.args]
                 found = graph.mul([*(graph.const(number) for number, _ in factors), *(core for _, core in factors)])
+            elif found.op == "pow" and found.args[1].op == "const" and found.args[1].data % 2 == 0:
+                number, core = primitive(graph, found.args[0])
+                found = graph.pow(graph.scale(number if number > 0 else -number, core), found.args[1])
             done[part] = found
         return primitive(graph, done[node])
 
@@ -321,12 +334,33 @@ class Shifts:
         """
         return work * (count - 1) - READ * (count + 2) - STREAM * (loops - 1)
 
+    def _is_work(self, place: _LoopBody, node: Node) -> bool:
+        """Return whether `node` takes more operations in a loop than two reads."""
+        total, seen, stack = 0, {node}, [node]
+        while stack and total <= 2 * READ:
+            part = stack.pop()
+            if part not in place.stored:
+                total += _own_work(part)
+                new = [arg for arg in part.args if arg not in seen]
+                seen.update(new)
+                stack += new
+        return total > 2 * READ
+
+    def _calls_external(self, node: Node) -> bool:
+        """Return whether a node below `node` calls a user function."""
+        known = self._external
+        for part in reachable(node, known=known):
+            known[part] = (part.op == "call" and is_external(part)) or any(known[arg] for arg in part.args)
+        return known[node]
+
     def _work_at(self, place: _LoopBody, node: Node) -> int:
         """Return about how many operations `node` takes in a loop, where what is stored is read."""
-        if node not in place.work:
-            parts = reachable(node, known=dict.fromkeys(place.stored))
-            place.work[node] = sum(_own_work(part) for part in parts if part not in place.stored)
-        return place.work[node]
+        # The rest of a product without its number may be no part of the loop itself.
+        reads_stored = node in place.stored or not place.reading.isdisjoint((node, *node.args))
+        known = place.work if reads_stored else self._work
+        if node not in known:
+            known[node] = sum(map(_own_work, reachable(node, known=place.stored)))
+        return known[node]
 
 
 def primitive(graph: Graph, node: Node) -> tuple[Number, Node]:
