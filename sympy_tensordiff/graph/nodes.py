@@ -86,6 +86,7 @@ class Graph(Elementwise):
         self._rows_of: dict[Node, Rows] = {}
         self.slopes: dict[Any, tuple[Node, Node, tuple[Node, ...]]] = {}
         self.laws: dict[str, int] = {}  # the accurate forms in kernels, with the number of their uses
+        self.norms: set[Node] = set()  # the arrays of norms
 
     # -------------------------------------------------------------- binders
 

@@ -60,7 +60,14 @@ from sympy_tensordiff.codegen.ir.loops import (
 )
 from sympy_tensordiff.codegen.ir.programs import Correlation, FusedKernels, Kernel, Program, Recurrence, Scatter
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import dependences, loads, loops, scalar_arrays
+from sympy_tensordiff.codegen.ir.walk import (
+    condition_of_loop,
+    dependences,
+    loads,
+    loops,
+    scalar_arrays,
+    without_condition,
+)
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.rows import Rows
@@ -305,6 +312,11 @@ class KernelPrinter:
 
     def print_loop(self, loop: Loop, frame: Frame) -> None:
         """Append a loop: as array operations if possible, else as a Python loop."""
+        if not self.dialect.is_pure and (test := condition_of_loop(loop)) is not None:
+            text = self.values.scalar(test)
+            varies = bool(self.values.varies(test))
+            frame = frame.child(f"if {f'np.any({text})' if varies else text}:")
+            loop = loop if varies else without_condition(loop, test)
         wide = self.narrowing.widest(loop, frame)
         if wide == loop:
             # One more dimension is worth it for a long sum, and for a short one if it is fused and reads slices.

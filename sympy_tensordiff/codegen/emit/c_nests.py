@@ -18,7 +18,7 @@ from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, OR, SUM, UNARY, Fo
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement, defines
 from sympy_tensordiff.codegen.ir.nests import with_scalars
 from sympy_tensordiff.codegen.ir.scalars import Ends, External, Load, Name, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import forms, scalars, statements
+from sympy_tensordiff.codegen.ir.walk import condition_of_loop, forms, scalars, statements, without_condition
 from sympy_tensordiff.codegen.schedule.cpu import Nest
 from sympy_tensordiff.codegen.schedule.primitives import add_part
 from sympy_tensordiff.codegen.schedule.rows import has_few_steps
@@ -210,6 +210,20 @@ class CPrinter(CForms, NestPrinter):
             self.line(depth, f"{kind}{self.set_text(statement)};")
             return
         assert isinstance(statement, Loop | If)
+        test = condition_of_loop(statement) if isinstance(statement, Loop) else None
+        if test is None:
+            self.print_block_of(statement, path)
+            return
+        self.line(depth, f"if ({self.scalar(test)}) {{")
+        begin = len(self.lines)
+        assert isinstance(statement, Loop)
+        self.print_block_of(without_condition(statement, test), path)
+        self.lines[begin:] = [INDENT + line for line in self.lines[begin:]]
+        self.line(depth, "}")
+
+    def print_block_of(self, statement: Loop | If, path: StatementPath) -> None:
+        """Append the lines of a loop or guard, with the pragmas of a loop."""
+        depth = len(path)
         if (
             isinstance(statement, Loop)
             and depth == 1

@@ -18,6 +18,7 @@ from sympy_tensordiff.codegen.ir.loops import (
     is_accumulator,
     is_addition,
     is_let,
+    reduction_of,
 )
 from sympy_tensordiff.codegen.ir.programs import (
     Argument,
@@ -366,7 +367,9 @@ def used_names(statement: Statement) -> set[str]:
 
 
 def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]:
-    """Return statements whose values are computed only if ``test`` holds, and are 0 (or false) otherwise."""
+    """Return statements whose values are computed only if ``test`` holds; otherwise they are 0 or false, or the neutral
+    element of the reduction that they are added to.
+    """
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
         """Return one statement with its value computed only where the condition holds, 0 elsewhere."""
@@ -375,6 +378,46 @@ def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]
         value = statement.value
         if isinstance(value, Operation) and value.function in CONDITIONS:
             return (replace(statement, value=Operation("and", (test, value))),)
-        return (replace(statement, value=Operation("select", (test, value, Number(0)))),)
+        otherwise = Identity(reduction_of(statement)).value if is_addition(statement) else Number(0)
+        return (replace(statement, value=Operation("select", (test, value, otherwise))),)
 
     return list(rewrite(statements, change))
+
+
+def condition_of_loop(loop: Loop) -> Scalar | None:
+    """Return the condition without which ``loop`` changes nothing, a name or its negation; None if there is none.
+
+    Each value that the loop adds to an accumulator from outside is under that condition, as those of `guarded_by` are.
+    """
+    own = {loop.variable, *declared(loop.body)} | {s.variable for s in statements(loop.body) if isinstance(s, Loop)}
+    tests = set()
+    for statement in statements(loop.body):
+        if isinstance(statement, Loop) or defines(statement):
+            continue
+        if not is_addition(statement):
+            return None
+        if statement.name not in own:
+            tests.add(_condition_of_addition(statement))
+    test = tests.pop() if len(tests) == 1 else None
+    name = test.arguments[0] if isinstance(test, Operation) and test.function == "not" else test
+    return test if isinstance(name, Name) and name.name not in own else None
+
+
+def without_condition(loop: Loop, test: Scalar) -> Loop:
+    """Return a loop that runs only if ``test`` holds, with choices by ``test`` decided."""
+
+    def change(value: Scalar) -> Scalar:
+        """Return the chosen value of a choice by ``test``; any other value as it is."""
+        decided = isinstance(value, Operation) and value.function == "select" and value.arguments[0] == test
+        return value.arguments[1] if decided and isinstance(value, Operation) else value
+
+    return replace(loop, body=with_values(loop.body, change))
+
+
+def _condition_of_addition(statement: Set) -> Scalar | None:
+    """Return the condition without which an addition changes nothing; None if it has no such condition."""
+    value = statement.value
+    if statement.reduction == "any" or not isinstance(value, Operation) or value.function != "select":
+        return None
+    test, _, otherwise = value.arguments
+    return test if otherwise == Identity(reduction_of(statement)).value else None

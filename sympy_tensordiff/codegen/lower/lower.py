@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import zip_longest
 from typing import Any
 
 import sympy
@@ -21,7 +22,7 @@ from sympy_tensordiff.codegen.ir.walk import guarded_by
 from sympy_tensordiff.codegen.lower.blocks import Block, nested_blocks
 from sympy_tensordiff.codegen.lower.carries import carried_variables
 from sympy_tensordiff.codegen.lower.functions import has_root, operation, rational_form, root
-from sympy_tensordiff.codegen.lower.inverse_norms import is_inverse_root
+from sympy_tensordiff.codegen.lower.inverse_norms import factors_of_inverse, is_inverse_norm, is_inverse_root
 from sympy_tensordiff.codegen.lower.loop_order import in_memory_order
 from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_slice, uses
 from sympy_tensordiff.codegen.lower.matrices import Matrices
@@ -393,7 +394,7 @@ class Lowering(Matrices):
     def _product(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         """Return a product; factors that do not depend on the inner loops are multiplied outside of them."""
         groups: dict[int, tuple[Block, list[Node]]] = {}
-        roots = [factor for factor in node.args if is_inverse_root(factor)]
+        roots = [factor for factor in node.args if is_inverse_root(factor) or is_inverse_norm(self.graph, factor)]
         for factor in node.args:
             if factor in roots and len(node.args) > 1:
                 continue
@@ -403,18 +404,14 @@ class Lowering(Matrices):
         for home, group in groups.values():
             joins = home is not block and len(group) > 1
             parts += [(self.graph.mul(group), home)] if joins else [(factor, block) for factor in group]
-        if len(node.args) > 1:  # one after the other: the whole power may overflow
-            parts += [(part, block) for power in roots for part in self._root_factors(power)]
+        if len(node.args) > 1:  # in turn with the factors: the whole power may overflow, or the product of the others
+            inverses = [(part, block) for power in roots for part in factors_of_inverse(self.graph, power)]
+            numbers = [part for part in parts if part[0].op == "const"]
+            parts = [part for part in parts if part[0].op != "const"]
+            pairs = zip_longest(parts, inverses[: max(len(parts), 1)])
+            parts = [*numbers, *(part for pair in pairs for part in pair if part), *inverses[max(len(parts), 1) :]]
         factors = yield from in_turn(self.value(*part) for part in parts)
         return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
-
-    def _root_factors(self, power: Node) -> tuple[Node, Node]:
-        """Return ``s**(-1/2)`` and ``s**(e + 1/2)``, whose product is `power`, ``s**e``."""
-        base, exponent = power.args
-        half = Fraction(-1, 2)
-        return self.graph.pow(base, self.graph.const(half)), self.graph.pow(
-            base, self.graph.const(exponent.data - half)
-        )
 
     def _root(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         """Return a power with an exponent like 3/2 by a root and products, a tenth of the time of a general power."""

@@ -15,7 +15,7 @@ from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span, with_numbers, with_scalars
 from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, VECTORISED, Bound, Ends, Load, Name, Operation
-from sympy_tensordiff.codegen.ir.walk import bounds, forms, loads, loops, scalars, statements, weight
+from sympy_tensordiff.codegen.ir.walk import bounds, condition_of_loop, forms, loads, loops, scalars, statements, weight
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.interior import interior
 from sympy_tensordiff.codegen.schedule.invariant_reads import InvariantReads, gathers_first
@@ -268,6 +268,8 @@ def is_extremum(loop: Loop) -> bool:
     """Whether `loop`, if not short, does nothing but compare short values with a maximum or a minimum."""
     add = loop.body[0]
     if len(loop.body) != 1 or not isinstance(add, Set) or add.reduction not in EXTREMA:
+        return False
+    if condition_of_loop(loop) is not None:  # rarely runs
         return False
     if not isinstance(add.target, Name) or weight(loop.body) > CHAIN_WEIGHT:
         return False
