@@ -28,6 +28,12 @@ from sympy_tensordiff.integer.affine import Affine
 _MARGIN = Fraction(1, 2**80)
 """A sum of squares whose product with this is 0 may have lost digits to underflow: its terms are too small."""
 
+MAX_RANK = 1
+"""Norms by more indices than this stay as they are.
+
+They are computed in inner loops, which a condition would slow down: all distances of 300 points take 2.4 times as long.
+"""
+
 
 def with_scaled_norms(
     graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node], stored: Callable[[Node, Node], Node]
@@ -46,8 +52,9 @@ def with_scaled_norms(
     """
     norms = _Norms(graph, arrays, stored)
     for part in reachable(*roots):
-        if is_root(part) and part.args[0].op == "read":
-            norms.norm(part.args[0])
+        if is_root(part):
+            for factor in graph.factors(part.args[0]):
+                norms.note(factor)
     return [norms.within(root) for root in roots]
 
 
@@ -60,6 +67,7 @@ class _Norms:
         self.stored = stored
         self.norms: dict[Node, Node | None] = {}
         self.tables: dict[Node, Node | None] = {}
+        self.bound: set[int] = set()
 
     def within(self, root: Node) -> Node:
         """Return `root` with powers and comparisons of sums of squares as those of norms; calls itself for the bodies
@@ -69,6 +77,7 @@ class _Norms:
             return root
         if root.op in BINDERS:
             variables, _, body = self.graph.open(root)
+            self.bound.update(variables)
             new = self.within(body)
             return root if new is body else self.graph.over(root, variables, new)
         outside = set(breadth_first(root, _outside_of_binders))
@@ -105,8 +114,29 @@ class _Norms:
         squares.
         """
         if base not in self.norms:
-            self.norms[base] = self.stored_norm(base) if base.op == "read" else self.formula(base, base)
+            if base.op == "mul":
+                self.norms[base] = self.scaled_norm(base)
+            else:
+                self.norms[base] = self.stored_norm(base) if base.op == "read" else self.formula(base, base)
         return self.norms[base]
+
+    def scaled_norm(self, product: Node) -> Node | None:
+        """Return the root of a product of sizes and positive numbers with a sum of squares; None for other products."""
+        graph = self.graph
+        others = [factor for factor in product.args if not _is_positive(factor)]
+        norm = self.norm(others[0]) if len(others) == 1 and others[0].op in ("read", "sum") else None
+        if norm is None:
+            return None
+        factor = graph.mul([factor for factor in product.args if factor is not others[0]])
+        root = graph.pow(factor, graph.const(Fraction(1, 2)))
+        if norm.op == "read" and not norm.shape and not norm.args[0].shape:
+            return graph.read(self.stored(others[0].args[0], graph.mul((root, norm))), ())
+        return graph.mul((root, norm))
+
+    def note(self, base: Node) -> None:
+        """Define the array of norms for `base` if that is an entry of an array of sums of squares."""
+        if base.op == "read":
+            self.stored_norm(base)
 
     def stored_norm(self, base: Node) -> Node | None:
         """Return the norm of `base`, an entry of an array, as an entry of the array of norms."""
@@ -119,7 +149,7 @@ class _Norms:
     def table(self, array: Node) -> Node | None:
         """Return the array of the roots of the entries of `array`; None if those are not sums of squares."""
         entries = self.arrays.get(array)
-        if entries is None or entries.shape != array.shape:
+        if entries is None or entries.shape != array.shape or len(array.shape) > MAX_RANK:
             return None
         if entries.op != "comprehension":
             formula = None if array.shape else self.formula(entries, self.graph.read(array, ()))
@@ -133,9 +163,9 @@ class _Norms:
 
     def formula(self, total: Node, base: Node) -> Node | None:
         """Return the root of `total`, which `base` reads or is; None if `total` is not a sum of squares."""
-        if total.op != "sum":
-            return None
         graph = self.graph
+        if total.op != "sum" or len(total.free & self.bound) > MAX_RANK:
+            return None
         variables, rows, square = graph.open(total)
         entry = _root_of_square(graph, square)
         if entry is None:
@@ -153,6 +183,13 @@ class _Norms:
             (graph.compare("lt", graph.zero, graph.scale(_MARGIN, base)), graph.compare("lt", base, infinity)),
         )
         return graph.select(is_safe, graph.pow(base, half), graph.select(has_inverse, scaled, largest))
+
+
+def _is_positive(node: Node) -> bool:
+    """Return whether `node` is a positive number, a size or a power of one."""
+    if node.op == "pow" and node.args[1].op == "const":
+        node = node.args[0]
+    return node.data > 0 if node.op == "const" else node.op == "index" and not node.data.constant
 
 
 def is_root(node: Node) -> bool:

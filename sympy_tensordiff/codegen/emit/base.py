@@ -25,6 +25,7 @@ from sympy_tensordiff.codegen.emit.forms import (
 from sympy_tensordiff.codegen.ir.facts import integer_form
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import FALSE
+from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, without_condition
 from sympy_tensordiff.codegen.ir.scalars import (
     EXTREMA,
     INFINITY,
@@ -39,7 +40,6 @@ from sympy_tensordiff.codegen.ir.scalars import (
     Reduction,
     Scalar,
 )
-from sympy_tensordiff.codegen.ir.walk import condition_of_loop, without_condition
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine
 

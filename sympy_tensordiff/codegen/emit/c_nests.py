@@ -17,8 +17,9 @@ from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
 from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, OR, SUM, UNARY, FormNames, FormPrinter
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement, defines
 from sympy_tensordiff.codegen.ir.nests import with_scalars
+from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, without_condition
 from sympy_tensordiff.codegen.ir.scalars import Ends, External, Load, Name, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import condition_of_loop, forms, scalars, statements, without_condition
+from sympy_tensordiff.codegen.ir.walk import forms, scalars, statements
 from sympy_tensordiff.codegen.schedule.cpu import Nest
 from sympy_tensordiff.codegen.schedule.primitives import add_part
 from sympy_tensordiff.codegen.schedule.rows import has_few_steps

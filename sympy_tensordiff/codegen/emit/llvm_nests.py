@@ -13,8 +13,9 @@ from functools import partial, reduce
 from sympy_tensordiff.codegen.emit.llvm import FLAGS, MAX_INTERLEAVED_VECTORS, UNROLLED_ITERATIONS, is_number
 from sympy_tensordiff.codegen.emit.llvm_scalars import LlvmScalarPrinter
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, without_condition
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, Ends, Load, Name
-from sympy_tensordiff.codegen.ir.walk import condition_of_loop, statements, without_condition
+from sympy_tensordiff.codegen.ir.walk import statements
 from sympy_tensordiff.integer.affine import Affine
 
 MIN_ROLLED_TRIPS = 32

@@ -45,14 +45,13 @@ from sympy_tensordiff.codegen.ir.programs import (
     Table,
     Trapezoid,
 )
+from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, without_condition
 from sympy_tensordiff.codegen.ir.scalars import Ends, Name, Number, Scalar
 from sympy_tensordiff.codegen.ir.steps import is_compiled_whole
 from sympy_tensordiff.codegen.ir.walk import (
-    condition_of_loop,
     filled_arrays,
     function_name,
     scalar_arrays,
-    without_condition,
 )
 from sympy_tensordiff.codegen.schedule.cpu import Nest, Site
 from sympy_tensordiff.codegen.schedule.fusion import fuse, nest_of

@@ -9,8 +9,9 @@ from typing import Any
 from sympy_tensordiff.codegen.ir.programs import ContractionStep
 from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.lower.growing_arrays import without_growing_arrays
+from sympy_tensordiff.codegen.lower.inverse_norms import is_inverse_norm
 from sympy_tensordiff.codegen.lower.tensors import Definition
-from sympy_tensordiff.graph.nodes import Graph, Node, ranges
+from sympy_tensordiff.graph.nodes import Graph, Node, ranges, rewritten
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.cancellation import without_cancellation
 from sympy_tensordiff.simplify.norms import with_scaled_norms
@@ -43,25 +44,60 @@ def with_accurate_entries(
     known = [array for array, _ in computed]
     entries = without_growing_arrays(graph, [entries for _, entries in computed], dict(computed))
     entries = without_cancellation(graph, entries, known, products)
-    norms: dict[Node, Definition] = {}
+    norms: dict[Node, list[Definition]] = {}
     if scales_norms:
         names = {*arrays, *taken}
 
         def stored(array: Node, entries: Node) -> Node:
             """Return a new array of the norms `entries`, to be defined after that of their squares, `array`."""
-            name = unique("norm", {*names, *(one.name for one in norms.values())})
-            norms[array] = Definition(name, graph.tensor(f"array {name}", array.shape), entries)
-            graph.norms.add(norms[array].array)
-            return norms[array].array
+            name = unique("norm", names)
+            names.add(name)
+            defined = Definition(name, graph.tensor(f"array {name}", array.shape), entries)
+            norms.setdefault(array, []).append(defined)
+            graph.norms.add(defined.array)
+            return defined.array
 
         tables = {**products, **dict(zip(known, entries, strict=True))}
         entries = with_scaled_norms(graph, entries, tables, stored)
+        entries = _with_powers_inline(graph, entries, dict(zip(known, entries, strict=True)))
     found = iter(entries)
     done = []
     for one in definitions:
         done.append(one if one.entries is None else replace(one, entries=next(found)))
-        done += [norms[one.array]] if one.array in norms else []
+        done += norms.get(one.array, [])
     return done
+
+
+def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[Node, Node]) -> list[Node]:
+    """Return `entries` with powers of norms like ``1/n**3``, which may overflow, in place of reads of arrays of such.
+
+    Parameters
+    ----------
+    graph : Graph
+    entries : sequence of Node
+    tables : dict of Node to Node
+        The entries of arrays.
+    """
+    bodies = {array: _body(table) for array, table in tables.items()}
+    powers = {
+        array: tables[array]
+        for array, body in bodies.items()
+        if is_inverse_norm(graph, body) and body.args[1].data < -1
+    }
+
+    def change(node: Node) -> Node:
+        """Return the power of a norm that `node` reads; any other node as it is."""
+        if node.op != "read" or node.args[0] not in powers:
+            return node
+        table = powers[node.args[0]]
+        return graph.entry(table, node.data) if table.op == "comprehension" else table
+
+    return rewritten(graph, entries, change) if powers else list(entries)
+
+
+def _body(table: Node) -> Node:
+    """Return the body of a comprehension; a number itself."""
+    return table.args[0] if table.op == "comprehension" else table
 
 
 def _dot_product(graph: Graph, step: Any, arrays: Mapping[str, Node]) -> Node | None:

@@ -94,9 +94,19 @@ def is_inverse_root(node: Node) -> bool:
     return node.op == "pow" and has_root(node.args[1]) and node.args[1].data < 0
 
 
+def inverse_norms(graph: Graph, factors: Sequence[Node]) -> list[Node]:
+    """Return the negative powers of norms in a product of `factors`; none if there is nothing else to divide by, or to
+    multiply.
+    """
+    found = [factor for factor in factors if is_inverse_norm(graph, factor)]
+    divisors = [f for f in factors if f.op == "pow" and f.args[1].op == "const" and f.args[1].data < 0]
+    is_one = len(divisors) == 1 and bool(found) and found[0].args[1].data == -1
+    return [] if is_one or len(factors) == 1 else found
+
+
 def is_inverse_norm(graph: Graph, node: Node) -> bool:
     """Return whether `node` is a negative power of a norm, read from its array or written as `simplify.norms` does."""
-    if node.op != "pow" or node.args[1].op != "const" or node.args[1].data not in range(-_MAX_INVERSES, -1):
+    if node.op != "pow" or node.args[1].op != "const" or node.args[1].data not in range(-_MAX_INVERSES, 0):
         return False
     base = node.args[0]
     if base.op == "read":
@@ -104,12 +114,8 @@ def is_inverse_norm(graph: Graph, node: Node) -> bool:
     return base.op == "select" and base.args[1].op == "pow" and has_root(base.args[1].args[1])
 
 
-def factors_of_inverse(graph: Graph, power: Node) -> tuple[Node, ...]:
-    """Return factors of `power`, an inverse root or norm: ``s**(-1/2)`` and ``s**(e + 1/2)`` of ``s**e``, and several
-    times ``1/n`` of a norm.
-    """
+def factors_of_root(graph: Graph, power: Node) -> tuple[Node, Node]:
+    """Return ``s**(-1/2)`` and ``s**(e + 1/2)``, whose product is `power`, ``s**e``."""
     base, exponent = power.args
-    if not is_inverse_root(power):
-        return (graph.pow(base, graph.const(-1)),) * -exponent.data
     half = Fraction(-1, 2)
     return graph.pow(base, graph.const(half)), graph.pow(base, graph.const(exponent.data - half))

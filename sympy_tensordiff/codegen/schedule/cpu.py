@@ -14,8 +14,9 @@ from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span, with_numbers, with_scalars
 from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
+from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, with_usual_loop
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, VECTORISED, Bound, Ends, Load, Name, Operation
-from sympy_tensordiff.codegen.ir.walk import bounds, condition_of_loop, forms, loads, loops, scalars, statements, weight
+from sympy_tensordiff.codegen.ir.walk import bounds, forms, loads, loops, scalars, statements, weight
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.interior import interior
 from sympy_tensordiff.codegen.schedule.invariant_reads import InvariantReads, gathers_first
@@ -82,6 +83,14 @@ class Site:
     entries: Mapping[str, Name | Load] = field(default_factory=dict)
     fired: dict[Rule, None] = field(default_factory=dict)
     ends: set[str] = field(default_factory=set)
+
+    def is_unrolled(self, loop: Loop) -> bool:
+        """Return whether `loop` has few iterations, given the lengths of the axes of arrays."""
+        lows, highs = (
+            tuple([Bound(bound.form.substitute(self.prover.lengths), bound.divisor) for bound in side])
+            for side in (loop.lows, loop.highs)
+        )
+        return has_few_steps(replace(loop, lows=lows, highs=highs))
 
 
 @dataclass(frozen=True)
@@ -360,6 +369,9 @@ ROWS = (
 
 LOOPS = (
     Rule("cut", "functions are computed only where their condition holds", _cut),
+    Rule(
+        "usual", "what rarely runs is a loop of its own", lambda s, p, _: with_usual_loop(s, p.fresh, p.has_few_steps)
+    ),
     Rule("rfactor", f"{CHAINS} extrema side by side do not wait for each other", _in_chains),
     Rule("jam rows", f"a row of sums is read and written once for {JAMMED} terms", _jammed_rows),
     Rule("split", "parts of a long sum are added up in double precision", _in_parts),

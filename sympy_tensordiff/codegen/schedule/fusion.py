@@ -31,6 +31,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Table,
     Trapezoid,
 )
+from sympy_tensordiff.codegen.ir.rare_loops import with_usual_loop
 from sympy_tensordiff.codegen.ir.rename import renamed, unique
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, weight
@@ -331,9 +332,10 @@ def scheduled_together(step: FusedKernels, site: Site) -> Nest:
         else:
             parts.row(kernel)
     first, stop = map(Affine.variable, site.block) if site.block is not None else (ZERO, step.extent)
-    loops: tuple[Statement, ...] = (span(step.axis, first, stop, parts.inside),)
+    whole = span(step.axis, first, stop, parts.inside)
+    loops: tuple[Statement, ...] = with_usual_loop(whole, site.fresh, site.is_unrolled) or (whole,)
     if parts.sums and not (step.extent.is_constant and step.extent.constant <= PART):
-        loops = split_sums(span(step.axis, first, stop, parts.inside), parts.sums, PART, site.fresh)
+        loops = split_sums(whole, parts.sums, PART, site.fresh)
     rows = [parts.alloc(array) for array in step.rows if array.shape]
     return Nest((*rows, *parts.arrays), (*parts.before, *loops, *parts.after), bare)
 
