@@ -111,7 +111,7 @@ def is_inverse_norm(graph: Graph, node: Node) -> bool:
     base = node.args[0]
     if base.op == "read":
         return base.args[0] in graph.norms
-    return base.op == "select" and base.args[1].op == "pow" and has_root(base.args[1].args[1])
+    return base.op == "select" and base.args[1].op == "pow" and base.args[1].args[1].data == Fraction(1, 2)
 
 
 def factors_of_root(graph: Graph, power: Node) -> tuple[Node, Node]:
