@@ -79,7 +79,8 @@ def test_values_and_derivatives(name):
 def test_in_c(tmp_path):
     names = dict(zip("abcdefghijklmnop", NORMS, strict=False))
     programs = {
-        letter: build_program(arguments(name)[0], results(name), norms=True, rows=True) for letter, name in names.items()
+        letter: build_program(arguments(name)[0], results(name), norms=True, rows=True)
+        for letter, name in names.items()
     }
     for dtype, ctype in ((np.float64, "float64"), (np.float32, "float32")):
         found, refused = sources(programs, dtype=ctype)
