@@ -367,9 +367,14 @@ ROWS = (
 )
 """How the last axis runs."""
 
+USUAL = Rule(
+    "usual", "what rarely runs is a loop of its own", lambda s, p, _: with_usual_loop(s, p.fresh, p.is_unrolled)
+)
+"""The rule for loops in which other loops run rarely; of fused kernels, it is applied to their common loop."""
+
 LOOPS = (
     Rule("cut", "functions are computed only where their condition holds", _cut),
-    Rule("usual", "what rarely runs is a loop of its own", lambda s, p, _: with_usual_loop(s, p.fresh, p.is_unrolled)),
+    USUAL,
     Rule("rfactor", f"{CHAINS} extrema side by side do not wait for each other", _in_chains),
     Rule("jam rows", f"a row of sums is read and written once for {JAMMED} terms", _jammed_rows),
     Rule("split", "parts of a long sum are added up in double precision", _in_parts),

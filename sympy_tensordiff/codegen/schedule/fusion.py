@@ -35,7 +35,7 @@ from sympy_tensordiff.codegen.ir.rare_loops import with_usual_loop
 from sympy_tensordiff.codegen.ir.rename import renamed, unique
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, weight
-from sympy_tensordiff.codegen.schedule.cpu import PLAIN, Nest, Site, scheduled
+from sympy_tensordiff.codegen.schedule.cpu import PLAIN, USUAL, Nest, Site, scheduled
 from sympy_tensordiff.codegen.schedule.primitives import localise, split_sums
 from sympy_tensordiff.codegen.schedule.rows import is_short, row_plan
 from sympy_tensordiff.codegen.schedule.short_rows import PART
@@ -333,7 +333,10 @@ def scheduled_together(step: FusedKernels, site: Site) -> Nest:
             parts.row(kernel)
     first, stop = map(Affine.variable, site.block) if site.block is not None else (ZERO, step.extent)
     whole = span(step.axis, first, stop, parts.inside)
-    loops: tuple[Statement, ...] = with_usual_loop(whole, site.fresh, site.is_unrolled) or (whole,)
+    loops: tuple[Statement, ...] = (whole,)
+    if (usual := with_usual_loop(whole, site.fresh, site.is_unrolled)) is not None:
+        site.fired[USUAL] = None
+        loops = usual
     if parts.sums and not (step.extent.is_constant and step.extent.constant <= PART):
         loops = split_sums(whole, parts.sums, PART, site.fresh)
     rows = [parts.alloc(array) for array in step.rows if array.shape]
