@@ -167,6 +167,8 @@ class _Norms:
         if total.op != "sum" or len(total.free & self.bound) > MAX_RANK:
             return None
         variables, rows, square = graph.open(total)
+        if not all(row.form.atoms().isdisjoint(self.bound) for row in rows):
+            return None  # the sums up to each index are running sums, the sums of ratios are none
         entry = _root_of_square(graph, square)
         if entry is None:
             return None

@@ -114,6 +114,8 @@ def test_the_second_computation_is_a_branch():
     pairs = sympy.sqrt(td.IndexedSum((A[i, k] - A[j, k]) ** 2, (k, 0, n - 1)))
     assert "max" not in td.generate_code(A, td.TensorComprehension(pairs, (i, m), (j, m)), "c")
     assert "max" not in td.generate_code(x, value, "jax")
+    running = sympy.sqrt(td.IndexedSum(x[k] ** 2, (k, 0, i)))
+    assert "max" not in td.generate_code(x, td.TensorComprehension(running, (i, n)), "numpy")
 
 
 def test_columns_are_computed_in_vectors():
