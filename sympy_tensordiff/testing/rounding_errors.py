@@ -51,7 +51,7 @@ def magnified(weight: Any, slope: Any, size: Any, is_symbolic: bool) -> Any:
 
 
 @dataclass(frozen=True)
-class Operation:
+class RoundedOperation:
     """An operation in a formula, with the unknown for the error of its result.
 
     Attributes
@@ -93,7 +93,7 @@ class Perturbation(Rewriting):
     def __init__(self, body: Expr, indices: Sequence[Any]) -> None:
         super().__init__()
         self.indices = indices
-        self.operations: list[Operation] = []
+        self.operations: list[RoundedOperation] = []
         self.names = names_in([body])
         self.unknowns: dict[tuple[Any, tuple[Limit, ...]], Any] = {}
 
@@ -236,7 +236,7 @@ class Perturbation(Rewriting):
                 name += "_"
             unknown = TensorSymbol(name, tuple(extents)) if extents else sympy.Symbol(name, real=True)
             self.unknowns[key] = unknown
-            self.operations.append(Operation(part, unknown, weight, size, tuple(limits), tuple(offsets)))
+            self.operations.append(RoundedOperation(part, unknown, weight, size, tuple(limits), tuple(offsets)))
         unknown = self.unknowns[key]
         places = [limit[0] - offset for limit, offset in zip(limits, offsets, strict=True)]
         return value + (unknown[tuple(places)] if places else unknown)
