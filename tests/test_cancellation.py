@@ -67,11 +67,12 @@ HOSTILE = [
     ((1 - cos(s)) / s**2, [1e-7]),
     (sqrt(s + 1) - sqrt(s), [1e14]),
     (1 / (s + 1) - 1 / s, [1e10]),
-    ((exp(s) - exp(-s)) / (exp(s) + exp(-s)), [800.0, 1e-12]),
+    ((exp(s) - exp(-s)) / (exp(s) + exp(-s)), [800.0, 1e-12, -16.5]),
     (log(cosh(s)), [800.0, 1e-6]),
     (log(s**2) / 2, [1e-200]),
     (sqrt(s**2 + 1) - 1, [1e-7]),
     (log(erfc(s)), [30.0, 1e-9, -3]),
+    (exp(s**2) * erfc(s), [30.0]),
 ]
 
 REGULAR = {
@@ -268,3 +269,21 @@ def test_series_of_common_parts_are_worked_out_once(monkeypatch):
         td.lambdify(x, td.gradient(td.IndexedSum(entry, (i, 0, n - 1)), x), "numpy")
         numbers.append(len(asked))
     assert 5 < numbers[0] < 200 and numbers[1] < 5 * numbers[0], numbers
+
+
+def test_differences_of_logarithms_of_sums_of_exponentials():
+    """Of close exponents: the share of the first sum that the second one lacks keeps its digits."""
+    total = td.IndexedSum(exp(x[i] + y[i]), (i, 0, n - 1)), td.IndexedSum(exp(x[i]), (i, 0, n - 1))
+    difference = log(total[0]) - log(total[1])
+    far, near = np.array([1000.0, 1001.0, 999.0]), np.array([1e-9, 2e-9, 3e-9])
+    for steps in (near, np.array([900.0, 2, 3]), np.array([-40.0, -50, -60])):
+        with mpmath.workdps(60):
+            exponents = [mpmath.mpf(a) for a in far]
+            sums = [
+                mpmath.fsum(map(mpmath.exp, own))
+                for own in ([a + mpmath.mpf(b) for a, b in zip(exponents, steps, strict=True)], exponents)
+            ]
+            wanted = mpmath.log(sums[0]) - mpmath.log(sums[1])
+        for backend in ("numpy", "llvm"):
+            found = td.lambdify((x, y), difference, backend)(far, steps)
+            assert in_ulps(found, wanted) <= 12, (backend, steps)

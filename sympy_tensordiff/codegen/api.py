@@ -245,6 +245,7 @@ def lambdify(
 def _options(backend: str, **given: Any) -> dict[str, Any]:
     """Return the dictionary of program options for `backend`, from those ``given``."""
     given |= {"library": backend not in ("cuda", "cuda_c"), "rows": backend in ("numba", "llvm", "c")}
+    given |= {"norms": backend in ("numpy", "numba", "llvm", "c")}
     return given | dict.fromkeys(("trapezoids", "tables"), backend in ("numba", "llvm"))
 
 

@@ -14,12 +14,12 @@ from sympy_tensordiff.codegen.ir.programs import Argument, Check, Program
 from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.ir.sizes import Sizes, check_determined, solve_sizes
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
+from sympy_tensordiff.codegen.lower.accurate_entries import with_accurate_entries
 from sympy_tensordiff.codegen.lower.call_checks import Names, checks_of_reads
 from sympy_tensordiff.codegen.lower.carries import repeated_carries
 from sympy_tensordiff.codegen.lower.compared_values import with_compared_values
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.lower.groupings import with_common_groupings
-from sympy_tensordiff.codegen.lower.growing_arrays import without_growing_arrays
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, recurrence
 from sympy_tensordiff.codegen.lower.separated_sums import separated_sums
@@ -49,13 +49,12 @@ from sympy_tensordiff.codegen.schedule.tables import with_tables
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.interning import no_collection
-from sympy_tensordiff.graph.nodes import Graph, Node, ranges, reachable
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.extrema import extrema_text
 from sympy_tensordiff.simplify.accesses import check_reads
 from sympy_tensordiff.simplify.bounds import tighten
-from sympy_tensordiff.simplify.cancellation import without_cancellation
 from sympy_tensordiff.simplify.empty_axes import at_sizes
 from sympy_tensordiff.simplify.facts import (
     extents_of,
@@ -87,6 +86,12 @@ class Options:
     """Whether the backend keeps what depends on no argument from call to call."""
     shares: bool = True
     """Whether values that several loops need may be stored."""
+    norms: bool = False
+    """Whether norms are computed again in another scale where their sums of squares overflow or underflow.
+
+    Not on a GPU, where loops that rarely run would be launched always, nor in libraries that evaluate both branches of
+    a choice.
+    """
     at: Mapping[str, int] = field(default_factory=dict)
     """The values of sizes, by the names that arguments have, that leave axes without entries."""
 
@@ -244,9 +249,8 @@ def _simplify(task: Task) -> _Simplified:
     found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
     steps = partial(recurrence, build=partial(_step_program, options))
     definitions = define_arrays(graph, found, results, arrays, taken, hints, options.library, steps)
-    definitions = _without_cancellation(
-        graph, definitions, {arrays[t.data[0]]: t for t in task.tensors if t.data[0] in arrays}
-    )
+    tensors_by_name = {arrays[t.data[0]]: t for t in task.tensors if t.data[0] in arrays}
+    definitions = with_accurate_entries(graph, definitions, tensors_by_name, options.norms, taken)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     arrays = {**arrays, **{definition.array.data[0]: definition.name for definition in definitions}}
     own = [definition.name for definition in definitions]
@@ -320,36 +324,6 @@ def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Progr
 def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...]) -> Program:
     """Return the program that computes one step of a scan: the expressions ``exprs`` of ``args``."""
     return build_program(args, exprs, **{**vars(options), "sizes": None, "at": {}})
-
-
-def _without_cancellation(
-    graph: Graph, definitions: Sequence[Definition], tensors: Mapping[str, Node]
-) -> list[Definition]:
-    """Return the array definitions with their entries rewritten to avoid lost digits and overflow; ``tensors`` are the
-    arguments by name.
-    """
-    computed = [(one.array, one.entries) for one in definitions if one.entries is not None]
-    arrays = {**tensors, **{one.name: one.array for one in definitions}}
-    products = {one.array: value for one in definitions if (value := _dot_product(graph, one.step, arrays)) is not None}
-    known = [array for array, _ in computed]
-    entries = without_growing_arrays(graph, [entries for _, entries in computed], dict(computed))
-    found = iter(without_cancellation(graph, entries, known, products))
-    return [one if one.entries is None else replace(one, entries=next(found)) for one in definitions]
-
-
-def _dot_product(graph: Graph, step: Any, arrays: Mapping[str, Node]) -> Node | None:
-    """Return a contraction step to a number, of two arrays with equal labels, as the sum ``Sum_k a[k]*b[k]``; None for
-    other steps.
-    """
-    if not isinstance(step, programs.ContractionStep) or step.output or step.left.labels != step.right.labels:
-        return None
-    left, right = (arrays.get(operand.array) for operand in (step.left, step.right))
-    if left is None or right is None or len(set(step.left.labels)) < len(step.left.labels) or step.factor != 1:
-        return None
-    axes = [graph.fresh(f"k{n}") for n in range(len(left.shape))]
-    index = [Affine.variable(axis) for axis in axes]
-    body = graph.mul((graph.read(left, index), graph.read(right, index)))
-    return graph.sum(axes, ranges(axes, left.shape), body)
 
 
 def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[str]) -> list[Definition]:

@@ -88,6 +88,7 @@ class Graph(Elementwise):
         self._opened: dict[tuple[Node, tuple[int, ...]], tuple[tuple[int, ...], Rows, Node]] = {}
         self.slopes: dict[Any, tuple[Node, Node, tuple[Node, ...]]] = {}
         self.laws: dict[str, int] = {}  # the accurate forms in kernels, with the number of their uses
+        self.norms: set[Node] = set()  # the arrays of norms
 
     # -------------------------------------------------------------- binders
 

@@ -5,7 +5,7 @@ From the inside out, of numbers and of whole tensors, with s and p for `sigmoid`
 
     1/(1 + exp(u))**n    s(-u)**n    exp(-m*u)*s(u)**n            s(-u)**m * s(u)**(n - m),  m <= n
     a - a*s(u)           a*s(-u)     (a - b*exp(-m*u))*s(u)**n    a*s(u)**n - b*exp(-m*u)*s(u)**n
-    sinh(u)/cosh(u)      tanh(u)
+    sinh(u)/cosh(u)      tanh(u)      (exp(u) - exp(-u))/(exp(u) + exp(-u))       tanh(u)
 
 and logarithms as `logarithms` says.
 
@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice, product
+from typing import Any
 
 import sympy
 
@@ -186,7 +187,7 @@ class _Logistic(PairJoiner):
 
     def may_join(self, factor: Node) -> bool:
         """Whether `factor` may be the second one of two that `joined` replaces: a power of a sigmoid or of cosh."""
-        return self.raised(factor)[1] > 0 or (factor.op == "pow" and _is_call(factor.args[0], sympy.cosh))
+        return self.raised(factor)[1] > 0 or (factor.op == "pow" and self.hyperbolic(factor.args[0])[0] is sympy.cosh)
 
     def joined(self, first: Node, second: Node) -> list[Node] | None:
         """Return the factors that replace ``first * second``; None if no rule applies."""
@@ -208,14 +209,31 @@ class _Logistic(PairJoiner):
         """Rewrite ``sinh(u)**k * cosh(u)**-n`` as ``tanh(u)**m`` and the remaining powers; None for other factors."""
         graph = self.graph
         base, k = first.args if first.op == "pow" else (first, graph.one)
-        argument, n = second.args[0].args, second.args[1]
-        if not _is_call(base, sympy.sinh) or base.args != argument or k.op != "const" or n.op != "const":
+        below, n = second.args
+        (function, argument), (_, other) = self.hyperbolic(base), self.hyperbolic(below)
+        if function is not sympy.sinh or k.op != "const" or n.op != "const":
             return None
         m = min(k.data, -n.data)
-        if m <= 0 or not isinstance(m, int):
+        if m <= 0 or not isinstance(m, int) or other not in (argument, graph.neg(argument)):
             return None
-        powers = (sympy.tanh, m), (sympy.sinh, k.data - m), (sympy.cosh, n.data + m)
-        return [graph.pow(graph.call(function, argument), graph.const(power)) for function, power in powers]
+        tangent = graph.call(sympy.tanh, (argument,))
+        powers = (tangent, m), (base, k.data - m), (below, n.data + m)
+        return [graph.pow(one, graph.const(power)) for one, power in powers]
+
+    def hyperbolic(self, node: Node) -> tuple[Any, Node]:
+        """Return the function and the argument of sinh(u) or cosh(u), of ``exp(u) - exp(-u)`` or ``exp(u) + exp(-u)``;
+        None and `node` for other nodes.
+        """
+        if _is_call(node, sympy.sinh) or _is_call(node, sympy.cosh):
+            return node.data, node.args[0]
+        if node.op == "add" and len(node.args) == 2:
+            (c, one), (d, other) = map(self.graph.split_view, node.args)
+            are_opposite = all(_is_call(term, sympy.exp) for term in (one, other)) and (
+                one.args[0] is self.graph.neg(other.args[0])
+            )
+            if are_opposite and (c, d) in ((1, 1), (1, -1), (-1, 1)):
+                return sympy.cosh if c == d else sympy.sinh, one.args[0] if c == 1 else other.args[0]
+        return None, node
 
     def multiple(self, exponential: Node, argument: Node) -> int:
         """Return the integer m with ``exponential = exp(m*argument)``; 0 if there is none."""

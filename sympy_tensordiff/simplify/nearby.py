@@ -11,6 +11,7 @@ Where ``d = a - b`` has fewer terms than ``a`` or ``b``, or is itself a differen
     atan(a) - atan(b)               atan2(d, 1 + a*b)
     log(a) - log(b)                 log1p(d/b)                              where d is positive
     log(a/b)                        log1p(d/b)                              where abs(d/b) < 1/2
+    log(Sum exp(a)) - log(Sum exp(b))    log1p(q), q = Sum exp(b)*expm1(d) / Sum exp(b)    where abs(q) < 1/2
     a*log(a) - b*log(b)             d*log(a) + b*log1p(d/b)                 where d is a positive number
     sqrt(a + b**2) - b              a/(sqrt(a + b**2) + b)                  where b > 0 and a < 3*b**2
 
@@ -34,6 +35,7 @@ from sympy.codegen.cfunctions import expm1, log1p
 
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.sign_analysis import sign_facts
 
 _HALF = Fraction(1, 2)
@@ -53,6 +55,9 @@ def nearby(graph: Graph, factor: Number, one: Node, other: Node, distance: Dista
     (function, a), (own, b) = _called(graph, one), _called(graph, other)
     if function is not own or function not in _RULES:
         return None
+    if function is sympy.log and a.op == b.op == "sum":
+        value = _logarithms_of_sums(graph, a, b, distance)
+        return None if value is None else graph.scale(factor, value)
     d = distance(a, b)
     if d is None:
         return None
@@ -158,6 +163,33 @@ def _logarithms(graph: Graph, a: Node, b: Node, d: Node) -> Node | None:
         far = [graph.call(sympy.log, (part,)) for part in ((a, b) if sign > 0 else (b, a))]
         near = graph.select(graph.compare("lt", quotient, graph.one), near, graph.add((far[0], graph.neg(far[1]))))
     return graph.scale(sign, near)
+
+
+def _logarithms_of_sums(graph: Graph, a: Node, b: Node, distance: Distance) -> Node | None:
+    """Return ``log(a) - log(b)`` of two sums of exponentials over one range whose exponents are close; None for other
+    sums.
+    """
+    variables, rows, body = graph.open(a)
+    others, own_rows, other = graph.open(b)
+    if len(others) != len(variables) or not all(_is_exponential(one) for one in (body, other)):
+        return None
+    renamed = {w: Affine.variable(v) for w, v in zip(others, variables, strict=True)}
+    if {row.substitute(renamed) for row in own_rows} != set(rows):
+        return None
+    other = graph.substitute(other, renamed)
+    d = distance(body.args[0], other.args[0])
+    if d is None:
+        return None
+    part = graph.sum(variables, rows, graph.mul((other, graph.call(expm1, (d,)))))
+    share = graph.mul((part, graph.pow(b, graph.const(-1))))
+    far = [graph.call(sympy.log, (one,)) for one in (a, b)]
+    is_near = graph.compare("lt", graph.call(sympy.Abs, (share,)), graph.const(_HALF))
+    return graph.select(is_near, graph.call(log1p, (share,)), graph.add((far[0], graph.neg(far[1]))))
+
+
+def _is_exponential(node: Node) -> bool:
+    """Return whether `node` is an exponential."""
+    return node.op == "call" and node.data is sympy.exp
 
 
 _RULES: dict[Any, Callable[[Graph, Node, Node, Node], Node | None]] = {

@@ -6,6 +6,7 @@ import ctypes
 import ctypes.util
 
 import in_c
+import mpmath
 import numpy as np
 import pytest
 import sympy
@@ -96,3 +97,19 @@ def test_polygamma_of_compiled_code_at_its_poles():
     orders, points = np.array([1.0, 2, 1, 2, 3]), np.array([0.0, 0.0, -3.0, -1e18, -np.inf])
     got = td.lambdify((order, x), entries)(orders, points)
     np.testing.assert_array_equal(got, [np.inf, -np.inf, np.inf, -np.inf, np.inf])
+
+
+def test_polygamma_far_below_zero():
+    """By three values at positive numbers, not by as many terms as the argument is large."""
+    entries = td.TensorComprehension(sympy.polygamma(order[i], x[i]), (i, n))
+    points = np.array([-0.25, -7.3, -(10.0**6) - 0.25, -(10.0**9) - 0.5, -(2.0**49) - 0.125])
+    for k in (1, 2, 3, 6):
+        with mpmath.workdps(150):
+            wanted = []
+            for at in map(mpmath.mpf, points.tolist()):
+                rest, sign = at - mpmath.floor(at), 1 if k % 2 else -1
+                parts = [mpmath.polygamma(k, one) for one in (rest, 1 - rest, 1 - at)]
+                wanted.append(float(parts[0] + sign * (parts[1] - parts[2])))
+        for backend in ("numpy", "llvm"):
+            got = td.lambdify((order, x), entries, backend)(np.full(points.shape, float(k)), points)
+            np.testing.assert_allclose(got, wanted, rtol=1e-13, err_msg=f"{k} {backend}")

@@ -262,6 +262,7 @@ p, q, k, r, size = td.indices("p q k r size")
 v, w, rows = td.TensorSymbol("v", size), td.TensorSymbol("w", (size, size)), td.TensorSymbol("r", (3, size))
 idx = td.TensorSymbol("idx", (size, size), dtype=int, below=size)
 RULES = {
+    "usual": td.sqrt(td.sum(rows**2, axis=0)),
     "sink": td.TensorComprehension(td.IndexedSum(w[k, q], (k, 0, size - 1)), (q, size)),
     "carry": td.TensorComprehension(td.IndexedSum(v[k], (k, 0, p)), (p, size)),
     "gather": td.TensorComprehension(sympy.exp(v[idx[p, q]]), (p, size), (q, size)),

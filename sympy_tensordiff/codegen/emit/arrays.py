@@ -59,8 +59,14 @@ from sympy_tensordiff.codegen.ir.loops import (
     reduction_of,
 )
 from sympy_tensordiff.codegen.ir.programs import Correlation, FusedKernels, Kernel, Program, Recurrence, Scatter
-from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import dependences, loads, loops, scalar_arrays
+from sympy_tensordiff.codegen.ir.rare_loops import condition_name, condition_of_loop, decided, without_condition
+from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.walk import (
+    dependences,
+    loads,
+    loops,
+    scalar_arrays,
+)
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.rows import Rows
@@ -153,6 +159,7 @@ class KernelPrinter:
         self.narrowing = Narrowing(self.values, prover)
         self.additions = Additions(self.narrowing)
         self.depends = dependences(kernel)
+        self.has_cases = False
         self.passed: list[str] = []
         """The arguments of the function."""
         self.box = kernel.box(self.values.shapes)
@@ -196,7 +203,9 @@ class KernelPrinter:
     def print_body(self, body: tuple[Statement, ...], frame: Frame) -> None:
         """Append statements over the dimensions of ``frame``."""
         with self.values.inside(frame):
-            for statement in body:
+            for number, statement in enumerate(body):
+                if self.prints_cases(body[number:], frame):
+                    return
                 if isinstance(statement, Loop):
                     self.print_loop(statement, frame)
                 elif isinstance(statement, If):
@@ -211,6 +220,26 @@ class KernelPrinter:
                     self.print_scatter(statement, frame)
                 elif is_store(statement):
                     self.print_store(statement.value, frame)
+
+    def prints_cases(self, body: tuple[Statement, ...], frame: Frame) -> bool:
+        """Append the statements of the kernel from a rare loop on in two cases, without that loop in the first; return
+        False if `body` begins otherwise.
+        """
+        if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
+            return False
+        tests = {condition_of_loop(statement) for statement in body if isinstance(statement, Loop)}
+        test = tests.pop() if len(tests) == 1 else None
+        name = "" if test is None else condition_name(test)
+        if test is None or name not in self.values.stored or is_addition(body[0]) or not is_store(body[-1]):
+            return False
+        self.has_cases = True
+        holds = self.names(name) if test != Name(name) else f"np.logical_not({self.names(name)})"
+        varies = bool(self.values.varies(Name(name)))
+        condition = f"np.all({holds})" if varies else holds
+        self.print_body(decided(body, test, False), frame.child(f"if {condition}:"))
+        rest = body if varies else decided(body, test, True)
+        self.print_body(rest, frame.child("else:"))
+        return True
 
     # ------------------------------------------------------------------------ values
 
@@ -305,6 +334,11 @@ class KernelPrinter:
 
     def print_loop(self, loop: Loop, frame: Frame) -> None:
         """Append a loop: as array operations if possible, else as a Python loop."""
+        if not self.dialect.is_pure and (test := condition_of_loop(loop)) is not None:
+            text = self.values.scalar(test)
+            varies = bool(self.values.varies(test))
+            frame = frame.child(f"if {f'np.any({text})' if varies else text}:")
+            loop = loop if varies else without_condition(loop, test)
         wide = self.narrowing.widest(loop, frame)
         if wide == loop:
             # One more dimension is worth it for a long sum, and for a short one if it is fused and reads slices.

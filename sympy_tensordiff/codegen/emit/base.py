@@ -25,6 +25,7 @@ from sympy_tensordiff.codegen.emit.forms import (
 from sympy_tensordiff.codegen.ir.facts import integer_form
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import FALSE
+from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, without_condition
 from sympy_tensordiff.codegen.ir.scalars import (
     EXTREMA,
     INFINITY,
@@ -342,6 +343,9 @@ class NestPrinter(ScalarPrinter):
     def statement(self, statement: Statement, depth: int) -> None:
         """Append the lines of one statement, indented by ``depth`` levels."""
         if isinstance(statement, Loop | If):
+            if isinstance(statement, Loop) and (test := condition_of_loop(statement)) is not None:
+                self.line(depth, f"if {self.scalar(test)}:")
+                statement, depth = without_condition(statement, test), depth + 1
             self.line(depth, self.head_text(statement))
             self.body(statement.body, depth + 1)
         elif isinstance(statement, Set):

@@ -17,6 +17,7 @@ from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
 from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, OR, SUM, UNARY, FormNames, FormPrinter
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement, defines
 from sympy_tensordiff.codegen.ir.nests import with_scalars
+from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, without_condition
 from sympy_tensordiff.codegen.ir.scalars import Ends, External, Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import forms, scalars, statements
 from sympy_tensordiff.codegen.schedule.cpu import Nest
@@ -210,6 +211,20 @@ class CPrinter(CForms, NestPrinter):
             self.line(depth, f"{kind}{self.set_text(statement)};")
             return
         assert isinstance(statement, Loop | If)
+        test = condition_of_loop(statement) if isinstance(statement, Loop) else None
+        if test is None:
+            self.print_block_of(statement, path)
+            return
+        self.line(depth, f"if ({self.scalar(test)}) {{")
+        begin = len(self.lines)
+        assert isinstance(statement, Loop)
+        self.print_block_of(without_condition(statement, test), path)
+        self.lines[begin:] = [INDENT + line for line in self.lines[begin:]]
+        self.line(depth, "}")
+
+    def print_block_of(self, statement: Loop | If, path: StatementPath) -> None:
+        """Append the lines of a loop or guard, with the pragmas of a loop."""
+        depth = len(path)
         if (
             isinstance(statement, Loop)
             and depth == 1

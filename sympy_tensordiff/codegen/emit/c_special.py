@@ -31,17 +31,27 @@ static real polygamma(real n, real x) {{
     for (double k = 1.0; k <= order; k++) {{
         factorial *= k;
     }}
-    for (; at < 10.0 + order; at++) {{
-        total += pow(at, -order - 1.0);
-    }}
-    total += (order == 0.0 ? -log(at) : pow(at, -order)/order) + 0.5*pow(at, -order - 1.0);
-    double term = (order + 1.0)*pow(at, -order - 2.0);
-    if (order == 0.0) {{
-        term = 1.0/(at*at);
-    }}
-    for (int k = 0; k < {len(_RATIOS)}; k++) {{
-        total += ratios[k]*term;
-        term *= (order + 2*k + 2.0)*(order + 2*k + 3.0)/(at*at);
+    /* At negative x, a part of the sum over all integers: zeta(s, x) from three values at positive numbers. */
+    double mirrored = fmod(order, 2.0) == 1.0 ? 1.0 : -1.0, x0 = at;
+    for (int part = 0; part < (x0 > 0.0 ? 1 : 3); part++) {{
+        double sign = part == 0 ? 1.0 : part == 1 ? mirrored : -mirrored;
+        if (!(x0 > 0.0)) {{
+            at = part == 0 ? x0 - floor(x0) : part == 1 ? ceil(x0) - x0 : 1.0 - x0;
+        }}
+        double value = 0.0;
+        for (; at < 10.0 + order; at++) {{
+            value += pow(at, -order - 1.0);
+        }}
+        value += (order == 0.0 ? -log(at) : pow(at, -order)/order) + 0.5*pow(at, -order - 1.0);
+        double term = (order + 1.0)*pow(at, -order - 2.0);
+        if (order == 0.0) {{
+            term = 1.0/(at*at);
+        }}
+        for (int k = 0; k < {len(_RATIOS)}; k++) {{
+            value += ratios[k]*term;
+            term *= (order + 2*k + 2.0)*(order + 2*k + 3.0)/(at*at);
+        }}
+        total += sign*value;
     }}
     return (real)((fmod(order, 2.0) == 1.0 ? factorial : -factorial)*total - turned);
 }}""",

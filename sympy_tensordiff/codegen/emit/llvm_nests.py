@@ -13,6 +13,7 @@ from functools import partial, reduce
 from sympy_tensordiff.codegen.emit.llvm import FLAGS, MAX_INTERLEAVED_VECTORS, UNROLLED_ITERATIONS, is_number
 from sympy_tensordiff.codegen.emit.llvm_scalars import LlvmScalarPrinter
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, without_condition
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, Ends, Load, Name
 from sympy_tensordiff.codegen.ir.walk import statements
 from sympy_tensordiff.integer.affine import Affine
@@ -59,7 +60,12 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         """Append the LLVM instructions of statements."""
         for statement in body:
             if isinstance(statement, Loop):
-                self.print_loop(statement)
+                if (test := condition_of_loop(statement)) is None:
+                    self.print_loop(statement)
+                    continue
+                condition = self.scalar(test)[0]
+                with self.when(partial(str, condition)):
+                    self.print_loop(without_condition(statement, test))
             elif isinstance(statement, If):
                 with self.when(*(partial(self.condition, row) for row in statement.conditions)):
                     self.print_body(statement.body)

@@ -45,9 +45,14 @@ from sympy_tensordiff.codegen.ir.programs import (
     Table,
     Trapezoid,
 )
+from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, without_condition
 from sympy_tensordiff.codegen.ir.scalars import Ends, Name, Number, Scalar
 from sympy_tensordiff.codegen.ir.steps import is_compiled_whole
-from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, scalar_arrays
+from sympy_tensordiff.codegen.ir.walk import (
+    filled_arrays,
+    function_name,
+    scalar_arrays,
+)
 from sympy_tensordiff.codegen.schedule.cpu import Nest, Site
 from sympy_tensordiff.codegen.schedule.fusion import fuse, nest_of
 from sympy_tensordiff.codegen.schedule.rows import STRIP, runs_in_strips
@@ -115,6 +120,9 @@ class NumbaPrinter(NestPrinter):
     def statement(self, statement: Statement, depth: int) -> None:
         """Append the lines of a statement; note which loop variables are non-negative."""
         if isinstance(statement, Loop):
+            if (test := condition_of_loop(statement)) is not None:
+                self.line(depth, f"if {self.scalar(test)}:")
+                statement, depth = without_condition(statement, test), depth + 1
             self.line(depth, self.head_text(statement))
             low = statement.lows[0].form
             counts = len(statement.lows) == 1 and low == ZERO and statement.step != -1

@@ -18,6 +18,7 @@ from sympy_tensordiff.codegen.ir.loops import (
     is_accumulator,
     is_addition,
     is_let,
+    reduction_of,
 )
 from sympy_tensordiff.codegen.ir.programs import (
     Argument,
@@ -366,7 +367,9 @@ def used_names(statement: Statement) -> set[str]:
 
 
 def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]:
-    """Return statements whose values are computed only if ``test`` holds, and are 0 (or false) otherwise."""
+    """Return statements whose values are computed only if ``test`` holds; otherwise they are 0 or false, or the neutral
+    element of the reduction that they are added to.
+    """
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
         """Return one statement with its value computed only where the condition holds, 0 elsewhere."""
@@ -375,6 +378,7 @@ def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]
         value = statement.value
         if isinstance(value, Operation) and value.function in CONDITIONS:
             return (replace(statement, value=Operation("and", (test, value))),)
-        return (replace(statement, value=Operation("select", (test, value, Number(0)))),)
+        otherwise = Identity(reduction_of(statement)).value if is_addition(statement) else Number(0)
+        return (replace(statement, value=Operation("select", (test, value, otherwise))),)
 
     return list(rewrite(statements, change))

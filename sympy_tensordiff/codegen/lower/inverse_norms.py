@@ -2,13 +2,15 @@
 
 Second derivatives of a norm ``n = s**(1/2)`` have terms like ``x[i]*y[j]*s**(-3/2)``. The cube of a norm leaves the
 range of numbers where neither the norm nor the term does, for norms below 1e-103 or above 1e102, in single precision
-1e-13 and 1e12. So a vector of an outer product is multiplied by the power, entry by entry, and `separated_root` lets
-loops multiply by ``s**(-1/2)`` and then by the rest.
+1e-13 and 1e12. So the vectors of an outer product are divided by the norm, entry by entry, one of them by what is left
+of the power, and loops multiply by one factor ``1/n`` after the other, in turn with the other factors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
 
 from sympy_tensordiff.codegen.lower.functions import has_root
 from sympy_tensordiff.graph.contractions import sums_labels
@@ -16,10 +18,13 @@ from sympy_tensordiff.graph.einsums import entry
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 
+_MAX_INVERSES = 8
+"""The largest power of a norm that is divided by one norm after the other."""
+
 
 def with_scaled_vectors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots`, with the power in products like ``s**(-3/2)*outer(x, y)`` multiplied into the smallest operand of
-    the outer product.
+    """Return `roots`, with the power in products like ``s**(-3/2)*outer(x, y)`` divided among the operands of the outer
+    product: ``s**(-1/2)`` for each, and the rest for the smallest.
     """
     done: dict[Node, Node] = {}
     for part in reachable(*roots):
@@ -29,11 +34,12 @@ def with_scaled_vectors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _with_scaled_vector(graph: Graph, node: Node) -> Node:
-    """Return the einsum `node`, an outer product times a power, with its smallest operand multiplied by the power;
-    `node` itself if that is as large as the result.
+    """Return the einsum `node`, an outer product times a power, with its operands multiplied by parts of the power;
+    `node` itself if the smallest is as large as the result.
     """
     power = next((arg for arg in node.args if not arg.shape and _inverse_power(arg) is not None), None)
-    if power is None:
+    inverse = None if power is None else _inverse_power(power)
+    if power is None or inverse is None:
         return node
     operands = [(arg, labels) for arg, labels in zip(node.args, node.data.inputs, strict=True) if arg is not power]
     coefficient = node.data.coefficient
@@ -45,7 +51,12 @@ def _with_scaled_vector(graph: Graph, node: Node) -> Node:
     vector = min((one for one in operands if one[0].shape), key=lambda one: len(one[0].shape), default=None)
     if vector is None or len(vector[0].shape) >= max(len(node.shape), 2):
         return node
-    operands[operands.index(vector)] = _scaled(graph, vector[0], power), vector[1]
+    rest = inverse.args[1].data
+    for n, one in enumerate(operands):
+        if one is not vector and one[0].shape and len(one[0].shape) < len(node.shape) and rest < -1:
+            operands[n] = _scaled(graph, one[0], power, Fraction(-1, 2)), one[1]
+            rest += Fraction(1, 2)
+    operands[operands.index(vector)] = _scaled(graph, vector[0], power, rest), vector[1]
     return graph.ein(coefficient, operands, node.data.output)
 
 
@@ -55,13 +66,15 @@ def _is_outer(node: Node) -> bool:
     return node.op == "ein" and len(node.args) > 1 and not sums_labels(node) and len(set(output)) == len(output)
 
 
-def _scaled(graph: Graph, tensor: Node, power: Node) -> Node:
-    """Return ``power*tensor`` as a comprehension; `power` may be a choice between a power and 0."""
+def _scaled(graph: Graph, tensor: Node, power: Node, exponent: Any) -> Node:
+    """Return `tensor` times `power`, which may be a choice between a power and 0, with another `exponent`, as a
+    comprehension.
+    """
     axes = [graph.fresh(f"i{n}") for n in range(len(tensor.shape))]
     value = entry(graph, tensor, [Affine.variable(v) for v in axes])
     inverse = _inverse_power(power)
     assert inverse is not None
-    product = graph.mul((value, inverse))
+    product = graph.mul((value, graph.pow(inverse.args[0], graph.const(exponent))))
     if power.op == "select":
         product = graph.with_args(power, (power.args[0], product, power.args[2]))
     return graph.comprehension(axes, tensor.shape, product)
@@ -79,3 +92,30 @@ def _inverse_power(node: Node) -> Node | None:
 def is_inverse_root(node: Node) -> bool:
     """Return whether `node` is a power with a negative half-integer exponent, like ``s**(-3/2)``."""
     return node.op == "pow" and has_root(node.args[1]) and node.args[1].data < 0
+
+
+def inverse_norms(graph: Graph, factors: Sequence[Node]) -> list[Node]:
+    """Return the negative powers of norms in a product of `factors`; none if there is nothing else to divide by, or to
+    multiply.
+    """
+    found = [factor for factor in factors if is_inverse_norm(graph, factor)]
+    divisors = [f for f in factors if f.op == "pow" and f.args[1].op == "const" and f.args[1].data < 0]
+    is_one = len(divisors) == 1 and bool(found) and found[0].args[1].data == -1
+    return [] if is_one or len(factors) == 1 else found
+
+
+def is_inverse_norm(graph: Graph, node: Node) -> bool:
+    """Return whether `node` is a negative power of a norm, read from its array or written as `simplify.norms` does."""
+    if node.op != "pow" or node.args[1].op != "const" or node.args[1].data not in range(-_MAX_INVERSES, 0):
+        return False
+    base = node.args[0]
+    if base.op == "read":
+        return base.args[0] in graph.norms
+    return base.op == "select" and base.args[1].op == "pow" and base.args[1].args[1].data == Fraction(1, 2)
+
+
+def factors_of_root(graph: Graph, power: Node) -> tuple[Node, Node]:
+    """Return ``s**(-1/2)`` and ``s**(e + 1/2)``, whose product is `power`, ``s**e``."""
+    base, exponent = power.args
+    half = Fraction(-1, 2)
+    return graph.pow(base, graph.const(half)), graph.pow(base, graph.const(exponent.data - half))

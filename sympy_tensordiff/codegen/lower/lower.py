@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import zip_longest
 from typing import Any
 
 import sympy
@@ -21,7 +22,7 @@ from sympy_tensordiff.codegen.ir.walk import guarded_by
 from sympy_tensordiff.codegen.lower.blocks import Block, nested_blocks
 from sympy_tensordiff.codegen.lower.carries import carried_variables
 from sympy_tensordiff.codegen.lower.functions import has_root, operation, rational_form, root
-from sympy_tensordiff.codegen.lower.inverse_norms import is_inverse_root
+from sympy_tensordiff.codegen.lower.inverse_norms import factors_of_root, inverse_norms, is_inverse_root
 from sympy_tensordiff.codegen.lower.loop_order import in_memory_order
 from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_slice, uses
 from sympy_tensordiff.codegen.lower.matrices import Matrices
@@ -393,28 +394,64 @@ class Lowering(Matrices):
     def _product(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         """Return a product; factors that do not depend on the inner loops are multiplied outside of them."""
         groups: dict[int, tuple[Block, list[Node]]] = {}
-        roots = [factor for factor in node.args if is_inverse_root(factor)]
+        powers = inverse_norms(self.graph, node.args)
+        roots = [factor for factor in node.args if is_inverse_root(factor)] if len(node.args) > 1 else []
         for factor in node.args:
-            if factor in roots and len(node.args) > 1:
+            if factor in roots or factor in powers:
                 continue
             home = self._outermost_block(factor, block) if factor.op != "const" else block
             groups.setdefault(id(home), (home, []))[1].append(factor)
+        if powers:
+            product: scalars.Scalar = yield self._divided_by_norms(powers, list(groups.values()), block)
+            return product
         parts = []
         for home, group in groups.values():
             joins = home is not block and len(group) > 1
             parts += [(self.graph.mul(group), home)] if joins else [(factor, block) for factor in group]
-        if len(node.args) > 1:  # one after the other: the whole power may overflow
-            parts += [(part, block) for power in roots for part in self._root_factors(power)]
+        # One after the other: the whole power may overflow.
+        parts += [(part, block) for power in roots for part in factors_of_root(self.graph, power)]
         factors = yield from in_turn(self.value(*part) for part in parts)
         return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
 
-    def _root_factors(self, power: Node) -> tuple[Node, Node]:
-        """Return ``s**(-1/2)`` and ``s**(e + 1/2)``, whose product is `power`, ``s**e``."""
-        base, exponent = power.args
-        half = Fraction(-1, 2)
-        return self.graph.pow(base, self.graph.const(half)), self.graph.pow(
-            base, self.graph.const(exponent.data - half)
-        )
+    def _divided_by_norms(
+        self, powers: Sequence[Node], groups: Sequence[tuple[Block, list[Node]]], block: Block
+    ) -> Recursion[scalars.Scalar]:
+        """Return a product with negative `powers` of norms; factors in `groups` come with the block of their loop.
+
+        The factors are divided by the norms in turn: the whole power may overflow or underflow, and so may the product
+        of all factors.
+        """
+        inner = [factor for home, group in groups if home is block for factor in group]
+        outer = [(home, group) for home, group in groups if home is not block]
+        numbers = [factor for factor in inner if factor.op == "const"]
+        inner = [factor for factor in inner if factor.op != "const"]
+        inverses = [(power.args[0], -power.args[1].data) for power in powers]
+        first = [base for base, count in inverses for _ in range(count)][: len(inner)]
+        rest = [self.graph.pow(base, self.graph.const(first.count(base) - count)) for base, count in inverses]
+        rest = [power for power in rest if power is not self.graph.one]
+        needed = {id(self._outermost_block(power, block)) for power in rest}
+        home = next((home for home, _ in outer if needed <= set(map(id, home.outwards()))), None)
+        parts = [self.value(factor, block) for factor in numbers]
+        for one, base in zip_longest(inner, first):
+            parts += [] if one is None else [self.value(one, block)]
+            parts += [] if base is None else [self._inverse(base, block)]
+        for around, group in outer:
+            own = [*group, *(rest if around is home else ())]
+            parts.append(self.value(self.graph.mul(own), around if len(own) > 1 else block))
+        if home is None:
+            parts += [self._inverse(p.args[0], block) for p in rest for _ in range(-p.args[1].data)]
+        factors = yield from in_turn(parts)
+        return scalars.Operation("mul", tuple(factors))
+
+    def _inverse(self, norm: Node, block: Block) -> Recursion[scalars.Scalar]:
+        """Return a name for ``1/norm``, computed once and outside of loops where possible."""
+        node = self.graph.pow(norm, self.graph.const(-1))
+        value: scalars.Scalar = yield self.value(node, block)
+        if not isinstance(value, Name | Load):
+            block.values[node] = name = Name(self._local("v"))
+            block.statements.append(let(name.name, value))
+            value = name
+        return value
 
     def _root(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         """Return a power with an exponent like 3/2 by a root and products, a tenth of the time of a general power."""

@@ -57,7 +57,12 @@ def _expint_compiled(expn: Function) -> Function:
 
 
 def _polygamma_compiled(psi: Function) -> Function:
-    """Return polygamma by the sum of n! (-1)**(n + 1)/(x + k)**(n + 1), its tail by Euler and Maclaurin."""
+    """Return polygamma by the sum of n! (-1)**(n + 1)/(x + k)**(n + 1), its tail by Euler and Maclaurin.
+
+    At negative x, a part of the sum over all integers k that does not depend on how far x is from 0::
+
+        zeta(s, x) = zeta(s, f) + (-1)**s*(zeta(s, 1 - f) - zeta(s, 1 - x))    with f = x - floor(x)
+    """
     ratios = tuple(float(sympy.bernoulli(k) / sympy.factorial(k)) for k in range(2, 22, 2))
 
     def polygamma(n: float, x: float) -> Any:
@@ -71,17 +76,39 @@ def _polygamma_compiled(psi: Function) -> Function:
         total, factorial = 0.0, 1.0
         for k in range(1, int(n) + 1):
             factorial *= k
-        while x < 10 + n:
-            total += x ** (-n - 1)
-            x += 1.0
-        total += x ** (-n) / n + x ** (-n - 1) / 2
-        term = (n + 1) * x ** (-n - 2)
-        for position in range(len(ratios)):
-            total += ratios[position] * term
-            term *= (n + 2 * position + 2) * (n + 2 * position + 3) / x**2
+        mirrored = 1.0 if n % 2 else -1.0
+        for part in range(1 if x > 0 else 3):
+            sign = 1.0 if part == 0 else mirrored if part == 1 else -mirrored
+            at = x if x > 0 else x - math.floor(x) if part == 0 else math.ceil(x) - x if part == 1 else 1.0 - x
+            value = 0.0
+            while at < 10 + n:
+                value += at ** (-n - 1)
+                at += 1.0
+            value += at ** (-n) / n + at ** (-n - 1) / 2
+            term = (n + 1) * at ** (-n - 2)
+            for position in range(len(ratios)):
+                value += ratios[position] * term
+                term *= (n + 2 * position + 2) * (n + 2 * position + 3) / at**2
+            total += sign * value
         return (factorial if n % 2 else -factorial) * total
 
     return polygamma
+
+
+def _polygamma(polygamma: Function) -> Function:
+    """Return polygamma for arrays; SciPy's loops as often as an argument is below 0."""
+
+    def of_arrays(n: Any, x: Any) -> Any:
+        """Return ``polygamma(n, x)``, at negative x by three values at positive numbers."""
+        is_mirrored = (n > 0) & (x < 0) & (x != np.floor(x)) & np.isfinite(x)
+        if not np.any(is_mirrored):
+            return polygamma(n, x)
+        below, above = x - np.floor(x), np.ceil(x) - x
+        first, second, third = (polygamma(n, np.where(is_mirrored, at, 0.5)) for at in (below, above, 1 - x))
+        sign = np.where(n % 2 == 1, 1, -1)
+        return np.where(is_mirrored, first + sign * second - sign * third, polygamma(n, np.where(is_mirrored, 0.5, x)))
+
+    return of_arrays
 
 
 def _principal(lambertw: Function) -> Function:
@@ -131,7 +158,7 @@ SPECIAL: dict[tuple[Any, int], Special] = {
     (sympy.Ci, 1): _of("sici 1"),
     (sympy.Shi, 1): _of("shichi 0"),
     (sympy.Chi, 1): _of("shichi 1"),
-    (sympy.polygamma, 2): Special(("polygamma",), lambda polygamma: polygamma, _polygamma_compiled),
+    (sympy.polygamma, 2): Special(("polygamma",), _polygamma, _polygamma_compiled),
     (sympy.lowergamma, 2): _of("gammainc", "gamma", formula=lambda part, all_: lambda a, x: part(a, x) * all_(a)),
     (sympy.uppergamma, 2): _of("gammaincc", "gamma", formula=lambda part, all_: lambda a, x: part(a, x) * all_(a)),
     (sympy.betainc, 4): _of("betainc", "beta", formula=_difference),

@@ -14,6 +14,7 @@ from sympy_tensordiff.codegen.ir.facts import Prover, is_vectorised
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span, with_numbers, with_scalars
 from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
+from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, with_usual_loop
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, Bound, Ends, Load, Name, Operation
 from sympy_tensordiff.codegen.ir.walk import bounds, forms, loads, loops, scalars, statements, weight
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
@@ -88,6 +89,14 @@ class Site:
     like: str = ""
     buffers: list[Alloc] = field(default_factory=list)
     ends: set[str] = field(default_factory=set)
+
+    def is_unrolled(self, loop: Loop) -> bool:
+        """Return whether `loop` has few iterations, given the lengths of the axes of arrays."""
+        lows, highs = (
+            tuple([Bound(bound.form.substitute(self.prover.lengths), bound.divisor) for bound in side])
+            for side in (loop.lows, loop.highs)
+        )
+        return has_few_steps(replace(loop, lows=lows, highs=highs))
 
 
 @dataclass(frozen=True)
@@ -277,6 +286,8 @@ def is_extremum(loop: Loop) -> bool:
     add = loop.body[0]
     if len(loop.body) != 1 or not isinstance(add, Set) or add.reduction not in EXTREMA:
         return False
+    if condition_of_loop(loop) is not None:  # rarely runs
+        return False
     if not isinstance(add.target, Name) or weight(loop.body) > CHAIN_WEIGHT:
         return False
     return not runs_less_often(loop, CHAINS) and any(loop.variable in form.atoms() for form in forms(loop.body))
@@ -344,6 +355,12 @@ def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] 
     return split_sums(strips, sums, PART, site.fresh) if sums else (strips,)
 
 
+def usual_rows(loop: Loop, site: Site) -> tuple[Statement, ...] | None:
+    """Return the common ``loop`` of fused kernels with what rarely runs in a loop of its own; None for other loops."""
+    found: tuple[Statement, ...] | None = _first((USUAL,), site, loop, site, False)[1]
+    return found
+
+
 def distributed_rows(loop: Loop, site: Site) -> Loop:
     """Return the common ``loop`` of fused kernels, in strips of two loops if that lets functions run on vectors."""
     found = _first((DISTRIBUTE,), site, loop, site, False)[1]
@@ -392,8 +409,14 @@ ROWS = (
 )
 """How the last axis runs."""
 
+USUAL = Rule(
+    "usual", "what rarely runs is a loop of its own", lambda s, p, _: with_usual_loop(s, p.fresh, p.is_unrolled)
+)
+"""The rule for loops in which other loops run rarely; of fused kernels, it is applied to their common loop."""
+
 LOOPS = (
     Rule("cut", "functions are computed only where their condition holds", _cut),
+    USUAL,
     Rule("rfactor", f"{CHAINS} extrema side by side do not wait for each other", _in_chains),
     Rule("jam rows", f"a row of sums is read and written once for {JAMMED} terms", _jammed_rows),
     DISTRIBUTE,

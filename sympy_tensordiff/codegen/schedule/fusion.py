@@ -34,7 +34,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 from sympy_tensordiff.codegen.ir.rename import renamed, unique
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, weight
-from sympy_tensordiff.codegen.schedule.cpu import PLAIN, Nest, Site, distributed_rows, scheduled
+from sympy_tensordiff.codegen.schedule.cpu import PLAIN, Nest, Site, distributed_rows, scheduled, usual_rows
 from sympy_tensordiff.codegen.schedule.primitives import localise, split_sums
 from sympy_tensordiff.codegen.schedule.rows import is_short, row_plan
 from sympy_tensordiff.codegen.schedule.short_rows import PART
@@ -335,11 +335,16 @@ def scheduled_together(step: FusedKernels, site: Site) -> Nest:
         else:
             parts.row(kernel)
     first, stop = map(Affine.variable, site.block) if site.block is not None else (ZERO, step.extent)
-    loop = distributed_rows(span(step.axis, first, stop, parts.inside), parts.site)
-    parts.arrays += parts.site.buffers
-    loops: tuple[Statement, ...] = (loop,)
+    whole = span(step.axis, first, stop, parts.inside)
+    loops: tuple[Statement, ...] = (whole,)
+    if (usual := usual_rows(whole, site)) is not None:
+        loops = usual
+    else:
+        whole = distributed_rows(whole, parts.site)
+        parts.arrays += parts.site.buffers
+        loops = (whole,)
     if parts.sums and not (step.extent.is_constant and step.extent.constant <= PART):
-        loops = split_sums(loop, parts.sums, PART, site.fresh)
+        loops = split_sums(whole, parts.sums, PART, site.fresh)
     rows = [parts.alloc(array) for array in step.rows if array.shape]
     return Nest((*rows, *parts.arrays), (*parts.before, *loops, *parts.after), bare)
 

@@ -26,6 +26,7 @@ from sympy_tensordiff.codegen.ir.loops import (
     is_scatter,
 )
 from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
+from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name
 from sympy_tensordiff.codegen.ir.walk import (
@@ -256,7 +257,7 @@ class RowPlanner:
         for statement in self.kernel.body:
             if not self.varies(statement):
                 segments.append(Segment("row", [statement]))
-            elif isinstance(statement, Loop) and self.is_movable(statement) and self.gain(statement) > 0:
+            elif isinstance(statement, Loop) and self.is_worthwhile(statement):
                 segments += [pending, Segment("sum", [statement])]
                 pending = Segment("entry")
             else:
@@ -265,6 +266,10 @@ class RowPlanner:
         if not any(segment.kind == "sum" for segment in segments):
             return None
         return RowPlan(self, segments, self.expanded(segments))
+
+    def is_worthwhile(self, loop: Loop) -> bool:
+        """Return whether `loop` runs better with the loop over the last axis inside: not one that rarely runs."""
+        return condition_of_loop(loop) is None and self.is_movable(loop) and self.gain(loop) > 0
 
     def plan_of_scans(self) -> RowPlan | None:
         """Return the plan for a kernel with prefix scans along its last axis; None without any.

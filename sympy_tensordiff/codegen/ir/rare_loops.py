@@ -1,0 +1,132 @@
+"""Loops that run only under a condition, such as those which compute a norm again in another scale.
+
+`walk.guarded_by` puts all values of a branch under its condition: neutral elements are added where it fails. So a loop
+may be left out there, and what follows it is simpler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, defines, is_addition, is_let, reduction_of
+from sympy_tensordiff.codegen.ir.nests import FALSE, with_scalars
+from sympy_tensordiff.codegen.ir.scalars import Identity, Name, Operation, Scalar
+from sympy_tensordiff.codegen.ir.walk import declared, loads, needed, statements, with_values
+from sympy_tensordiff.integer.affine import Affine, Constraint
+
+_TRUE = Operation("and", ())
+
+
+def condition_of_loop(loop: Loop) -> Scalar | None:
+    """Return the condition without which ``loop`` changes nothing, a name or its negation; None if there is none.
+
+    Each value that the loop adds to an accumulator from outside is under that condition, as those of `guarded_by` are.
+    """
+    own = {loop.variable, *declared(loop.body)} | {s.variable for s in statements(loop.body) if isinstance(s, Loop)}
+    tests = set()
+    for statement in statements(loop.body):
+        if isinstance(statement, Loop) or defines(statement):
+            continue
+        if not is_addition(statement):
+            return None
+        if statement.name not in own:
+            tests.add(_condition_of_addition(statement))
+    test = tests.pop() if len(tests) == 1 else None
+    name = test.arguments[0] if isinstance(test, Operation) and test.function == "not" else test
+    return test if isinstance(name, Name) and name.name not in own else None
+
+
+def without_condition(loop: Loop, test: Scalar) -> Loop:
+    """Return a loop that runs only if ``test`` holds, with choices by ``test`` decided."""
+
+    def change(value: Scalar) -> Scalar:
+        """Return the chosen value of a choice by ``test``; any other value as it is."""
+        decided = isinstance(value, Operation) and value.function == "select" and value.arguments[0] == test
+        return value.arguments[1] if decided and isinstance(value, Operation) else value
+
+    return replace(loop, body=with_values(loop.body, change))
+
+
+def _condition_of_addition(statement: Set) -> Scalar | None:
+    """Return the condition without which an addition changes nothing; None if it has no such condition."""
+    value = statement.value
+    if statement.reduction == "any" or not isinstance(value, Operation) or value.function != "select":
+        return None
+    test, _, otherwise = value.arguments
+    return test if otherwise == Identity(reduction_of(statement)).value else None
+
+
+def condition_name(test: Scalar) -> str:
+    """Return the name of the condition that is `test`, or that `test` negates."""
+    name = test.arguments[0] if isinstance(test, Operation) else test
+    assert isinstance(name, Name)
+    return name.name
+
+
+def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) -> Scalar | None:
+    """Return the condition of loops in `body`, a name that is set there or its negation; None if there are no such
+    loops, or other statements with bodies than short loops.
+    """
+    tests = set()
+    for statement in body:
+        if isinstance(statement, If):
+            return None
+        if isinstance(statement, Loop):
+            test = condition_of_loop(statement)
+            if test is None and not is_short(statement):
+                return None
+            tests |= {test} - {None}
+    test = tests.pop() if len(tests) == 1 else None
+    if test is None or not any(is_let(s) and s.name == condition_name(test) for s in body):
+        return None
+    return test
+
+
+def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) -> tuple[Statement, ...]:
+    """Return `body` with choices by the condition `test` decided, which holds or not as `holds` says, and then `others`
+    as they are; what is not used is left out.
+    """
+    name = Name(condition_name(test))
+    is_true = holds == (test == name)
+
+    def change(value: Scalar) -> Scalar:
+        """Return a condition or a choice with `test` decided; any other value as it is."""
+        if value == name:
+            return _TRUE if is_true else FALSE
+        if not isinstance(value, Operation):
+            return value
+        arguments = value.arguments
+        if value.function == "not" and arguments[0] in (_TRUE, FALSE):
+            return FALSE if arguments[0] == _TRUE else _TRUE
+        if value.function == "select" and arguments[0] in (_TRUE, FALSE):
+            return arguments[1 if arguments[0] == _TRUE else 2]
+        if value.function == "and" and FALSE in arguments:
+            return FALSE
+        if value.function == "and" and _TRUE in arguments:
+            rest = tuple(argument for argument in arguments if argument != _TRUE)
+            return rest[0] if len(rest) == 1 else Operation("and", rest)
+        return value
+
+    body = (*with_values(body, change), *others)
+    # Arrays of one number are read as entries.
+    return tuple(needed(body, {one.name for one in others}.union(entry.array for entry in loads(body))))
+
+
+def with_usual_loop(
+    loop: Loop, fresh: Callable[[str], str], is_short: Callable[[Loop], bool]
+) -> tuple[Statement, ...] | None:
+    """Return `loop` without the loops in it that rarely run, and then `loop` itself if one of those has to; None if
+    there are none.
+
+    All entries are computed again then: they are set, and nothing is added to what was before.
+    """
+    test = rare_condition(loop.body, is_short)
+    if test is None or any(isinstance(s, Set) and s.reduction and s.name not in declared(loop.body) for s in loop.body):
+        return None
+    flag = Name(fresh("rare"))
+    usual = decided(loop.body, test, False, Set(flag, test, "any"))
+    arrays = {entry.array for entry in loads(loop.body)}
+    own = {name: Name(fresh(name)) for name in declared(loop.body) if name not in arrays}
+    again = If((Constraint("ge", Affine.variable(flag.name) - 1),), (loop,))
+    return Set(flag, FALSE), replace(loop, body=with_scalars(usual, own)), again

@@ -1,0 +1,115 @@
+"""The entries of arrays in forms that keep their digits, and norms as arrays of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sympy_tensordiff.codegen.ir.programs import ContractionStep
+from sympy_tensordiff.codegen.ir.rename import unique
+from sympy_tensordiff.codegen.lower.growing_arrays import without_growing_arrays
+from sympy_tensordiff.codegen.lower.inverse_norms import is_inverse_norm
+from sympy_tensordiff.codegen.lower.tensors import Definition
+from sympy_tensordiff.graph.nodes import Graph, Node, ranges, rewritten
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.simplify.cancellation import without_cancellation
+from sympy_tensordiff.simplify.norms import with_scaled_norms
+
+
+def with_accurate_entries(
+    graph: Graph,
+    definitions: Sequence[Definition],
+    tensors: Mapping[str, Node],
+    scales_norms: bool,
+    taken: Iterable[str],
+) -> list[Definition]:
+    """Return the array definitions with their entries rewritten to avoid lost digits and overflow.
+
+    Parameters
+    ----------
+    graph : Graph
+    definitions : sequence of Definition
+    tensors : dict of str to Node
+        The arguments by name.
+    scales_norms : bool
+        Whether norms are computed again in another scale where their sums of squares overflow or underflow. The norms
+        of an array of sums of squares are an array of their own.
+    taken : iterable of str
+        Further names that no array may have.
+    """
+    computed = [(one.array, one.entries) for one in definitions if one.entries is not None]
+    arrays = {**tensors, **{one.name: one.array for one in definitions}}
+    products = {one.array: value for one in definitions if (value := _dot_product(graph, one.step, arrays)) is not None}
+    known = [array for array, _ in computed]
+    entries = without_growing_arrays(graph, [entries for _, entries in computed], dict(computed))
+    entries = without_cancellation(graph, entries, known, products)
+    norms: dict[Node, list[Definition]] = {}
+    if scales_norms:
+        names = {*arrays, *taken}
+
+        def stored(array: Node, entries: Node) -> Node:
+            """Return a new array of the norms `entries`, to be defined after that of their squares, `array`."""
+            name = unique("norm", names)
+            names.add(name)
+            defined = Definition(name, graph.tensor(f"array {name}", array.shape), entries)
+            norms.setdefault(array, []).append(defined)
+            graph.norms.add(defined.array)
+            return defined.array
+
+        tables = {**products, **dict(zip(known, entries, strict=True))}
+        entries = with_scaled_norms(graph, entries, tables, stored)
+        entries = _with_powers_inline(graph, entries, dict(zip(known, entries, strict=True)))
+    found = iter(entries)
+    done = []
+    for one in definitions:
+        done.append(one if one.entries is None else replace(one, entries=next(found)))
+        done += norms.get(one.array, [])
+    return done
+
+
+def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[Node, Node]) -> list[Node]:
+    """Return `entries` with powers of norms like ``1/n**3``, which may overflow, in place of reads of arrays of such.
+
+    Parameters
+    ----------
+    graph : Graph
+    entries : sequence of Node
+    tables : dict of Node to Node
+        The entries of arrays.
+    """
+    bodies = {array: _body(table) for array, table in tables.items()}
+    powers = {
+        array: tables[array]
+        for array, body in bodies.items()
+        if is_inverse_norm(graph, body) and body.args[1].data < -1
+    }
+
+    def change(node: Node) -> Node:
+        """Return the power of a norm that `node` reads; any other node as it is."""
+        if node.op != "read" or node.args[0] not in powers:
+            return node
+        table = powers[node.args[0]]
+        return graph.entry(table, node.data) if table.op == "comprehension" else table
+
+    return rewritten(graph, entries, change) if powers else list(entries)
+
+
+def _body(table: Node) -> Node:
+    """Return the body of a comprehension; a number itself."""
+    return table.args[0] if table.op == "comprehension" else table
+
+
+def _dot_product(graph: Graph, step: Any, arrays: Mapping[str, Node]) -> Node | None:
+    """Return a contraction step to a number, of two arrays with equal labels, as the sum ``Sum_k a[k]*b[k]``; None for
+    other steps.
+    """
+    if not isinstance(step, ContractionStep) or step.output or step.left.labels != step.right.labels:
+        return None
+    left, right = (arrays.get(operand.array) for operand in (step.left, step.right))
+    if left is None or right is None or len(set(step.left.labels)) < len(step.left.labels) or step.factor != 1:
+        return None
+    axes = [graph.fresh(f"k{n}") for n in range(len(left.shape))]
+    index = [Affine.variable(axis) for axis in axes]
+    body = graph.mul((graph.read(left, index), graph.read(right, index)))
+    return graph.sum(axes, ranges(axes, left.shape), body)

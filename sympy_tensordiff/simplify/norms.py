@@ -1,0 +1,217 @@
+"""Roots of sums of squares that neither overflow nor underflow before the root does.
+
+The square of 1e200 is infinite in double precision, that of 1e-200 is 0. A norm is computed plainly, and once more from
+entries that are divided by the largest one where the sum of squares left the range of numbers that keep their digits::
+
+    sqrt(Sum_k a[k]**2)      r = sqrt(s) if 0 < 2**-80*s < oo else (m*sqrt(Sum_k (a[k]/m)**2) if 0 < m < oo else m)
+
+with ``s = Sum_k a[k]**2`` and ``m = Max_k abs(a[k])``. The product with ``2**-80`` is 0 where ``s`` is below 1e-299, in
+single precision below 1e-21: so the condition fits both types of numbers. Powers of a sum of which a root is taken are
+powers of ``r``, and its comparisons with 0 are comparisons of ``r``. The loops of the second branch run only where it
+is chosen.
+
+Source: Blue 1978, *A Portable Fortran Program to Find the Euclidean Norm of a Vector*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from fractions import Fraction
+from math import inf
+
+import sympy
+
+from sympy_tensordiff.graph.interning import breadth_first
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine
+
+_MARGIN = Fraction(1, 2**80)
+"""A sum of squares whose product with this is 0 may have lost digits to underflow: its terms are too small."""
+
+MAX_RANK = 1
+"""Norms by more indices than this stay as they are.
+
+They are computed in inner loops, which a condition would slow down: all distances of 300 points take 2.4 times as long.
+"""
+
+
+def with_scaled_norms(
+    graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node], stored: Callable[[Node, Node], Node]
+) -> list[Node]:
+    """Return the entries `roots` with the norms in them computed by the formula in the head of this module.
+
+    Parameters
+    ----------
+    graph : Graph
+    roots : sequence of Node
+        Numbers, and comprehensions.
+    arrays : dict of Node to Node
+        The arrays that are computed before, with their entries or comprehensions.
+    stored : callable
+        Returns the array to read the norms from, given an array of sums of squares and the entries of the norms.
+    """
+    norms = _Norms(graph, arrays, stored)
+    for part in reachable(*roots):
+        if is_root(part):
+            for factor in graph.factors(part.args[0]):
+                norms.note(factor)
+    return [norms.within(root) for root in roots]
+
+
+class _Norms:
+    """The norms that `with_scaled_norms` has found, by their sums of squares."""
+
+    def __init__(self, graph: Graph, arrays: Mapping[Node, Node], stored: Callable[[Node, Node], Node]) -> None:
+        self.graph = graph
+        self.arrays = arrays
+        self.stored = stored
+        self.norms: dict[Node, Node | None] = {}
+        self.tables: dict[Node, Node | None] = {}
+        self.bound: set[int] = set()
+
+    def within(self, root: Node) -> Node:
+        """Return `root` with powers and comparisons of sums of squares as those of norms; calls itself for the bodies
+        of sums and of other nodes with bound variables.
+        """
+        if not any(is_root(part) or self.is_power_of_norm(part) for part in reachable(root)):
+            return root
+        if root.op in BINDERS:
+            variables, _, body = self.graph.open(root)
+            self.bound.update(variables)
+            new = self.within(body)
+            return root if new is body else self.graph.over(root, variables, new)
+        outside = set(breadth_first(root, _outside_of_binders))
+        powers = [part for part in outside if is_root(part) or self.is_power_of_norm(part)]
+        bases = {part.args[0] for part in powers if self.norm(part.args[0]) is not None}
+        done: dict[Node, Node] = {}
+        for part in reachable(root):
+            if part in outside and part.op in BINDERS:
+                done[part] = self.within(part)
+            elif part in outside:
+                done[part] = self.with_norm(self.graph.with_args(part, [done[arg] for arg in part.args]), part, bases)
+        return done[root]
+
+    def is_power_of_norm(self, node: Node) -> bool:
+        """Return whether `node` is a negative power of an entry of an array whose roots are stored."""
+        if node.op != "pow" or node.args[0].op != "read" or node.args[1].op != "const":
+            return False
+        return self.tables.get(node.args[0].args[0]) is not None and node.args[1].data < 0
+
+    def with_norm(self, node: Node, old: Node, bases: Collection[Node]) -> Node:
+        """Return `node`, which was `old` before its arguments were rewritten, as a power or comparison of a norm if it
+        is one of a sum in `bases`.
+        """
+        if old.op not in ("pow", "compare") or old.args[0] not in bases or old.args[1].op != "const":
+            return node
+        norm = self.norms[old.args[0]]
+        assert norm is not None
+        if old.op == "pow":
+            return self.graph.pow(norm, self.graph.const(2 * old.args[1].data))
+        return self.graph.compare(old.data, norm, self.graph.zero) if old.args[1] is self.graph.zero else node
+
+    def norm(self, base: Node) -> Node | None:
+        """Return the root of `base`, or the read of the array that stores it; None if `base` is not a sum of
+        squares.
+        """
+        if base not in self.norms:
+            if base.op == "mul":
+                self.norms[base] = self.scaled_norm(base)
+            else:
+                self.norms[base] = self.stored_norm(base) if base.op == "read" else self.formula(base, base)
+        return self.norms[base]
+
+    def scaled_norm(self, product: Node) -> Node | None:
+        """Return the root of a product of sizes and positive numbers with a sum of squares; None for other products."""
+        graph = self.graph
+        others = [factor for factor in product.args if not _is_positive(factor)]
+        norm = self.norm(others[0]) if len(others) == 1 and others[0].op in ("read", "sum") else None
+        if norm is None:
+            return None
+        factor = graph.mul([factor for factor in product.args if factor is not others[0]])
+        root = graph.pow(factor, graph.const(Fraction(1, 2)))
+        if norm.op == "read" and not norm.shape and not norm.args[0].shape:
+            return graph.read(self.stored(others[0].args[0], graph.mul((root, norm))), ())
+        return graph.mul((root, norm))
+
+    def note(self, base: Node) -> None:
+        """Define the array of norms for `base` if that is an entry of an array of sums of squares."""
+        if base.op == "read":
+            self.stored_norm(base)
+
+    def stored_norm(self, base: Node) -> Node | None:
+        """Return the norm of `base`, an entry of an array, as an entry of the array of norms."""
+        array = base.args[0]
+        if array not in self.tables:
+            self.tables[array] = self.table(array)
+        table = self.tables[array]
+        return None if table is None else self.graph.read(table, base.data)
+
+    def table(self, array: Node) -> Node | None:
+        """Return the array of the roots of the entries of `array`; None if those are not sums of squares."""
+        entries = self.arrays.get(array)
+        if entries is None or entries.shape != array.shape or len(array.shape) > MAX_RANK:
+            return None
+        if entries.op != "comprehension":
+            formula = None if array.shape else self.formula(entries, self.graph.read(array, ()))
+            return None if formula is None else self.stored(array, formula)
+        variables, _, body = self.graph.open(entries)
+        index = [Affine.variable(v) for v in variables]
+        formula = self.formula(body, self.graph.read(array, index))
+        if formula is None:
+            return None
+        return self.stored(array, self.graph.comprehension(variables, array.shape, formula))
+
+    def formula(self, total: Node, base: Node) -> Node | None:
+        """Return the root of `total`, which `base` reads or is; None if `total` is not a sum of squares."""
+        graph = self.graph
+        if total.op != "sum" or len(total.free & self.bound) > MAX_RANK:
+            return None
+        variables, rows, square = graph.open(total)
+        if not all(row.form.atoms().isdisjoint(self.bound) for row in rows):
+            return None  # the sums up to each index are running sums, the sums of ratios are none
+        entry = _root_of_square(graph, square)
+        if entry is None:
+            return None
+        graph.laws["norm"] = graph.laws.get("norm", 0) + 1
+        largest = graph.reduce("max", variables, rows, graph.call(sympy.Abs, (entry,)))
+        inverse = graph.pow(largest, graph.const(-1))
+        # A square of a product would become a product of squares.
+        ratio = graph.pow(graph.call(sympy.Abs, (graph.mul((entry, inverse)),)), graph.const(2))
+        infinity, half = graph.const(inf), graph.const(Fraction(1, 2))
+        scaled = graph.mul((largest, graph.pow(graph.sum(variables, rows, ratio), half)))
+        has_inverse = graph.logic("and", [graph.compare("lt", one, infinity) for one in (inverse, largest)])
+        is_safe = graph.logic(
+            "and",
+            (graph.compare("lt", graph.zero, graph.scale(_MARGIN, base)), graph.compare("lt", base, infinity)),
+        )
+        return graph.select(is_safe, graph.pow(base, half), graph.select(has_inverse, scaled, largest))
+
+
+def _is_positive(node: Node) -> bool:
+    """Return whether `node` is a positive number, a size or a power of one."""
+    if node.op == "pow" and node.args[1].op == "const":
+        node = node.args[0]
+    return node.data > 0 if node.op == "const" else node.op == "index" and not node.data.constant
+
+
+def is_root(node: Node) -> bool:
+    """Return whether `node` is a power with an odd multiple of 1/2 as its exponent."""
+    if node.op != "pow" or node.args[1].op != "const":
+        return False
+    power = node.args[1].data
+    return isinstance(power, Fraction) and power.denominator == 2
+
+
+def _outside_of_binders(node: Node) -> Sequence[Node]:
+    """Return the arguments of `node`; none if it is a sum or another node with bound variables."""
+    return () if node.op in BINDERS else node.args
+
+
+def _root_of_square(graph: Graph, node: Node) -> Node | None:
+    """Return `a` for ``a**2``, also of products of squares; None for other nodes."""
+    found = []
+    for factor in graph.factors(node):
+        if factor.op != "pow" or factor.args[1].op != "const" or factor.args[1].data != 2:
+            return None
+        found.append(factor.args[0])
+    return graph.mul(found)

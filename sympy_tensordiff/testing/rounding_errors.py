@@ -1,0 +1,306 @@
+"""The operations of a formula with an unknown for the rounding error of each, for `error_bounds`.
+
+`Perturbation` rewrites a formula so that each operation ``v`` becomes ``v + e`` with an unknown ``e``, and notes by how
+much it may be rounded; `Restriction` puts 0 for the unknowns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, ClassVar
+
+import sympy
+from sympy import Expr
+from sympy.codegen import cfunctions
+from sympy.core.function import AppliedUndef
+
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.functions import sigmoid, softplus, xlogy
+from sympy_tensordiff.symbolic.entries import TensorEntry
+from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr, TensorSymbol
+from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, names_in, with_args
+
+_EXACT: frozenset[Any] = frozenset(
+    {sympy.Abs, sympy.sign, sympy.Max, sympy.Min, sympy.floor, sympy.ceiling, sympy.Heaviside, sympy.frac}
+)
+"""Functions without rounding errors."""
+
+_ELEMENTARY: frozenset[Any] = frozenset({
+    *(sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.tan, sympy.asin, sympy.acos, sympy.atan, sympy.atan2),
+    *(sympy.sinh, sympy.cosh, sympy.tanh, sympy.asinh, sympy.acosh, sympy.atanh, sympy.erf),
+    *(cfunctions.expm1, cfunctions.log1p, cfunctions.exp2, cfunctions.log2, cfunctions.log10),
+    *(cfunctions.hypot, cfunctions.Cbrt, cfunctions.Sqrt, sigmoid, softplus, xlogy),
+})  # fmt: skip
+
+ELEMENTARY_WEIGHT, SPECIAL_WEIGHT = 6, 24
+"""The errors of functions in unit roundoffs: 3 and 12 units in the last place, more than those of all libraries."""
+
+Limit = tuple[Any, Any, Any]
+"""A bound index with its first and last value."""
+
+
+def magnified(weight: Any, slope: Any, size: Any, is_symbolic: bool) -> Any:
+    """Return ``weight*abs(slope)*size``, which is 0 where a numerical slope is 0, even for infinite ``size``."""
+    value = weight * sympy.Abs(slope) * size
+    if is_symbolic or slope.is_number:
+        return value
+    return sympy.Piecewise((value, sympy.Ne(slope, 0)), (0, True), evaluate=False)
+
+
+@dataclass(frozen=True)
+class RoundedOperation:
+    """An operation in a formula, with the unknown for the error of its result.
+
+    Attributes
+    ----------
+    part : Expr
+    unknown : TensorSymbol or Symbol
+    weight : Expr
+        The error is at most ``weight*u*size``.
+    size : Expr
+    limits : tuple of Limit
+        The bound indices in ``part``, the outer ones first; the unknown has an axis for each.
+    offsets : tuple of Expr
+        The smallest value of each index.
+    """
+
+    part: Expr
+    unknown: Any
+    weight: Any
+    size: Any
+    limits: tuple[Limit, ...]
+    offsets: tuple[Any, ...]
+
+    def bound(self, slope: Any, is_symbolic: bool) -> Any:
+        """Return the bound of the operation's rounding error, ``weight*abs(slope)*size``, summed over the bound
+        indices.
+        """
+        if not self.limits:
+            return magnified(self.weight, slope, self.size, is_symbolic)
+        places = [limit[0] - offset for limit, offset in zip(self.limits, self.offsets, strict=True)]
+        entry = magnified(self.weight, slope[tuple(places)].doit(), self.size, is_symbolic)
+        return IndexedSum(entry, *reversed(self.limits)) if entry != 0 else entry
+
+
+class Perturbation(Rewriting):
+    """A traversal that adds an unknown error to each operation of a formula; a scope has the index limits around,
+    outermost first.
+    """
+
+    def __init__(self, body: Expr, indices: Sequence[Any]) -> None:
+        super().__init__()
+        self.indices = indices
+        self.operations: list[RoundedOperation] = []
+        self.names = names_in([body])
+        self.unknowns: dict[tuple[Any, tuple[Limit, ...]], Any] = {}
+
+    # ------------------------------------------------------------ nodes
+
+    def visit(self, expr: Any, scope: Any) -> Recursion[Any]:
+        """Return `expr` with unknown errors added; integers, numbers and arguments are returned unchanged."""
+        if isinstance(expr, Expr) and not isinstance(expr, TensorExpr) and self.is_exact(expr):
+            return expr
+        if isinstance(expr, Expr) and expr.is_number:
+            weight = 1 if expr.is_Rational or expr.is_Float or expr.is_NumberSymbol else SPECIAL_WEIGHT
+            return self.rounded(expr, expr, weight, sympy.Abs(expr), ())
+        return (yield super().visit(expr, scope))
+
+    def is_exact(self, expr: Any) -> bool:
+        """Whether `expr` is an argument, an integer, or a number without rounding error."""
+        if isinstance(expr, sympy.Symbol) or (isinstance(expr, TensorEntry) and expr.tensor.is_symbol):
+            return True
+        if expr.is_Rational or expr.is_Float:
+            return _is_dyadic(expr)
+        return bool(expr.is_integer) and not expr.atoms(sympy.Function)
+
+    def addition(self, expr: Any, scope: Any) -> Recursion[Any]:
+        """Return a sum with unknown errors; from three terms on, those of the partial sums, which may be larger than
+        the result.
+        """
+        args = yield self.all(expr.args, scope)
+        roundings = len(expr.args) - 1
+        size = sympy.Abs(expr) if roundings == 1 else sympy.Add(*map(sympy.Abs, expr.args))
+        return self.rounded(expr, sympy.Add(*args), roundings, size, scope)
+
+    def product(self, expr: Any, scope: Any) -> Recursion[Any]:
+        """Return a product with unknown errors; multiplying by a power of 2 has none."""
+        args = yield self.all(expr.args, scope)
+        exact = [arg for arg in expr.args if _is_power_of_two(arg)]
+        return self.rounded(expr, sympy.Mul(*args), max(len(expr.args) - len(exact) - 1, 0), sympy.Abs(expr), scope)
+
+    def power(self, expr: Any, scope: Any) -> Recursion[Any]:
+        """Return a power with unknown errors: those of a root, of products, or of the function `pow` and its rounded
+        exponent.
+        """
+        base, exponent = yield self.all(expr.args, scope)
+        own = expr.exp
+        if own.is_Integer or (own.is_Rational and own.q == 2 and abs(own) < 16):
+            weight: Any = abs(int(own.p)) - int(own.q == 1) + int(own.p < 0)
+        else:
+            weight = ELEMENTARY_WEIGHT
+            if own.is_number and not _is_dyadic(own):
+                weight += sympy.Abs(own * sympy.log(sympy.Abs(expr.base)))
+        return self.rounded(expr, base**exponent, weight, sympy.Abs(expr), scope)
+
+    def function(self, expr: Any, scope: Any) -> Recursion[Any]:
+        """Return the call of a function with the unknown error of its value."""
+        if isinstance(expr, AppliedUndef):
+            raise UnsupportedError(f"error_bound: {expr.func} has only a name, and no bound of its error is known")
+        args = yield self.all(expr.args, scope)
+        weight = 0 if expr.func in _EXACT else ELEMENTARY_WEIGHT if expr.func in _ELEMENTARY else SPECIAL_WEIGHT
+        return self.rounded(expr, expr.func(*args), weight, sympy.Abs(expr), scope)
+
+    def choice(self, expr: Any, scope: Any) -> Recursion[Any]:
+        """Return a choice with unknown errors in its values; its conditions are unchanged."""
+        values = yield self.all([pair.args[0] for pair in expr.args], scope)
+        pairs = [(value, pair.args[1]) for value, pair in zip(values, expr.args, strict=True)]
+        return sympy.Piecewise(*pairs, evaluate=False)
+
+    def reduction(self, expr: Any, scope: Any) -> Recursion[Any]:
+        """Return a sum, product or extremum with unknown errors; a sum of ``n`` terms rounds ``n - 1`` times, in any
+        order.
+        """
+        expr = self.with_new_indices(expr, scope)
+        inner = (*scope, *(tuple(limit) for limit in reversed(expr.limits)))
+        body = yield self.visit(expr.body, inner)
+        new = with_args(expr, (body, *expr.args[1:]))
+        if isinstance(expr, (IndexedMax, IndexedMin)):
+            return new
+        is_product = isinstance(expr, IndexedProduct)
+        size = sympy.Abs(expr) if is_product else IndexedSum(sympy.Abs(expr.body), *expr.limits)
+        return self.rounded(expr, new, _count(expr) - 1, size, scope)
+
+    def entry(self, expr: Any, scope: Any) -> Recursion[Any]:
+        """Return an entry of a tensor with unknown errors in its formula; its indices are unchanged."""
+        if not isinstance(expr.tensor, TensorComprehension):
+            raise UnsupportedError(f"error_bound: the errors of {expr.tensor} depend on how it is computed")
+        tensor = self.with_new_indices(expr.tensor, scope)
+        body = yield self.visit(tensor.body, (*scope, *((k, sympy.S.Zero, n - 1) for k, n in tensor.limits)))
+        return TensorEntry(TensorComprehension(body, *tensor.limits), *expr.args[1:])
+
+    def with_new_indices(self, binder: Any, scope: tuple[Limit, ...]) -> Any:
+        """Return `binder` with those of its indices renamed that ``scope`` binds already."""
+        around = {*self.indices, *(limit[0] for limit in scope)}
+        renamed = {}
+        for index in around.intersection(binder.variables):
+            name = next(name for n in count(1) if (name := f"{index.name}_{n}") not in self.names)
+            self.names.add(name)
+            renamed[index] = sympy.Symbol(name, integer=True)
+        return binder.xreplace(renamed) if renamed else binder
+
+    def other(self, expr: Any, scope: Any) -> Any:
+        """Raise an error: the rounding error of this kind of expression is not known."""
+        raise UnsupportedError(f"error_bound: the errors of {expr} depend on how it is computed")
+
+    rules: ClassVar[Rules] = {
+        sympy.Add: addition,
+        sympy.Mul: product,
+        sympy.Pow: power,
+        sympy.exp: function,
+        sympy.Piecewise: choice,
+        sympy.Function: function,
+        IndexedSum: reduction,
+        IndexedProduct: reduction,
+        IndexedMax: reduction,
+        IndexedMin: reduction,
+        TensorEntry: entry,
+        Expr: other,
+    }
+
+    # ------------------------------------------------------------ unknowns
+
+    def rounded(self, part: Any, value: Any, weight: Any, size: Any, scope: tuple[Limit, ...]) -> Any:
+        """Return `value` plus a new, recorded unknown for the rounding error of ``part``; `value` itself if ``weight``
+        is 0.
+        """
+        if weight == 0:
+            return value
+        used = [limit for limit in scope if limit[0] in part.free_symbols]
+        limits, offsets, extents = [], [], []
+        for n, (index, low, high) in enumerate(used):
+            kept = {limit[0] for limit in used[:n]}
+            ends = [_outermost(end, scope, kept, is_low) for end, is_low in ((low, True), (high, False))]
+            limits.append((index, *ends))
+            first, last = (
+                _outermost(end, scope, set(), is_low) for end, is_low in zip(ends, (True, False), strict=True)
+            )
+            offsets.append(first)
+            extents.append(last - first + 1)
+        key = part, tuple(limits)
+        if key not in self.unknowns:
+            name = f"error_{len(self.unknowns)}"
+            while name in self.names:
+                name += "_"
+            unknown = TensorSymbol(name, tuple(extents)) if extents else sympy.Symbol(name, real=True)
+            self.unknowns[key] = unknown
+            self.operations.append(RoundedOperation(part, unknown, weight, size, tuple(limits), tuple(offsets)))
+        unknown = self.unknowns[key]
+        places = [limit[0] - offset for limit, offset in zip(limits, offsets, strict=True)]
+        return value + (unknown[tuple(places)] if places else unknown)
+
+
+def _count(reduction: Any) -> Any:
+    """Return the number of terms of a reduction, at least 1, as an expression."""
+    total: Any = sympy.S.One
+    for _, low, high in reduction.limits:
+        if {limit[0] for limit in reduction.limits} & (low.free_symbols | high.free_symbols):
+            return IndexedSum(sympy.S.One, *reduction.limits)
+        extent = high - low + 1
+        is_whole = extent.is_number or extent.is_Symbol  # a size, which is positive
+        total *= extent if is_whole else sympy.Max(extent, 1)
+    return total
+
+
+def _outermost(end: Any, scope: Sequence[Limit], kept: set[Any], is_low: bool) -> Any:
+    """Return the smallest (`is_low`) or largest value of the affine `end` as the indices of ``scope`` vary, except
+    those in `kept`.
+    """
+    end = sympy.sympify(end)
+    for index, low, high in reversed(scope):
+        if index in end.free_symbols and index not in kept:
+            slope = end.coeff(index)
+            if not slope.is_Integer or (end - slope * index).has(index):
+                raise UnsupportedError(f"error_bound: the range that ends at {end} is not affine in {index}")
+            end = end.subs(index, low if (slope > 0) == is_low else high)
+    return end
+
+
+def _is_dyadic(number: Any) -> bool:
+    """Return whether `number` is an integer of at most 24 bits times a power of 2, so that float32 stores it
+    exactly.
+    """
+    if not (number.is_Rational or number.is_Float):
+        return False
+    exact = sympy.Rational(number)
+    return int(exact.q) & (int(exact.q) - 1) == 0 and abs(int(exact.p)).bit_length() <= 24
+
+
+def _is_power_of_two(number: Any) -> bool:
+    """Whether `number` is a rational power of 2, of either sign: products with it are exact."""
+    if not number.is_Rational or number == 0:
+        return False
+    return all(int(abs(part)) & (int(abs(part)) - 1) == 0 for part in (number.p, number.q))
+
+
+class Restriction(Rewriting):
+    """A traversal that sets the unknown errors in a derivative to 0."""
+
+    def __init__(self, sweep: Perturbation) -> None:
+        super().__init__()
+        self.unknowns = {operation.unknown for operation in sweep.operations}
+
+    def symbol(self, expr: Any, scope: Any) -> Any:
+        """Return 0 for an unknown number."""
+        return sympy.S.Zero if expr in self.unknowns else expr
+
+    def entry(self, expr: Any, scope: Any) -> Any:
+        """Return 0 for an entry of a tensor of unknown errors; another entry with the unknowns in it set to 0."""
+        if expr.tensor in self.unknowns:
+            return sympy.S.Zero
+        args = yield self.all(expr.args, scope)
+        return with_args(expr, args)
+
+    rules: ClassVar[Rules] = {TensorEntry: entry}
