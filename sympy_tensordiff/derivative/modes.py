@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sympy_tensordiff.derivative.elementwise import Differentiation
 
 MARGIN = 0.8
-"""The second form is taken if it has at most so many times the operations of the preferred form, or of its text."""
+"""A second form of no shorter text is taken if it has at most so many times the operations of the preferred form."""
 
 
 def simplified_jacobians(work: Differentiation, leaves: Sequence[Node]) -> list[Node]:
@@ -84,5 +84,5 @@ def _less_work(work: Differentiation, preferred: list[Node], other: list[Node]) 
         if grows != shrinks:
             return other if shrinks else preferred
     size, limit = (written_size(nodes, reachable(*nodes)) for nodes in (other, preferred))
-    most = 1 if size <= MARGIN * limit else MARGIN
+    most = 1 if size < limit else MARGIN
     return other if model.value(new.operations) <= most * model.value(old.operations) else preferred
