@@ -24,6 +24,7 @@ from sympy_tensordiff.graph.contraction_order import Extents, Hints, Labelled, P
 from sympy_tensordiff.graph.contraction_paths import Order, orders_of_least_work
 from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view, sums_labels
 from sympy_tensordiff.graph.einsums import entry
+from sympy_tensordiff.graph.equal_factors import EqualFactors, equal_factors
 from sympy_tensordiff.graph.interning import Number, Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -275,6 +276,46 @@ class _Pairing:
         tensors = [part for part in operands if part[0].shape]
         if {label for _, labels in tensors for label in labels}.issubset(output_labels):
             return self.products.volume(output, extents), self.graph.ein(1, operands, output, extents)
+        work, node = yield from self.split_tensors(tensors, output, extents)
+        return work, self.graph.ein(1, [(node, output), *scalars], output_labels, extents)
+
+    def split_tensors(
+        self, tensors: list[Labelled], output: tuple[int, ...], extents: Extents
+    ) -> Recursion[Evaluation]:
+        """Return ``(work, node)`` for an einsum of tensors that sums labels, by the cheapest order, or with equal
+        products computed once, or with a sum between equal operands multiplied term by term if that is less work.
+
+        So ``P' (D + Q' C Q) P`` is ``P' D P + (Q P)' C (Q P)``, which needs ``Q P`` once.
+        """
+        shared = equal_factors(tensors, output)
+        if shared is None:
+            return (yield from self.split_by_order(tensors, output, extents))
+        axes, renamed = shared.axes
+        if len(shared.first) > 1 and self.is_less_work_shared(shared, tensors, output, extents):
+            own, product = yield self.split_in_order(shared.first, axes, extents)
+            operands = [*shared.others, (product, axes), (product, renamed)]
+            work, node = yield self.split_in_order(operands, output, extents)
+            return own + work, node
+        work, node = yield from self.split_by_order(tensors, output, extents)
+        for position, (operand, labels) in enumerate(tensors):
+            original = self.written.get(operand, operand)
+            is_single = operand in self.single or self.products.uses[original] == 1
+            if original.op != "add" or len(labels) < 2 or not is_single:
+                continue
+            opened = self.absorbable_products(original)[-1]
+            terms = yield from in_turn(
+                self.split_term(tensors, position, term, output, extents, opened) for term in original.args
+            )
+            total = sum(cost for cost, _ in terms)
+            if total < work:
+                work, node = total, self.graph.add([part for _, part in terms])
+        return work, node
+
+    def split_by_order(
+        self, tensors: list[Labelled], output: tuple[int, ...], extents: Extents
+    ) -> Recursion[Evaluation]:
+        """Return ``(work, node)`` for an einsum of tensors by products of two operands in the cheapest order."""
+        tensors = list(tensors)
         inputs = [frozenset(labels) for _, labels in tensors]
         sizes = {label: self.hints.fine(extent) for label, extent in extents.items()}
         first, *others = orders_of_least_work(inputs, frozenset(output), sizes)
@@ -285,7 +326,18 @@ class _Pairing:
             own, node = yield self.split_product([tensors[number] for number in step], labels, extents)
             work += own
             tensors.append((node, labels))
-        return work, self.graph.ein(1, [tensors[-1], *scalars], output_labels, extents)
+        return work, self.graph.ein(1, [tensors[-1]], output, extents)
+
+    def is_less_work_shared(
+        self, shared: EqualFactors, operands: list[Labelled], output: tuple[int, ...], extents: Extents
+    ) -> bool:
+        """Return whether it takes less work to compute the equal products in ``operands`` first, once."""
+        axes, renamed = shared.axes
+        zero = self.graph.zero
+        work = self.products.work_in_order(shared.first, axes, extents)
+        rest = [*shared.others, (zero, axes), (zero, renamed)]
+        work += self.products.work_in_order(rest, output, extents)
+        return work < self.products.work_in_order(operands, output, extents)
 
     def order_with_shared_product(
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
