@@ -20,11 +20,11 @@ from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import NamedTuple, TypeAlias
 
+from sympy_tensordiff.graph.congruences import Congruence, congruence
 from sympy_tensordiff.graph.contraction_order import Extents, Hints, Labelled, Products, is_outer
 from sympy_tensordiff.graph.contraction_paths import Order, orders_of_least_work
 from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view, sums_labels
 from sympy_tensordiff.graph.einsums import entry
-from sympy_tensordiff.graph.equal_factors import EqualFactors, equal_factors
 from sympy_tensordiff.graph.interning import Number, Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -282,12 +282,13 @@ class _Pairing:
     def split_tensors(
         self, tensors: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(work, node)`` for an einsum of tensors that sums labels, by the cheapest order, or with equal
-        products computed once, or with a sum between equal operands multiplied term by term if that is less work.
+        """Return ``(work, node)`` for an einsum of tensors that sums labels, by the cheapest order, or as a
+        congruence if that is less work.
 
-        So ``P' (D + Q' C Q) P`` is ``P' D P + (Q P)' C (Q P)``, which needs ``Q P`` once.
+        The product that a congruence contains twice is computed once, and a sum between is multiplied term by term:
+        ``P' (D + Q' C Q) P`` is ``P' D P + (Q P)' C (Q P)``, which needs ``Q P`` once.
         """
-        shared = equal_factors(tensors, output)
+        shared = congruence(tensors, output)
         if shared is None:
             return (yield from self.split_by_order(tensors, output, extents))
         axes, renamed = shared.axes
@@ -329,7 +330,7 @@ class _Pairing:
         return work, self.graph.ein(1, [tensors[-1]], output, extents)
 
     def is_less_work_shared(
-        self, shared: EqualFactors, operands: list[Labelled], output: tuple[int, ...], extents: Extents
+        self, shared: Congruence, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> bool:
         """Return whether it takes less work to compute the equal products in ``operands`` first, once."""
         axes, renamed = shared.axes

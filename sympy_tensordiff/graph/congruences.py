@@ -1,7 +1,7 @@
-"""Products that an einsum contains twice, under other labels: ``W @ V`` in ``(W @ V).T @ S @ (W @ V)``.
+"""Congruences: einsums ``P.T @ M @ P`` with a product ``P`` that occurs twice, under other labels.
 
-Second derivatives are sums of such congruences, one for each layer of a network. An order that multiplies the equal
-products first computes them once; no search over orders sees that, since it counts each product.
+Second derivatives are sums of them, one for each layer of a network. An order that multiplies the operands of ``P``
+first computes it once; no search over orders sees that, since it counts each product.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from typing import NamedTuple
 from sympy_tensordiff.graph.contraction_order import Labelled
 
 
-class EqualFactors(NamedTuple):
-    """Two disjoint sets of operands of an einsum whose products are equal up to the names of labels."""
+class Congruence(NamedTuple):
+    """Two disjoint sets of operands of an einsum whose products are equal up to the names of labels.
+
+    Both products have axes of the result, and no other operand has any.
+    """
 
     first: list[Labelled]
     second: list[Labelled]
@@ -22,14 +25,13 @@ class EqualFactors(NamedTuple):
     """The labels of both products that are used outside of them, in the same order."""
 
 
-def equal_factors(operands: Sequence[Labelled], output: Sequence[int]) -> EqualFactors | None:
-    """Return the largest two sets of operands with equal products; None if no two operands with at least two axes are
-    equal.
-    """
+def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> Congruence | None:
+    """Return the largest product that an einsum contains twice, if it is a congruence; None otherwise."""
     best: tuple[list[tuple[int, int]], dict[int, int]] | None = None
     for i, (node, labels) in enumerate(operands):
         for j in range(i + 1, len(operands)):
-            if operands[j][0] is node and len(labels) > 1 and labels != operands[j][1]:
+            is_end = not set(output).isdisjoint(labels) and not set(output).isdisjoint(operands[j][1])
+            if operands[j][0] is node and is_end and len(labels) > 1 and labels != operands[j][1]:
                 pairs, renaming = _grown(operands, i, j)
                 if pairs and (best is None or len(pairs) > len(best[0])):
                     best = pairs, renaming
@@ -37,11 +39,15 @@ def equal_factors(operands: Sequence[Labelled], output: Sequence[int]) -> EqualF
         return None
     pairs, renaming = best
     sides = [{pair[side] for pair in pairs} for side in (0, 1)]
-    first, second = ([operands[n] for n in sorted(side)] for side in sides)
     used = [_labels_outside(operands, side, output) for side in sides]
     axes = tuple(label for label in sorted(renaming) if label in used[0] or renaming[label] in used[1])
+    renamed = tuple(renaming[label] for label in axes)
     others = [operand for n, operand in enumerate(operands) if n not in sides[0] | sides[1]]
-    return EqualFactors(first, second, others, (axes, tuple(renaming[label] for label in axes)))
+    inner = {*axes, *renamed} - set(output)
+    if any(not inner.issuperset(labels) for _, labels in others):
+        return None
+    first, second = ([operands[n] for n in sorted(side)] for side in sides)
+    return Congruence(first, second, others, (axes, renamed))
 
 
 def _grown(operands: Sequence[Labelled], i: int, j: int) -> tuple[list[tuple[int, int]], dict[int, int]]:
