@@ -9,9 +9,8 @@ from typing import Any, overload
 import sympy
 
 from sympy_tensordiff.derivative.elementwise import Derivatives, Differentiation, check_shape, entry_derivative
-from sympy_tensordiff.derivative.modes import simplified_jacobians, simplified_slopes
+from sympy_tensordiff.derivative.modes import simplified_jacobians, simplified_products, simplified_slopes
 from sympy_tensordiff.derivative.native import as_scalar, in_matrices
-from sympy_tensordiff.derivative.tensor_sweep import total
 from sympy_tensordiff.derivative.through_names import ThroughNames
 from sympy_tensordiff.derivative.through_scans import pullbacks, pushforwards
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -322,7 +321,7 @@ def hessian(s: Any, wrt: Any) -> Any:
     leaves = [work.leaf(v) for v in variables]
     gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
 
-    rows = (simplified_slopes(work.of(node), leaves) for node in gradients)
+    rows = (simplified_slopes(state, leaves) for state in work.of_derivatives(gradients))
     blocks = Derivatives(Derivatives(write_all(work.reader, row)) for row in rows)
     return blocks if _is_tuple(wrt) else blocks[0][0]
 
@@ -352,8 +351,9 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
 
     Notes
     -----
-    In index notation, the gradient is moved forward in the direction ``v``: the loops of the result are those of the
-    gradient, and it has about twice as many nodes (Griewank & Walther 2008, *Evaluating Derivatives*, chapter 5).
+    The gradient is moved forward in the direction ``v``: the loops of the result are those of the gradient, and it has
+    about twice as many nodes (Griewank & Walther 2008, *Evaluating Derivatives*, chapter 5). That of whole tensors is
+    also swept in reverse with ``v`` as its cotangent, and what takes less work is the result.
 
     Examples
     --------
@@ -379,12 +379,8 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
         return moved if _is_tuple(wrt) else moved[0]
     leaves = [work.leaf(variable) for variable in variables]
     gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
-    if work.is_whole:
-        parts = [work.of(node).pullbacks(leaves, vector) for node, vector in zip(gradients, work.inputs, strict=True)]
-        products = [total(work.graph, column) for column in zip(*parts, strict=True)]
-    else:
-        products = [work.of(node).pushforward(leaves, work.inputs) for node in gradients]
-    return _in_form_of_variables(work.finish_all(products), wrt, s, *vectors)
+    products = write_all(work.reader, simplified_products(work, gradients, leaves))
+    return _in_form_of_variables(products, wrt, s, *vectors)
 
 
 def _lifted_variable(value: Any, wrt: Any) -> Any:

@@ -30,7 +30,7 @@ from sympy_tensordiff.integer.rows import Rows, ranges, shape_rows
 from sympy_tensordiff.simplify.components import with_sums_over_components
 from sympy_tensordiff.simplify.einsums import without_sparse_operands
 from sympy_tensordiff.simplify.facts import size_variables
-from sympy_tensordiff.simplify.node_properties import unconditional
+from sympy_tensordiff.simplify.node_properties import Numbers
 from sympy_tensordiff.simplify.pipeline import checked_facts, is_whole, read_function, simplify_derivatives
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import TensorNode as Base
@@ -73,6 +73,7 @@ class Differentiation:
         whole = [self.reader.tensor(v) for v in map(self.variable, by) if isinstance(v, TensorSymbol)]
         self.root = with_sums_over_components(self.graph, [self.root], whole)[0]
         self.names = names_in([expr, *also])
+        self._values: tuple[Node, ...] = ()
         self._sizes: tuple[tuple[Node, ...], frozenset[int]] = (), frozenset()
 
     def of(self, node: Node) -> Differentiation:
@@ -80,6 +81,16 @@ class Differentiation:
         other = copy(self)
         other.root = node
         return other
+
+    def of_derivatives(self, nodes: Sequence[Node]) -> list[Differentiation]:
+        """Return a copy of this state for each of `nodes`, derivatives of this expression that are differentiated
+        where it has a value.
+        """
+        values = self.root, self.simplified(self.root)
+        states = [self.of(node) for node in nodes]
+        for state in states:
+            state._values = values
+        return states
 
     @property
     def is_whole(self) -> bool:
@@ -168,7 +179,7 @@ class Differentiation:
     def pullbacks(self, leaves: Sequence[Node], cotangent: Node) -> list[Node]:
         """Return the cotangents of all `leaves` by one reverse sweep, as tensors of their shapes."""
         if self.is_whole:
-            sweep = self.tensor_sweep(leaves).start(self.root, cotangent)
+            sweep = self.tensor_sweep(leaves).start(self.root, cotangent, numbers=self.numbers(self.root))
             return [self.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves]
         return self.pullbacks_of_entries(leaves, lambda axes: self.graph.read(cotangent, [*map(Affine.variable, axes)]))
 
@@ -186,8 +197,12 @@ class Differentiation:
         """Return the finished reverse sweep from the entry `body`, over the indices `axes` bounded by `rows`, to
         `leaves`.
         """
-        certain = unconditional(self.root if rows else body)
-        return Sweep(self.graph, leaves, self.sizes()).start(axes, rows, body, cotangent, certain)
+        numbers = self.numbers(self.root if rows else body)
+        return Sweep(self.graph, leaves, self.sizes()).start(axes, rows, body, cotangent, numbers)
+
+    def numbers(self, root: Node) -> Numbers:
+        """Return the nodes that are finite numbers wherever `root` and what it is a derivative of are."""
+        return Numbers(self.graph, [*self._values, root])
 
     def tensor_sweep(self, leaves: Sequence[Node]) -> TensorSweep:
         """Return a new reverse sweep over whole tensors to `leaves`; the caller starts it."""
@@ -267,7 +282,8 @@ class Differentiation:
             results = [self.entrywise_jacobian(leaf) for leaf in leaves]
             return results, dict(zip(leaves, results, strict=True))
         shape = self.root.shape
-        sweep = self.tensor_sweep(leaves).start(self.root, self.graph.delta(shape) if shape else self.graph.one, shape)
+        unit = self.graph.delta(shape) if shape else self.graph.one
+        sweep = self.tensor_sweep(leaves).start(self.root, unit, shape, self.numbers(self.root))
         return [self.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves], sweep.cotangents
 
     def forward_jacobian(self, leaf: Node) -> Node:
@@ -277,7 +293,8 @@ class Differentiation:
         unit = graph.delta(extents) if extents else graph.one
         if self.is_whole:
             tangents = {leaf: [self.symmetric_part(leaf, unit)]}
-            tangent = TensorPushforward(graph, tangents, self.sizes(), self.axes, extents).tangent(self.root)
+            sweep = TensorPushforward(graph, tangents, self.sizes(), self.axes, extents, self.numbers(self.root))
+            tangent = sweep.tangent(self.root)
             return graph.filled(0, shape) if tangent is graph.zero else graph.broadcast(tangent, shape)
         value_axes, _, body = self.entry()
         axes = self.leaf_axes(leaf, value_axes)

@@ -1,9 +1,9 @@
-"""Forward or reverse mode for a Jacobian: the one whose result takes less work.
+"""Forward or reverse mode for a derivative: the one whose result takes less work.
 
 A reverse sweep takes a multiple of the work of the function for each entry of its value, a forward sweep for each entry
 of the variable. Products of Jacobian matrices are multiplied in the order of least work in either mode, so the modes
-differ where sums of such products are multiplied again: behind skip connections and gates. Both Jacobians are derived,
-their costs (`graph.cost`) are compared, and one of them is dropped.
+differ where sums of such products are multiplied again, behind skip connections and gates, and where conditions choose
+terms. Both derivatives are derived, their costs (`graph.cost`) are compared, and one of them is dropped.
 
 Source: Griewank & Walther 2008, *Evaluating Derivatives*, chapter 3.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sympy_tensordiff.derivative.tensor_sweep import total
 from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.cost import CostModel
 from sympy_tensordiff.graph.nodes import Node, reachable
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from sympy_tensordiff.derivative.elementwise import Differentiation
 
 MARGIN = 0.8
-"""The forward form is taken if it has at most so many times the operations of the reverse form, or of its text."""
+"""A second form of no shorter text is taken if it has at most so many times the operations of the preferred form."""
 
 
 def simplified_jacobians(work: Differentiation, leaves: Sequence[Node]) -> list[Node]:
@@ -31,39 +32,54 @@ def simplified_jacobians(work: Differentiation, leaves: Sequence[Node]) -> list[
     costs less.
     """
     reverse = work.simplified_all(work.jacobians(leaves))
-    return [_less_work(work, leaf, node) for leaf, node in zip(leaves, reverse, strict=True)]
+    if not work.root.shape:
+        return reverse
+    return [_less_work(work, [node], _forward(work, leaf))[0] for leaf, node in zip(leaves, reverse, strict=True)]
 
 
 def simplified_slopes(work: Differentiation, leaves: Sequence[Node]) -> list[Node]:
     """Return the simplified Jacobians of a gradient (the rows of a Hessian) with respect to `leaves`.
 
-    Whole tensors are swept forward. In index notation both modes are compared with respect to a leaf of another shape
-    than the gradient; for one of the same shape, both take as many sweeps.
+    Whole tensors are swept forward, which takes a third of the time of a reverse sweep with as many axes. In index
+    notation both modes are compared.
     """
     if work.is_whole:
         return work.simplified_all([*map(work.forward_jacobian, leaves)])
-    reverse = work.simplified_all(work.jacobians(leaves))
-    return [
-        node if work.extents(leaf) == work.root.shape else _less_work(work, leaf, node)
-        for leaf, node in zip(leaves, reverse, strict=True)
-    ]
+    return simplified_jacobians(work, leaves)
 
 
-def _less_work(work: Differentiation, leaf: Node, reverse: Node) -> Node:
-    """Return the forward-mode Jacobian with respect to `leaf` if it costs less than `reverse`, the reverse-mode one;
-    else `reverse`.
+def simplified_products(work: Differentiation, gradients: Sequence[Node], leaves: Sequence[Node]) -> list[Node]:
+    """Return the simplified products of a Hessian, whose rows are the derivatives of `gradients` with respect to
+    `leaves`, and the inputs of `work`.
+
+    The gradients are moved forward in the direction of the inputs. Those of whole tensors may also be swept in reverse
+    with the inputs as cotangents, since a Hessian is symmetric.
     """
-    if not work.root.shape:
-        return reverse
-    forward = work.simplified(work.forward_jacobian(leaf))
-    if forward is reverse:
-        return reverse
-    nodes = [reachable(node) for node in (forward, reverse)]
-    model = CostModel(work.graph, Hints().for_graph((forward, reverse), reachable(forward, reverse)))
-    one, other = (model.of([node]).operations for node in (forward, reverse))
-    grows, shrinks = grows_faster(one.growth, other.growth), grows_faster(other.growth, one.growth)
-    if grows != shrinks:
-        return forward if shrinks else reverse
-    size, limit = (written_size([node], parts) for node, parts in zip((forward, reverse), nodes, strict=True))
-    most = 1 if size <= MARGIN * limit else MARGIN
-    return forward if model.value(one) <= most * model.value(other) else reverse
+    states = work.of_derivatives(gradients)
+    forward = work.simplified_all([state.pushforward(leaves, work.inputs) for state in states])
+    if not work.is_whole:
+        return forward
+    parts = [state.pullbacks(leaves, vector) for state, vector in zip(states, work.inputs, strict=True)]
+    reverse = work.simplified_all([total(work.graph, column) for column in zip(*parts, strict=True)])
+    return _less_work(work, reverse, forward)
+
+
+def _forward(work: Differentiation, leaf: Node) -> list[Node]:
+    """Return the simplified Jacobian with respect to `leaf` by forward mode, as the only node of a list."""
+    return [work.simplified(work.forward_jacobian(leaf))]
+
+
+def _less_work(work: Differentiation, preferred: list[Node], other: list[Node]) -> list[Node]:
+    """Return the nodes of `other` if they cost less than `preferred`, another form of the same values; else these."""
+    if other == preferred:
+        return preferred
+    model = CostModel(work.graph, Hints().for_graph((*other, *preferred), reachable(*other, *preferred)))
+    new, old = model.of(other), model.of(preferred)
+    for measure in ("operations", "stored"):
+        one, two = (cost.operations.growth if measure == "operations" else cost.stored for cost in (new, old))
+        grows, shrinks = grows_faster(one, two), grows_faster(two, one)
+        if grows != shrinks:
+            return other if shrinks else preferred
+    size, limit = (written_size(nodes, reachable(*nodes)) for nodes in (other, preferred))
+    most = 1 if size < limit else MARGIN
+    return other if model.value(new.operations) <= most * model.value(old.operations) else preferred

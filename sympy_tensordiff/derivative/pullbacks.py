@@ -83,11 +83,11 @@ def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Nod
     """
     if cotangent is graph.zero or not is_chosen(graph, cotangent):
         return rule(cotangent)
-    if cotangent.op == "sum":
+    if cotangent.op in ("sum", "ein", "comprehension"):
         slope = rule(graph.one)
         if slope.total:
             return rule(cotangent)
-        if not _indices(slope) <= cotangent.free:
+        if cotangent.op == "sum" and not _indices(slope) <= cotangent.free:
             chosen = graph.compare("lt", graph.zero, count_chosen(graph, cotangent))
             return graph.select(chosen, rule(cotangent), graph.zero)
     match cotangent.op:

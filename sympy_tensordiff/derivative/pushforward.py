@@ -200,6 +200,8 @@ class TensorPushforward:
         Names for a number of axes.
     outer : tuple of Affine
         The extents of the axes of the directions: none for one direction, the shape of a variable for a Jacobian.
+    numbers : container of Node
+        The nodes that are finite wherever the function is.
     """
 
     def __init__(
@@ -209,12 +211,14 @@ class TensorPushforward:
         sizes: frozenset[int],
         names: Names,
         outer: Shape = (),
+        numbers: Container[Node] = (),
     ) -> None:
         self.graph = graph
         self._sizes = sizes
         self._names = names
         self._outer = outer
         self._labels = axes_of(len(outer))
+        self._numbers = numbers
         self._done = {leaf: graph.add(parts) for leaf, parts in tangents.items()}
 
     def tangent(self, node: Node) -> Node:
@@ -254,14 +258,18 @@ class TensorPushforward:
             slope = graph.broadcast(pull(graph, node, graph.one, position), node.shape)
             labels = own if arg.shape else ()
             for term in diagonal_terms(graph, tangent):
-                parts.append(self._product([(term, (*labels, *self._labels)), (slope, own)], own, node.shape))
+                parts.append(self._product((term, (*labels, *self._labels)), slope, node))
         return graph.add(parts)
 
-    def _product(self, operands: Sequence[Operand], output: Sequence[Label], shape: Shape) -> Node:
-        """Return the product of `operands`, the first being a tangent, as exactly 0 where the tangent is 0."""
-        labels = (*output, *self._labels)
-        extents = dict(zip(labels, (*shape, *self._outer), strict=True))
-        return contraction(self.graph, operands[0], operands[1:], labels, extents)
+    def _product(self, tangent: Operand, slope: Node, node: Node) -> Node:
+        """Return the product of the `tangent` of an argument and the `slope` of `node`, as exactly 0 where the tangent
+        is 0.
+        """
+        own = tuple(range(len(node.shape)))
+        labels = (*own, *self._labels)
+        extents = dict(zip(labels, (*node.shape, *self._outer), strict=True))
+        certain = node in self._numbers
+        return contraction(self.graph, tangent, [(slope, own)], labels, extents, certain=certain)
 
     def _contraction(self, node: Node, tangents: Sequence[Node]) -> Node:
         """Return the tangent of an einsum: D (A * B)[H, K] = H * B + A * K."""

@@ -15,7 +15,7 @@ recursion. No Jacobian is built, and a cotangent that is zero is not handed on.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, applied, pull
@@ -63,7 +63,7 @@ class ReverseSweep(Generic[Contribution]):
         self._active = {**dict.fromkeys(constants, False), **dict.fromkeys(self._leaves, True)}
         self._contributions: dict[Node, list[Contribution]] = {}
         self._heap: list[tuple[int, int, Node]] = []
-        self._unconditional: set[Node] = set()
+        self._numbers: Container[Node] = ()
 
     def _visit(self, node: Node) -> None:
         """Take the completed cotangent of `node` and contribute to those of its arguments."""
@@ -113,14 +113,14 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         rows: Rows,
         body: Node,
         cotangent: Node,
-        unconditional: set[Node],
+        numbers: Container[Node],
     ) -> Sweep:
         """Run the sweep from the entry `body`, with indices `variables` bounded by `rows`, and its `cotangent`; return
         the sweep.
 
-        `unconditional` are the nodes that the function evaluates under no condition.
+        `numbers` are the nodes that are finite wherever the function is.
         """
-        self._unconditional = unconditional
+        self._numbers = numbers
         self._bind(variables, 0)
         self._hand(body, rows, cotangent)
         return self._run()
@@ -172,7 +172,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             """Return the argument's cotangent for `part`, one branch or term of the node's cotangent."""
             return pull(self.graph, node, part, position)
 
-        return applied(self.graph, cotangent, rule, certain=node in self._unconditional or node.total)
+        return applied(self.graph, cotangent, rule, certain=node in self._numbers or node.total)
 
     def _reduction(self, node: Node, rows: Rows, cotangent: Node) -> None:
         """Pass the cotangent of a sum, product or extremum over a range on to its body."""
@@ -232,7 +232,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         axes = [graph.fresh(name) for name in names]
         forms = [Affine.variable(v) for v in axes]
         entry = graph.add([self._gather(tensor, *part, forms, keep) for part in self._reads.pop(tensor)])
-        certain = tensor in self._unconditional and not may_be_infinite(tensor.args)
+        certain = tensor in self._numbers and not may_be_infinite(tensor.args)
         if certain or not is_chosen(graph, entry):
             entry = tabulated(graph, axes, tensor.data, entry, self._sizes)
         return graph.substitute(entry, dict(zip(axes, index, strict=True)))

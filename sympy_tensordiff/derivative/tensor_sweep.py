@@ -12,7 +12,7 @@ is never built to be contracted, and a cotangent that is zero is not handed on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 from sympy_tensordiff.derivative.sweep import ReverseSweep, Sweep
 from sympy_tensordiff.derivative.tensor_pullbacks import pull_tensor
@@ -21,7 +21,7 @@ from sympy_tensordiff.graph.einsums import entry, tensor_of
 from sympy_tensordiff.graph.interning import Shape, breadth_first, no_collection
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Constraint
-from sympy_tensordiff.simplify.node_properties import unconditional
+from sympy_tensordiff.simplify.node_properties import Numbers
 from sympy_tensordiff.simplify.tables import tabulated
 
 ENTRYWISE = BINDERS | {"read", "guard"}
@@ -50,10 +50,15 @@ class TensorSweep(ReverseSweep[Node]):
         self._prefix: Shape = ()
 
     @no_collection()
-    def start(self, root: Node, cotangent: Node, prefix: Shape = ()) -> TensorSweep:
-        """Run the sweep from `root`, given its `cotangent` of shape ``prefix + root.shape``; return the sweep."""
+    def start(
+        self, root: Node, cotangent: Node, prefix: Shape = (), numbers: Container[Node] | None = None
+    ) -> TensorSweep:
+        """Run the sweep from `root`, given its `cotangent` of shape ``prefix + root.shape``; return the sweep.
+
+        `numbers` are the nodes known to be finite where `root` is; by default `Numbers` of `root`.
+        """
         self._prefix = prefix
-        self._unconditional = unconditional(root)
+        self._numbers = Numbers(self.graph, [root]) if numbers is None else numbers
         if root in self.graph.letters and not prefix and cotangent.op == "tensor":
             self.graph.letters.setdefault(cotangent, self.graph.letters[root])
         self._hand(root, cotangent)
@@ -84,7 +89,7 @@ class TensorSweep(ReverseSweep[Node]):
         if node.op in ENTRYWISE:
             self._entries(node, cotangent)
         else:
-            certain = node in self._unconditional
+            certain = node in self._numbers
             prefix = len(self._prefix)
             for part in diagonal_terms(self.graph, cotangent) if self._prefix else [cotangent]:
                 for arg, contribution in pull_tensor(self.graph, node, part, prefix, self._is_active, certain=certain):
@@ -105,7 +110,7 @@ class TensorSweep(ReverseSweep[Node]):
         found = closed_parts(body, frozenset(variables), node)
         parts = [part for part in found if self._is_active(part)]
         sweep = Sweep(graph, parts, self._sizes, constants=found)
-        sweep.start(variables, rows, body, at(graph, cotangent, index, self._sizes), self._unconditional)
+        sweep.start(variables, rows, body, at(graph, cotangent, index, self._sizes), self._numbers)
         for part in parts:
             axes = [graph.fresh(name) for name in self._names(len(part.shape))]
             value = sweep.at(part, [Affine.variable(v) for v in axes])

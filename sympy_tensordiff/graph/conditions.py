@@ -34,6 +34,7 @@ from sympy_tensordiff.graph.read_functions import Applications, Scope
 from sympy_tensordiff.integer.affine import Affine, Compound, Constraint
 from sympy_tensordiff.integer.extrema import PositivePart
 from sympy_tensordiff.integer.indirect import IndirectIndex
+from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.indices import relation_row
 
@@ -171,6 +172,8 @@ class ConditionReader(Applications):
         A symbol that is compared with an index is an integer, too; symbols that are compared with each other are
         values.
         """
+        if expr.has(Binder):  # a value; SymPy would rewrite the conditions in it
+            return None
         symbols = expr.atoms(sympy.Symbol)
         if symbols and not any(s.is_integer or s in scope or s in self.integers for s in symbols):
             return None

@@ -16,11 +16,12 @@ from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
+from sympy_tensordiff.graph.cofactor_tangents import cofactor_direction
 from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.contractions import is_core, is_view, sums_labels
 from sympy_tensordiff.graph.interning import RANGED, Node, Shape, reachable
 from sympy_tensordiff.graph.nodes import Graph
-from sympy_tensordiff.graph.pairs import cofactor_direction, in_pairs
+from sympy_tensordiff.graph.pairs import in_pairs
 from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotient, Variable
 from sympy_tensordiff.integer.polynomials import Growth, Polynomial, grows_faster, maximal
 from sympy_tensordiff.integer.rows import bounds_with_divisors

@@ -7,6 +7,9 @@ forward and reverse mode at every place is known as cross-country elimination.) 
 product, however often it is used; and a sum with a diagonal or an outer product among its terms is
 multiplied term by term where that is less work: ``(diag(p) - p p^T) A`` needs no square matrix.
 
+A congruence ``P.T @ M @ P`` computes ``P`` once (`congruences`), and multiplies a sum ``M`` term by term where its terms
+are congruences again: the Hessian of a network needs each product with a weight once.
+
 Where several orders take as little work, one comes first that multiplies two operands which another einsum node can
 multiply first as well: ``Sum_ij T_ijk A_i`` serves the derivatives by b and by c of ``Sum T_ijk A_i b_j c_k``.
 
@@ -18,15 +21,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+from sympy_tensordiff.graph.cofactor_tangents import cofactor_direction, cofactor_tangent
+from sympy_tensordiff.graph.congruences import Congruence, congruence
 from sympy_tensordiff.graph.contraction_order import Extents, Hints, Labelled, Products, is_outer
 from sympy_tensordiff.graph.contraction_paths import Order, orders_of_least_work
 from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view, sums_labels
-from sympy_tensordiff.graph.einsums import entry
 from sympy_tensordiff.graph.interning import Number, Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Affine
 
 Evaluation: TypeAlias = tuple[int, Node]
 """The estimated work of an einsum, and its node as products of two operands."""
@@ -322,6 +325,47 @@ class _Pairing:
         tensors = [part for part in operands if part[0].shape]
         if {label for _, labels in tensors for label in labels}.issubset(output_labels):
             return self.products.volume(output, extents), self.graph.ein(1, operands, output, extents)
+        work, node = yield from self.split_tensors(tensors, output, extents)
+        return work, self.graph.ein(1, [(node, output), *scalars], output_labels, extents)
+
+    def split_tensors(
+        self, tensors: list[Labelled], output: tuple[int, ...], extents: Extents
+    ) -> Recursion[Evaluation]:
+        """Return ``(work, node)`` for an einsum of tensors that sums labels, by the cheapest order, or as a
+        congruence if that is less work.
+
+        The product that a congruence contains twice is computed once, and a sum between is multiplied term by term:
+        ``P' (D + Q' C Q) P`` is ``P' D P + (Q P)' C (Q P)``, which needs ``Q P`` once.
+        """
+        shared = congruence(tensors, output)
+        if shared is None:
+            return (yield from self.split_by_order(tensors, output, extents))
+        axes, renamed = shared.axes
+        if len(shared.first) > 1 and self.is_less_work_shared(shared, tensors, output, extents):
+            own, product = yield self.split_in_order(shared.first, axes, extents)
+            operands = [*shared.others, (product, axes), (product, renamed)]
+            work, node = yield self.split_in_order(operands, output, extents)
+            return own + work, node
+        work, node = yield from self.split_by_order(tensors, output, extents)
+        for position, (operand, labels) in enumerate(tensors):
+            original = self.written.get(operand, operand)
+            is_single = operand in self.single or self.products.uses[original] == 1
+            if original.op != "add" or len(labels) < 2 or not is_single:
+                continue
+            opened = self.absorbable_products(original)[-1]
+            terms = yield from in_turn(
+                self.split_term(tensors, position, term, output, extents, opened) for term in original.args
+            )
+            total = sum(cost for cost, _ in terms)
+            if total < work:
+                work, node = total, self.graph.add([part for _, part in terms])
+        return work, node
+
+    def split_by_order(
+        self, tensors: list[Labelled], output: tuple[int, ...], extents: Extents
+    ) -> Recursion[Evaluation]:
+        """Return ``(work, node)`` for an einsum of tensors by products of two operands in the cheapest order."""
+        tensors = list(tensors)
         inputs = [frozenset(labels) for _, labels in tensors]
         sizes = {label: self.hints.fine(extent) for label, extent in extents.items()}
         first, *others = orders_of_least_work(inputs, frozenset(output), sizes)
@@ -332,7 +376,18 @@ class _Pairing:
             own, node = yield self.split_product([tensors[number] for number in step], labels, extents)
             work += own
             tensors.append((node, labels))
-        return work, self.graph.ein(1, [tensors[-1], *scalars], output_labels, extents)
+        return work, self.graph.ein(1, [tensors[-1]], output, extents)
+
+    def is_less_work_shared(
+        self, shared: Congruence, operands: list[Labelled], output: tuple[int, ...], extents: Extents
+    ) -> bool:
+        """Return whether it takes less work to compute the equal products in ``operands`` first, once."""
+        axes, renamed = shared.axes
+        zero = self.graph.zero
+        work = self.products.work_in_order(shared.first, axes, extents)
+        rest = [*shared.others, (zero, axes), (zero, renamed)]
+        work += self.products.work_in_order(rest, output, extents)
+        return work < self.products.work_in_order(operands, output, extents)
 
     def order_with_shared_product(
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
@@ -406,68 +461,3 @@ def _is_sparse(node: Node) -> bool:
     if not node.args or len(set(output)) < len(output) or not set(output).issubset(node.data.inputs[0]):
         return True
     return is_outer(node.args[0])
-
-
-# ---------------------------------------------------------------------------- cofactors in a direction
-# Cofactors of order 2 contracted with a matrix: the derivative of the cofactors in its direction.
-#
-# Products with Hessians of determinants and derivatives of adjugates sum an index pair of a tensor of
-# four axes, which is never built: the sum takes no more than a few products of matrices.
-
-
-class CofactorContraction(NamedTuple):
-    """Cofactors of order 2 in an einsum, and the operands that are contracted with one of their index pairs."""
-
-    cofactors: Node
-    pair: tuple[int, ...]
-    """The labels of the index pair, which only ``factors`` have besides."""
-    rest: tuple[int, ...]
-    """The labels of the other pair."""
-    factors: list[Labelled]
-    """The operands that depend on the pair."""
-    others: list[Labelled]
-
-
-def cofactor_direction(operands: Sequence[Labelled], output: Sequence[int]) -> CofactorContraction | None:
-    """Return the first cofactors of order 2 that are contracted with a matrix; None without any."""
-    for position, (node, labels) in enumerate(operands):
-        if node.op == "cof" and node.data == 2 and len(labels) == 4:
-            others = [*operands[:position], *operands[position + 1 :]]
-            for pair, rest in ((labels[:2], labels[2:]), (labels[2:], labels[:2])):
-                factors, others_left, labels_met = _partition_by_connection(others, pair)
-                if labels_met.isdisjoint(output) and labels_met.isdisjoint(rest):
-                    return CofactorContraction(node, pair, rest, factors, others_left)
-    return None
-
-
-def _partition_by_connection(
-    operands: Sequence[Labelled], labels: Sequence[int]
-) -> tuple[list[Labelled], list[Labelled], set[int]]:
-    """Partition operands into those connected to ``labels`` by common labels, and the others; the third result are the
-    labels of the former.
-    """
-    labels_met, connected, rest = set(labels), [], list(operands)
-    while neighbours := [part for part in rest if not labels_met.isdisjoint(part[1])]:
-        connected += neighbours
-        rest = [part for part in rest if labels_met.isdisjoint(part[1])]
-        labels_met.update(label for _, own in neighbours for label in own)
-    return connected, rest, labels_met
-
-
-def cofactor_tangent(graph: Graph, found: CofactorContraction, factors: Node, extents: Extents) -> Node:
-    """Return the contraction of the cofactors with the matrix ``factors`` over one index pair, labelled by the other
-    pair.
-    """
-    own = tuple(dict.fromkeys(found.pair))
-    coefficient, matrix = graph.split_view(graph.ein(1, [(factors, own)], found.pair, extents))
-    if is_view(matrix) and not _is_transpose(matrix):
-        # Ones and diagonals would vanish in the product, which would then be no contraction with a matrix.
-        axes = [graph.fresh(name) for name in "kl"]
-        body = entry(graph, matrix, [Affine.variable(axis) for axis in axes])
-        matrix = graph.comprehension(axes, matrix.shape, body)
-    return graph.ein(coefficient, [(found.cofactors, (0, 1, 2, 3)), (matrix, (2, 3))], (0, 1))
-
-
-def _is_transpose(view: Node) -> bool:
-    """Return whether a view is the transpose of a matrix."""
-    return bool(view.args) and len(view.args[0].shape) == 2 == len(set(view.data.inputs[0]) & set(view.data.output))

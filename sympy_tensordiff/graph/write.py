@@ -141,6 +141,8 @@ class ExpressionWriter(TensorWriter):
 
     def write_compare(self, node: Node, scope: Scope, known: tuple[Constraint, ...] = ()) -> Recursion[Any]:
         """Return a comparison as a SymPy relation; one of `Piecewise` operands as a `Piecewise` of relations."""
+        if (truth := self.graph.known(node)) is not None:
+            return sympy.S(truth)
         choices = _choices_by_first_condition(node)
         if odd := _sign_conditions(node):
             conditions = yield from in_turn(self.visit(condition, scope) for condition in odd)

@@ -19,7 +19,7 @@ from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import remove_redundant
 from sympy_tensordiff.integer.rows import atoms_in
 from sympy_tensordiff.simplify.facts import size_variables
-from sympy_tensordiff.simplify.sign_analysis import sign_facts
+from sympy_tensordiff.simplify.node_properties import is_number_of_numbers
 
 MAX_CONDITION_COMBINATIONS = 8
 """A node below more combinations of conditions has no name: each choice in a chain of choices doubles them."""
@@ -182,7 +182,9 @@ class Parts:
         """Return the nodes that are finite numbers whenever the entries that they read are."""
         found: set[Node] = set()
         for node in self._nodes:
-            if node.total or (_is_number_of_numbers(self.graph, node) and found.issuperset(self._args(node))):
+            is_exponential = node.op == "call" and node.data is sympy.exp
+            is_finite = is_exponential or is_number_of_numbers(self.graph, node)
+            if node.total or (is_finite and found.issuperset(self._args(node))):
                 found.add(node)
         return found
 
@@ -387,19 +389,6 @@ def _other_halves(nodes: Iterable[Node]) -> set[Node]:
         first = {term.args[0]: term for term in reversed(guards)}
         found.update(term for term in guards if first[term.args[0]] is not term)
     return found
-
-
-def _is_number_of_numbers(graph: Graph, node: Node) -> bool:
-    """Return whether the operation `node` gives a finite number for all finite arguments, unlike a root or a
-    quotient.
-    """
-    if node.op == "call":
-        return node.data is sympy.exp
-    if node.op != "pow":
-        return node.op in ("add", "mul", "ein", "sum", "guard", "select", "read")
-    exponent, sign = node.args[1], sign_facts(graph, node.args[0]).sign
-    is_integer = exponent.op == "const" and isinstance(exponent.data, int)
-    return exponent.op == "const" and sign >= (1 if exponent.data < 0 else -1 if is_integer else 0)
 
 
 def _core(node: Node) -> Node:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 
 import sympy
 
+from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.interning import Recursion, breadth_first, is_total, outside_of_binders, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Affine, Constraint
@@ -13,6 +14,7 @@ from sympy_tensordiff.integer.floor_elimination import symbolic_divisors
 from sympy_tensordiff.integer.implication import is_empty, is_implied
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, positive_rows, shape_rows
+from sympy_tensordiff.simplify.sign_analysis import sign_facts
 
 LIMIT = 32
 """Cotangents of more nodes count as unconditional: products with all of their choices would explode."""
@@ -299,6 +301,57 @@ def unconditional(root: Node) -> set[Node]:
         found.update(new)
         stack += new
     return found
+
+
+class Numbers(Container[Node]):
+    """The nodes that have a finite value wherever a function has one.
+
+    These are the nodes that the function evaluates under no condition, and what `is_number_of_numbers` says of such
+    nodes. Nodes that are visited are cached.
+
+    Parameters
+    ----------
+    graph : Graph
+    roots : sequence of Node
+        The values of the function; each is a finite number where the function has a value.
+    """
+
+    def __init__(self, graph: Graph, roots: Sequence[Node]) -> None:
+        self._graph = graph
+        self._known = dict.fromkeys(set[Node]().union(*map(unconditional, roots)), True)
+
+    def __contains__(self, node: object) -> bool:
+        """Return whether `node` has a finite value wherever the function has one."""
+        assert isinstance(node, Node)
+        for part in reachable(node, known=self._known):
+            is_finite = all(self._known[arg] for arg in part.args)
+            self._known[part] = is_finite and is_number_of_numbers(self._graph, part)
+        return self._known[node]
+
+
+def is_number_of_numbers(graph: Graph, node: Node) -> bool:
+    """Return whether the operation `node` has a finite value for all finite values of its arguments, given their signs.
+
+    So have a quotient by ``1 + x**2``, the exponential of what is never positive, and softmax, ``exp(X - lse(X))``.
+    """
+    if is_total(node.op, node.data, node.args):
+        return True
+    if node.op == "pow" and node.args[1].op == "const":
+        exponent, sign = node.args[1].data, sign_facts(graph, node.args[0]).sign
+        return bool(sign >= (1 if exponent < 0 else 0))
+    return node.op == "call" and node.data is sympy.exp and _is_never_positive(graph, node.args[0])
+
+
+def _is_never_positive(graph: Graph, node: Node) -> bool:
+    """Return whether `node` is not positive by its structure, or is ``X - lse(X)``."""
+    for shift in node.args if node.op == "add" else ():
+        coefficient, total = graph.split_view(shift)
+        total = total.args[0] if is_view(total) and total.args else total
+        if coefficient == -1 and total.op == "lse":
+            scores = total.args[0]
+            terms = scores.args if scores.op == "add" else (scores,)
+            return {shift, *terms} == set(node.args)
+    return sign_facts(graph, graph.neg(node)).sign >= 0
 
 
 def may_be_infinite(nodes: Sequence[Node]) -> bool:

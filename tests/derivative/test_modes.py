@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import sympy
+from cost_judge.oracle import executed, figures
 from every import every
 
 import sympy_tensordiff as td
@@ -93,3 +94,39 @@ def test_blocks_of_a_hessian_by_variables_of_different_sizes():
     arrays = [rng.normal(size=size) for size in (2, 4, (4, 2))]
     upper, lower = td.lambdify((x, y, W), (right, left), "numpy")(*arrays)
     np.testing.assert_allclose(upper, lower.T)
+
+
+# ---------------------------------------------------------------- conditions
+
+
+@every(
+    "function",
+    [
+        lambda A, B, V: td.sum(B @ td.exp(-((A @ td.relu(A @ V)) ** 2))),
+        lambda A, B, V: td.logsumexp(B @ td.relu(A @ V)),
+        lambda A, B, V: td.logsumexp(td.exp(-((A @ td.relu(A @ V)) ** 2))),
+        lambda A, B, V: td.sum(B @ td.sqrt(1 + (A @ td.relu(A @ V)) ** 2)),
+    ],
+)
+def test_what_is_finite_in_the_function_counts_no_chosen_terms(function):
+    """Slopes that are numbers wherever the function is need no condition: 0 times a number is 0."""
+    A, B = td.TensorSymbol("A", (n, n)), td.TensorSymbol("B", (n, n))
+    V, T = td.TensorSymbol("V", (n, m)), td.TensorSymbol("T", (n, m))
+    value = function(A, B, V)
+    for product in (td.hvp(value, V, T), td.vjp(td.gradient(value, V), V, T)):
+        assert "sum(greater" not in str(product) and "sum(where" not in str(product)
+
+
+def test_a_hessian_in_index_notation_takes_the_work_of_its_products():
+    """The norm of a softmax of a layer: conditions are around all slopes, and are summed by the reverse sweep."""
+    i, j, k = td.indices("i j k")
+    W, q, v = td.TensorSymbol("W", (n, d)), td.TensorSymbol("q", d), td.TensorSymbol("v", d)
+    scores = td.TensorComprehension(td.IndexedSum(W[i, j] * td.relu(q[j]), (j, 0, d - 1)), (i, n))
+    power = td.TensorComprehension(td.exp(scores[i]), (i, n))
+    share = td.TensorComprehension(power[i] / td.IndexedSum(power[k], (k, 0, n - 1)), (i, n))
+    value = sympy.sqrt(td.IndexedSum(share[i] ** 2, (i, 0, n - 1)))
+    counts = [
+        figures(executed((W, q, v), result), {"n": 40, "d": 30}).operations
+        for result in (td.hvp(value, q, v), td.hessian(value, q))
+    ]
+    assert counts[1] <= 30 * counts[0]

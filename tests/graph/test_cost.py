@@ -14,6 +14,8 @@ from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.graph.congruences import congruence
+from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.polynomials import Polynomial, grows_faster
 from sympy_tensordiff.integer.products import times
@@ -327,3 +329,52 @@ def test_scores_are_computed_once_for_their_maximum_and_their_exponentials(name)
         value = td.IndexedSum(td.log(inner), (k, 0, n - 1))
     program = executed((A_, B_, x_), value)
     assert figures(program, {"n": 50}).operations <= (5000 if name == "one sum" else 10000) + 20 * 50
+
+
+# ---------------------------------------------------------------- congruences
+
+
+@every("depth", [1, 2, 4])
+def test_the_hessian_of_a_network_multiplies_each_weight_once(depth):
+    """It is a sum of congruences ``P.T @ diag(c) @ P``, one for each layer; each `P` takes one product more."""
+    value, q = network(depth)
+    inputs = [q, td.TensorSymbol("w", n), td.TensorSymbol("W0", (n, d))]
+    inputs += [td.TensorSymbol(f"W{layer}", (n, n)) for layer in range(1, depth + 1)]
+    program = executed(inputs, td.hessian(value, q))
+    wide, narrow = (figures(program, {"n": size, "d": 20}).operations for size in (400, 200))
+    square = (wide - 2 * narrow) / (400**2 - 2 * 200**2)  # the factor of n**2
+    assert square < 2 * 20 * depth + 8 * depth  # a product of (n, n) with (n, d) and some with vectors
+
+
+def test_congruences_are_found():
+    """The products of both sides, and what is between them."""
+    graph = Graph()
+    W, V, c, S = (
+        graph.tensor(name, (Affine.variable(name),) * rank) for name, rank in (("W", 2), ("V", 2), ("c", 1), ("S", 2))
+    )
+    operands = [(V, (2, 0)), (W, (3, 2)), (S, (3, 4)), (c, (4,)), (W, (4, 5)), (V, (5, 1))]
+    found = congruence(operands, (0, 1))
+    assert found is not None and found.axes == ((0, 3), (1, 4)) and found.others == [(S, (3, 4)), (c, (4,))]
+    assert [node for node, _ in found.first] == [V, W] and [node for node, _ in found.second] == [W, V]
+    assert congruence(operands, (0,)) is None  # the right side has no axis of the result
+    turned = [(V, (2, 0)), (W, (3, 2)), (c, (4,)), (W, (5, 3)), (V, (5, 1))]
+    assert congruence(turned, (0, 1)) is None
+    found = congruence([(V, (2, 0)), (W, (3, 2)), (c, (3,)), (W, (3, 5)), (V, (5, 1))], (0, 1))
+    assert found is not None and found.axes == ((0, 3), (1, 3))
+    assert found.others == [(c, (3,))] and [node for node, _ in found.first] == [V, W]
+    assert congruence([(V, (2, 0)), (S, (2, 3)), (W, (3, 4)), (V, (4, 1))], (0, 1)) is None  # W is on one side only
+    assert congruence([(V, (2, 0)), (V, (2, 3)), (W, (3, 1))], (0, 1)) is None
+
+
+@every("sizes", [(5, 3), (2, 4), (1, 1)])
+def test_values_of_congruences(sizes):
+    """Sums between both sides, nested, with terms that are no congruence."""
+    A, B, C = td.TensorSymbol("A", (n, d)), td.TensorSymbol("B", (n, n)), td.TensorSymbol("C", (n, n))
+    u, v = td.TensorSymbol("u", n), td.TensorSymbol("v", n)
+    inner = td.einsum("i,ij->ij", u, td.DeltaTensor(n)) + B.T @ (td.einsum("i,ij->ij", v, td.DeltaTensor(n)) + C) @ B
+    found = td.lambdify([A, B, C, u, v], A.T @ inner @ A, "numpy")
+    rng, (rows, columns) = np.random.default_rng(2), sizes
+    shapes = (rows, columns), (rows, rows), (rows, rows), (rows,), (rows,)
+    a, b, c, x, y = (rng.standard_normal(shape) for shape in shapes)
+    expected = a.T @ (np.diag(x) + b.T @ (np.diag(y) + c) @ b) @ a
+    np.testing.assert_allclose(found(a, b, c, x, y), expected, rtol=1e-10)

@@ -37,6 +37,9 @@ from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import IndexExpressionError
 from sympy_tensordiff.graph.decision_trees import CASES_LIMIT
 from sympy_tensordiff.graph.index_conditions import linear_condition
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.graph.write import write
 from sympy_tensordiff.reference import evaluate
 
 i, j, k, p, q, N, W = td.indices("i j k p q N W")
@@ -277,3 +280,29 @@ def test_no_case_of_a_maximum_is_evaluated_in_a_remainder():
         for size in range(1, 11):
             found = evaluate(td.simplify_deltas(function), {N: size})
             assert (found == evaluate(function, {N: size})).all()
+
+
+# ---------------------------------------------------------------- conditions on values
+
+
+def test_a_condition_on_a_sum_is_not_expanded():
+    """It is no condition on indices, and SymPy would rewrite the conditions in it."""
+
+    class Opaque(sympy.Function):
+        def _eval_expand_mul(self, **hints):
+            raise AssertionError("expanded")
+
+    x, n = td.TensorSymbol("x", 4), td.indices("n")
+    chosen = Piecewise((x[0], td.IndexedSum(Opaque(x[n]), (n, 0, 3)) > 0), (0, True))
+    compiled = td.lambdify([x], chosen, "numpy", functions={"Opaque": np.abs})
+    assert compiled(np.array([3.0, 0, 0, 0])) == 3
+
+
+def test_comparisons_of_numbers_are_decided_in_what_is_written():
+    """A comparison of a choice is written as a choice of comparisons, of which some compare numbers."""
+    graph = Graph()
+    reader = Reader(graph)
+    a, b = (reader.read(td.TensorSymbol(name, ())) for name in "ab")
+    choice = graph.select(graph.compare("lt", graph.zero, a), b, graph.zero)
+    node = graph.select(graph.compare("lt", graph.zero, choice), b, graph.zero)
+    assert "0 > 0" not in str(write(reader, node))

@@ -1,0 +1,89 @@
+"""Congruences: einsums ``P.T @ M @ P`` with a product ``P`` that occurs twice, under other labels.
+
+Second derivatives are sums of them, one for each layer of a network. An order that multiplies the operands of ``P``
+first computes it once; no search over orders sees that, since it counts each product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sympy_tensordiff.graph.contraction_order import Labelled
+
+
+class Congruence(NamedTuple):
+    """Two disjoint sets of operands of an einsum whose products are equal up to the names of labels.
+
+    Both products have axes of the result, and no other operand has any.
+    """
+
+    first: list[Labelled]
+    second: list[Labelled]
+    others: list[Labelled]
+    axes: tuple[tuple[int, ...], tuple[int, ...]]
+    """The labels of both products that are used outside of them, in the same order."""
+
+
+def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> Congruence | None:
+    """Return the largest product that an einsum contains twice, if it is a congruence; None otherwise."""
+    best: tuple[list[tuple[int, int]], dict[int, int]] | None = None
+    for i, (node, labels) in enumerate(operands):
+        for j in range(i + 1, len(operands)):
+            is_end = not set(output).isdisjoint(labels) and not set(output).isdisjoint(operands[j][1])
+            if operands[j][0] is node and is_end and len(labels) > 1 and labels != operands[j][1]:
+                pairs, renaming = _grown(operands, i, j)
+                if pairs and (best is None or len(pairs) > len(best[0])):
+                    best = pairs, renaming
+    if best is None:
+        return None
+    pairs, renaming = best
+    sides = [{pair[side] for pair in pairs} for side in (0, 1)]
+    used = [_labels_outside(operands, side, output) for side in sides]
+    axes = tuple(label for label in sorted(renaming) if label in used[0] or renaming[label] in used[1])
+    renamed = tuple(renaming[label] for label in axes)
+    others = [operand for n, operand in enumerate(operands) if n not in sides[0] | sides[1]]
+    inner = {*axes, *renamed} - set(output)
+    if any(not inner.issuperset(labels) for _, labels in others):
+        return None
+    first, second = ([operands[n] for n in sorted(side)] for side in sides)
+    return Congruence(first, second, others, (axes, renamed))
+
+
+def _grown(operands: Sequence[Labelled], i: int, j: int) -> tuple[list[tuple[int, int]], dict[int, int]]:
+    """Return pairs of positions of equal operands, of which ``(i, j)`` is the first and each other one shares a label
+    with an earlier one, and the labels of the second ones by those of the first ones.
+    """
+    renaming: dict[int, int] = {}
+    pairs = [(i, j)] if _renamed(renaming, operands[i][1], operands[j][1]) else []
+    used = {i, j}
+    is_new = bool(pairs)
+    while is_new:
+        is_new = False
+        for n, (node, labels) in enumerate(operands):
+            if n in used or renaming.keys().isdisjoint(labels):
+                continue
+            for m, (other, own) in enumerate(operands):
+                if m != n and m not in used and other is node and _renamed(renaming, labels, own):
+                    pairs.append((n, m))
+                    used |= {n, m}
+                    is_new = True
+                    break
+    return pairs, renaming
+
+
+def _renamed(renaming: dict[int, int], labels: Sequence[int], others: Sequence[int]) -> bool:
+    """Return whether ``labels`` are ``others`` under a one-to-one extension of ``renaming``, which is extended then."""
+    extended = dict(renaming)
+    for label, other in zip(labels, others, strict=True):
+        if extended.setdefault(label, other) != other:
+            return False
+    if len(set(extended.values())) < len(extended):
+        return False
+    renaming.update(extended)
+    return True
+
+
+def _labels_outside(operands: Sequence[Labelled], inside: set[int], output: Sequence[int]) -> set[int]:
+    """Return the labels of ``output`` and of all operands but those at the positions ``inside``."""
+    return set(output).union(*(labels for n, (_, labels) in enumerate(operands) if n not in inside))
