@@ -248,12 +248,23 @@ class _Readable(_Logistic):
             opposite = graph.call(sigmoid, (graph.neg(base.args[0]),))
             if opposite in cofactors and opposite is not base:  # 0 is its own opposite
                 first, second = cofactors[base], cofactors[opposite]
-                constant = self.expanded(second.values())
-                difference = self.expanded([*first.values(), graph.neg(constant)])
+                common = self.common([*first.values(), *second.values()])
+                constant = self.expanded(self.without(common, second.values()))
+                difference = self.expanded([*self.without(common, first.values()), graph.neg(constant)])
                 if difference.op != "add":
                     others = [term for term in node.args if term not in first and term not in second]
-                    return self.one_sigmoid(graph.add([graph.mul((difference, base)), constant, *others]))
+                    new = [graph.mul((*common, difference, base)), graph.mul((*common, constant))]
+                    return self.one_sigmoid(graph.add([*new, *others]))
         return node
+
+    def common(self, products: Sequence[Node]) -> list[Node]:
+        """Return the factors, other than numbers, of all `products`."""
+        own = [self.graph.factors(product) for product in products]
+        return [factor for factor in own[0] if factor.op != "const" and all(factor in other for other in own)]
+
+    def without(self, common: Sequence[Node], products: Iterable[Node]) -> list[Node]:
+        """Return `products` without the factors in `common`, which each of them has."""
+        return [self.graph.mul([f for f in self.graph.factors(product) if f not in common]) for product in products]
 
     def split(self, term: Node) -> tuple[Node, Node] | None:
         """Return the only sigmoid factor of `term` and the product of its other factors; None unless it has exactly one
