@@ -111,6 +111,28 @@ def _alike(graph: Graph, node: Node, facts: Facts) -> Node | None:
     return with_equal_terms_joined(graph, node, facts.symmetric)
 
 
+def _unit_circle(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite ``a*sin(u)**2 + a*cos(u)**2`` as ``a``; None without such terms."""
+    found = without_circles(graph, node)
+    return None if found is node else found
+
+
+def without_circles(graph: Graph, node: Node) -> Node:
+    """Return the addition `node` with ``a`` for ``a*sin(u)**2 + a*cos(u)**2``; unchanged without such terms."""
+    for term in node.args:
+        factors = graph.factors(term)
+        for factor in factors:
+            if factor.op == "pow" and factor.args[1].data == 2 and getattr(factor.args[0], "data", None) is sympy.sin:
+                rest = graph.mul([other for other in factors if other is not factor])
+                square = graph.pow(graph.call(sympy.cos, factor.args[0].args), factor.args[1])
+                partner = graph.mul((rest, square))
+                if partner in node.args:
+                    left = [other for other in node.args if other is not term and other is not partner]
+                    found = graph.add([graph.broadcast(rest, node.shape), *left])
+                    return without_circles(graph, found) if found.op == "add" else found
+    return node
+
+
 def _content(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Rewrite -c x + c y as c (y - x), if that removes a coefficient from a term; else None."""
     if not node.shape:
@@ -339,7 +361,7 @@ Rules = Mapping[str, Sequence[Rule]]
 RULES: Rules = {
     "call": (_logsumexp, _outside),
     "pow": (_power, _roots_outside, _outside),
-    "add": (_scalar_inside, _collected, _alike, _content),
+    "add": (_scalar_inside, _collected, _alike, _unit_circle, _content),
     "mul": (_cancelled,),
     "select": (_before_choice,),
     "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),
