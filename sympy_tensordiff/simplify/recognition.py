@@ -25,7 +25,12 @@ from sympy_tensordiff.simplify.products import (
     rewritten,
     summed_axes,
 )
-from sympy_tensordiff.simplify.symmetry import is_symmetric, multiplied_out, with_equal_terms_joined
+from sympy_tensordiff.simplify.symmetry import (
+    is_symmetric,
+    multiplied_out,
+    with_axes_in_order,
+    with_equal_terms_joined,
+)
 
 LEVELS = 4
 """The depth to which sums within sums are searched for terms that cancel."""
@@ -316,15 +321,15 @@ def _unmoved(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Write ``S[j, i]`` as ``S[i, j]`` in the order of the result's labels for symmetric operands S; None if nothing
-    changes.
+    """Write ``S[j, i]`` as ``S[i, j]`` in the order of the result's labels for symmetric operands S, with a sign for
+    antisymmetric ones; None if nothing changes.
     """
     if not is_core(node):
         return None
     _, inputs, output, extents = node.data
     given: list[Operand] = list(zip(node.args, inputs, strict=True))
-    parts = in_order(given, output, facts.symmetric)
-    return None if parts == given else graph.ein(1, parts, output, dict(enumerate(extents)))
+    sign, parts = with_axes_in_order(graph, in_order(given, output, facts.symmetric), output)
+    return None if parts == given else graph.ein(sign, parts, output, dict(enumerate(extents)))
 
 
 def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
