@@ -17,6 +17,8 @@ from sympy_tensordiff.symbolic.notation import (
     Constant,
     Contraction,
     Diagonal,
+    Inverse,
+    Leaf,
     Outer,
     Row,
     Transposed,
@@ -28,6 +30,7 @@ from sympy_tensordiff.symbolic.notation import (
     product,
     split_scalar,
     transposed,
+    variant,
 )
 
 
@@ -259,7 +262,10 @@ class _Network:
             return Call("trace", (own[0][1],))
         if len(own) == 2 and len(component) == 2 and all(len(set(labels)) == 2 for labels, _ in own):
             (labels, left), (others, right) = own
-            return Call("trace", (_chain([transposed(left) if labels == others else left, right]),))
+            found = Call("trace", (_chain([transposed(left) if labels == others else left, right]),))
+            # Of functions of entries the sum of products says it more shortly; formulas have no sum over all axes.
+            is_sum = labels == others and not all(isinstance(part, (Leaf, Chain, Inverse)) for part in (left, right))
+            return variant(Call("sum", (product(factors=[left, right]),)), found) if is_sum else found
         ring = self._cycle(component)
         if not ring:
             return None
