@@ -156,6 +156,11 @@ def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: 
     return rewritten(graph, roots, nodes, rewriting, uses)
 
 
+def is_repeated(node: Node) -> bool:
+    """Whether `node` is a tensor repeated along an axis, which is only read, as ``v[:, None]``."""
+    return bool(node.args) and is_view(node) and len(node.data.output) > len(node.args[0].shape)
+
+
 def _may_share(node: Node) -> bool:
     """Whether two terms of the sum `node` may have a common factor: a cheap necessary test."""
     known: set[Node] = set()
@@ -195,7 +200,7 @@ class _Sum:
                 found = _candidate(term, m)
                 if found is not None:
                     self.places.setdefault(found, {}).setdefault(n, m)
-        self._merge_scalars()
+        self._merge_repeated()
         self._merge_diagonals()
         # A size is a number: out of some terms only, it would make a bracket of what is a mean in each of them.
         least = {c: len(self.terms) if c.base.op == "index" and not c.roles else 2 for c in self.places}
@@ -213,15 +218,20 @@ class _Sum:
             return self.node
         return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
 
-    def _merge_scalars(self) -> None:
-        """Merge groups of terms whose cofactor is a scalar into groups whose cofactor is a tensor, which broadcasts a
-        scalar.
+    def _merge_repeated(self) -> None:
+        """Merge groups of terms whose cofactor has fewer axes into groups whose cofactor has those and more, along
+        which it is repeated: ``s*A + s*c`` is ``s*(A + c)`` for a scalar or vector ``c``.
         """
-        alone = {c[:3]: places for c, places in self.places.items() if c.roles and not c.others}
+        found = [(c, dict(places)) for c, places in self.places.items() if c.roles]
         for candidate, places in self.places.items():
-            if candidate.others:
-                for n, m in alone.get(candidate[:3], {}).items():
-                    places.setdefault(n, m)
+            for other, its in found:
+                if candidate[:3] == other[:3] and candidate.others > other.others and self._is_repeated(other):
+                    for n, m in its.items():
+                        places.setdefault(n, m)
+
+    def _is_repeated(self, candidate: CommonFactor) -> bool:
+        """Whether the cofactor of `candidate` may be repeated: it has no axis that is summed over."""
+        return all(role[0] == "axis" for role in candidate.others)
 
     def _merge_diagonals(self) -> None:
         """Merge the group of ``u[i]*B[i, j]`` into that of ``Sum_k M[i, k]*B[k, j]``: it is ``diag(u)`` times ``B``."""
@@ -284,8 +294,8 @@ class _Sum:
         edges = len(old) - 1 if len(old) < len(self.node.args) else len(old) + 1
         top = operand_of_view(product)  # what reads a view reads its operand
         added = [node for node in _above(top, leaves) if node in freed or not self.uses[node]]
-        heavier = sum(map(weight, added)) - sum(map(weight, freed)) - edges
-        return heavier <= 0 if scalar else heavier < 0 and self._costs_no_more(product, old, leaves)
+        heavier = sum(weight(node) for node in added if not is_repeated(node)) - sum(map(weight, freed)) - edges
+        return heavier <= 0 if scalar else heavier <= 0 and self._costs_no_more(product, old, leaves)
 
     def _costs_no_more(self, product: Node, old: Sequence[Node], leaves: set[Node]) -> bool:
         """Whether `product` costs no more than the sum of the terms that it replaces."""
