@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -108,6 +108,21 @@ def _collected(graph: Graph, node: Node, facts: Facts) -> Node | None:
             found = graph.add([graph.broadcast(graph.scale(own, rest), node.shape) for own, rest in new])
             if found.op != "add" or len(found.args) <= len(node.args):
                 return found
+    return None
+
+
+def _opposed(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite x*(c + y) - c*x as x*y for a number c; None without such terms."""
+    for term in node.args:
+        factors = graph.factors(term)
+        for factor in factors:
+            numbers = [part for part in factor.args if part.op == "const"] if factor.op == "add" else []
+            if numbers and not factor.shape:
+                rest = [other for other in factors if other is not factor]
+                opposite = graph.mul([graph.const(-numbers[0].data), *rest])
+                if opposite in node.args:
+                    left = [other for other in node.args if other is not term and other is not opposite]
+                    return graph.add([graph.mul([*rest, graph.add([factor, graph.neg(numbers[0])])]), *left])
     return None
 
 
@@ -262,7 +277,12 @@ def _is_finite(factor: Node) -> bool:
 
 def _cancelled(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Apply the rules of `products`, such as ``inv(A) A = 1``, to the product `node`; None if none applies."""
-    if not may_cancel(node.args):
+    return _without_cancelling(graph, node)
+
+
+def _without_cancelling(graph: Graph, node: Node) -> Node | None:
+    """Return the product `node` after the rules of `products`; None if none applies or it is no product."""
+    if node.op not in ("ein", "mul") or not may_cancel(node.args):
         return None
     found = cancelled(graph, product_of(graph, node))
     return None if found is None else build(graph, found)
@@ -277,17 +297,39 @@ def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
     """Distribute sums over additions where terms then cancel, in `node` and in sums inside it down to `levels`; None if
     none do.
     """
+    for terms in _distributions(graph, node):
+        found = graph.add([_without_zero(graph, term, levels) for term in terms])
+        has_number = any(term.op == "const" for term in found.args)  # the sum of a softmax
+        if found.op != "add" or len(found.args) < len(terms) or has_number:
+            return found
+    return None
+
+
+def _distributions(graph: Graph, node: Node, *, is_alone: bool = True) -> Iterator[list[Node]]:
+    """Yield the terms of the sum `node` over an addition, summed one by one, for each addition among its operands; with
+    `is_alone` only over indices that no other operand has.
+    """
     product = product_of(graph, node)
     product = product._replace(parts=multiplied_out(product.parts))
     labels = Counter(label for _, own in product.parts for label in own)
     for n, (addition, own) in enumerate(product.parts):
-        if addition.op == "add" and any(labels[label] == 1 and label not in product.output for label in own):
-            parts = product.parts[:n] + product.parts[n + 1 :]
-            rest = product._replace(parts=parts)
+        summed = [label for label in own if label not in product.output]
+        if addition.op == "add" and any(labels[label] == 1 or not is_alone for label in summed):
+            rest = product._replace(parts=product.parts[:n] + product.parts[n + 1 :])
             terms = [_summed(graph, rest, addition.shape, term, own) for term in addition.args]
-            found = graph.add([_without_zero(graph, term, levels) for term in terms])
-            if found.op != "add" or len(found.args) < len(addition.args):
-                return found
+            yield [_without_cancelling(graph, term) or term for term in terms]
+
+
+def _distributed(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Distribute a sum over an addition where its terms then cancel with others of the addition `node`; else None."""
+    for term in node.args:
+        coefficient, core = graph.split_view(term)
+        is_sum = core.op == "ein" and core.shape == term.shape
+        for terms in _distributions(graph, core, is_alone=False) if is_sum else ():
+            rest = [other for other in node.args if other is not term]
+            found = graph.add([*rest, *(graph.scale(coefficient, own) for own in terms)])
+            if found.op != "add" or len(found.args) < len(node.args):
+                return graph.broadcast(found, node.shape)
     return None
 
 
@@ -366,7 +408,7 @@ Rules = Mapping[str, Sequence[Rule]]
 RULES: Rules = {
     "call": (_logsumexp, _outside),
     "pow": (_power, _roots_outside, _outside),
-    "add": (_scalar_inside, _collected, _alike, _unit_circle, _content),
+    "add": (_scalar_inside, _collected, _opposed, _distributed, _alike, _unit_circle, _content),
     "mul": (_cancelled,),
     "select": (_before_choice,),
     "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),
