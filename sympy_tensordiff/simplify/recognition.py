@@ -317,7 +317,8 @@ def _distributions(graph: Graph, node: Node, *, is_alone: bool = True) -> Iterat
         if addition.op == "add" and any(labels[label] == 1 or not is_alone for label in summed):
             rest = product._replace(parts=product.parts[:n] + product.parts[n + 1 :])
             terms = [_summed(graph, rest, addition.shape, term, own) for term in addition.args]
-            yield [_without_cancelling(graph, term) or term for term in terms]
+            cores = [graph.split_view(term) if not term.shape else (1, term) for term in terms]
+            yield [graph.scale(number, _without_cancelling(graph, core) or core) for number, core in cores]
 
 
 def _distributed(graph: Graph, node: Node, facts: Facts) -> Node | None:
