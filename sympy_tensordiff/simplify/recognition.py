@@ -111,19 +111,32 @@ def _collected(graph: Graph, node: Node, facts: Facts) -> Node | None:
     return None
 
 
-def _opposed(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite x*(c + y) - c*x as x*y for a number c; None without such terms."""
-    for term in node.args:
-        factors = graph.factors(term)
-        for factor in factors:
-            numbers = [part for part in factor.args if part.op == "const"] if factor.op == "add" else []
-            if numbers and not factor.shape:
-                rest = [other for other in factors if other is not factor]
-                opposite = graph.mul([graph.const(-numbers[0].data), *rest])
-                if opposite in node.args:
-                    left = [other for other in node.args if other is not term and other is not opposite]
-                    return graph.add([graph.mul([*rest, graph.add([factor, graph.neg(numbers[0])])]), *left])
-    return None
+def _joined(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite x*(a + b) + c*x*a, with a number c, as x*((1 + c)*a + b); None without such terms."""
+    found = with_terms_joined(graph, node)
+    return None if found is node else found
+
+
+def with_terms_joined(graph: Graph, node: Node) -> Node:
+    """Return the addition `node` with ``x*(1 - 2*a)`` for ``x*(1 - a) - x*a``; unchanged without such terms."""
+    split = [graph.split_view(term) for term in node.args]
+    products = [graph.factors(core) for _, core in split]
+    for n, (number, _) in enumerate(split):
+        for addition in products[n] if not isinstance(number, float) else ():
+            cores = [graph.split_view(part)[1] for part in addition.args] if addition.op == "add" else []
+            rest = [factor for factor in products[n] if factor is not addition]
+            for m, (other, _) in enumerate(split) if cores else ():
+                left = [factor for factor in products[m] if factor not in rest]
+                if m == n or len(left) + len(rest) != len(products[m]) or isinstance(other, float):
+                    continue
+                product = graph.mul(left)
+                if product in cores:
+                    joined = graph.add([addition, graph.scale(other / Fraction(number), product)])
+                    new = graph.scale(number, graph.mul([*rest, joined]))
+                    others = [term for k, term in enumerate(node.args) if k not in (n, m)]
+                    found = graph.add([*others, graph.broadcast(new, node.shape)])
+                    return with_terms_joined(graph, found) if found.op == "add" else found
+    return node
 
 
 def _alike(graph: Graph, node: Node, facts: Facts) -> Node | None:
@@ -409,7 +422,7 @@ Rules = Mapping[str, Sequence[Rule]]
 RULES: Rules = {
     "call": (_logsumexp, _outside),
     "pow": (_power, _roots_outside, _outside),
-    "add": (_scalar_inside, _collected, _opposed, _distributed, _alike, _unit_circle, _content),
+    "add": (_scalar_inside, _collected, _joined, _distributed, _alike, _unit_circle, _content),
     "mul": (_cancelled,),
     "select": (_before_choice,),
     "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),
