@@ -263,7 +263,9 @@ class _Sum:
             axes = [("axis", n) for n in range(len(self.node.shape))]
         output = [("axis", n) for n in range(len(self.node.shape))]
         product = build(graph, ContractionParts(1, [(factor, candidate.roles), (rests, axes)], output, {}))
-        return product if self._is_better(product, where, scalar=not candidate.roles) else None
+        is_entrywise = all(role[0] == "axis" for role in candidate.roles)
+        most = 0 if is_entrywise else -1
+        return product if self._is_better(product, where, most, scalar=not candidate.roles) else None
 
     def _cofactor_of(self, candidate: CommonFactor, term: ContractionParts, place: int, exponent: Number) -> Node:
         """Return the cofactor: `term` without its operand at `place`, over the axes that the cofactors of all terms
@@ -286,8 +288,10 @@ class _Sum:
 
     # -------------------------------------------------------------- weights
 
-    def _is_better(self, product: Node, where: Iterable[int], *, scalar: bool) -> bool:
-        """Whether `product` weighs less than the terms at `where` that it replaces; with `scalar`, at most as much."""
+    def _is_better(self, product: Node, where: Iterable[int], most: int, *, scalar: bool) -> bool:
+        """Whether `product` weighs at most `most` more than the terms at `where` that it replaces and, unless the
+        common factor is a scalar, costs no more.
+        """
         old = [self.args[n] for n in where]
         leaves = {_base(node) for n in where for node, _ in self.terms[n].parts}
         freed = self._used_only_by(old, leaves)
@@ -295,7 +299,7 @@ class _Sum:
         top = operand_of_view(product)  # what reads a view reads its operand
         added = [node for node in _above(top, leaves) if node in freed or not self.uses[node]]
         heavier = sum(weight(node) for node in added if not is_repeated(node)) - sum(map(weight, freed)) - edges
-        return heavier <= 0 if scalar else heavier <= 0 and self._costs_no_more(product, old, leaves)
+        return heavier <= most and (scalar or self._costs_no_more(product, old, leaves))
 
     def _costs_no_more(self, product: Node, old: Sequence[Node], leaves: set[Node]) -> bool:
         """Whether `product` costs no more than the sum of the terms that it replaces."""
