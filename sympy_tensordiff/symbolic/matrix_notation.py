@@ -77,11 +77,19 @@ def added_labels(inputs: Sequence[str], output: str) -> list[str]:
 
 
 def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Contraction:
-    """Return the product in index notation; an outer product among the operands is split into its two vectors."""
+    """Return the product in index notation; an outer product among the operands is split into its two vectors, and
+    operands of three axes or more with the same labels are one operand.
+    """
     factors: list[tuple[str, Any]] = []
     for labels, tensor in tensors:
         is_outer = isinstance(tensor, Outer)
         factors += [(labels[0], tensor.column), (labels[1], tensor.row)] if is_outer else [(labels, tensor)]
+    for labels in dict.fromkeys(labels for labels, _ in tensors if len(labels) > 2):
+        own = [factor for factor in factors if factor[0] == labels]
+        if len(own) > 1:
+            place = factors.index(own[0])
+            factors = [factor for factor in factors if factor[0] != labels]
+            factors.insert(place, (labels, product(factors=[tensor for _, tensor in own])))
     return Contraction(tuple(labels for labels, _ in factors), output, tuple(tensor for _, tensor in factors))
 
 
