@@ -244,6 +244,7 @@ class _Readable(_Logistic):
             found = self.split(term)
             if found is not None:
                 cofactors.setdefault(found[0], {})[term] = found[1]
+        found: list[Node] = []
         for base in sorted(cofactors, key=self.subtracted):
             opposite = graph.call(sigmoid, (graph.neg(base.args[0]),))
             if opposite in cofactors and opposite is not base:  # 0 is its own opposite
@@ -254,8 +255,8 @@ class _Readable(_Logistic):
                 if difference.op != "add":
                     others = [term for term in node.args if term not in first and term not in second]
                     new = [graph.mul((*common, difference, base)), graph.mul((*common, constant))]
-                    return self.one_sigmoid(graph.add([*new, *others]))
-        return node
+                    found.append(graph.add([*new, *others]))
+        return self.one_sigmoid(min(found, key=_number_of_terms)) if found else node
 
     def common(self, products: Sequence[Node]) -> list[Node]:
         """Return the factors, other than numbers, of all `products`."""
@@ -297,6 +298,11 @@ class _Readable(_Logistic):
             products = list(islice(product(*sums), _MAX_TERMS + 1))
             parts += map(graph.mul, products) if len(products) <= _MAX_TERMS else [term]
         return graph.add(parts)
+
+
+def _number_of_terms(node: Node) -> int:
+    """Return the number of terms of `node`, those of an addition among its factors counted."""
+    return max(len(part.args) if part.op == "add" else 1 for part in (node, *node.args))
 
 
 def _is_call(node: Node, function: type) -> bool:
