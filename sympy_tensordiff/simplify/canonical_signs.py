@@ -201,7 +201,7 @@ def _with_swapped_difference(graph: Graph, node: Node, uses: Counter[Node]) -> N
     """
     if node.op == "add":
         terms = [graph.split_view(term) for term in node.args]
-        usual = graph.one in node.args or all(term.op == "read" for _, term in terms)
+        usual = graph.one in node.args or all(term.op == "read" and abs(c) == 1 for c, term in terms)
         if usual or uses[node] > 1 or all(number > 0 for number, _ in terms):
             return None
         return graph.add([graph.scale(-1, term) for term in node.args])

@@ -133,6 +133,8 @@ def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
     first, second = node.data.output[a], node.data.output[b]
     if first == second:
         return 1
+    if node.data.output.count(first) > 1 or node.data.output.count(second) > 1:
+        return 0
     sign, rest, seen = 1, [], set()
     for arg, labels in zip(node.args, node.data.inputs, strict=True):
         if labels.count(first) == labels.count(second) == 1:
