@@ -220,18 +220,23 @@ class _Sum:
 
     def _merge_repeated(self) -> None:
         """Merge groups of terms whose cofactor has fewer axes into groups whose cofactor has those and more, along
-        which it is repeated: ``s*A + s*c`` is ``s*(A + c)`` for a scalar or vector ``c``.
+        which it is repeated: ``A*B + c*A`` is ``A*(B + c)`` for a scalar ``c``, or a vector if ``A`` and ``B`` have all
+        axes.
         """
         found = [(c, dict(places)) for c, places in self.places.items() if c.roles]
         for candidate, places in self.places.items():
+            is_full = all(self._is_entrywise(n, m) for n, m in places.items())
             for other, its in found:
-                if candidate[:3] == other[:3] and candidate.others > other.others and self._is_repeated(other):
+                is_repeated = candidate.others > other.others and (is_full or not other.others)
+                if is_repeated and candidate[:3] == other[:3]:
                     for n, m in its.items():
                         places.setdefault(n, m)
 
-    def _is_repeated(self, candidate: CommonFactor) -> bool:
-        """Whether the cofactor of `candidate` may be repeated: it has no axis that is summed over."""
-        return all(role[0] == "axis" for role in candidate.others)
+    def _is_entrywise(self, n: int, m: int) -> bool:
+        """Whether the operand at `m` of the term `n`, and another one, have all axes of the result."""
+        parts, output = self.terms[n].parts, set(self.terms[n].output)
+        full = [k for k, (_, labels) in enumerate(parts) if set(labels) == output]
+        return m in full and len(full) > 1
 
     def _merge_diagonals(self) -> None:
         """Merge the group of ``u[i]*B[i, j]`` into that of ``Sum_k M[i, k]*B[k, j]``: it is ``diag(u)`` times ``B``."""
