@@ -341,8 +341,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
 
 def _multiple(graph: Graph, node: Node) -> tuple[Number, Node] | None:
     """Return `node` as a number times a product of several factors; None for other nodes."""
-    number, product = graph.split_coefficient(node)
-    return (number, product) if number != 1 and product.op == "mul" else None
+    if node.op != "mul" or node.args[0].op != "const" or len(node.args) < 3:
+        return None
+    return graph.split_coefficient(node)
 
 
 def _projects_exactly(row: Constraint, variables: set[int]) -> bool:

@@ -6,12 +6,11 @@ another time, and for operands and terms in another order.
 
 Rules of one node (`recognition`); ``u``, ``x`` are any tensors or scalars:
 
-- ``log(sum(exp(u)))`` over axes is ``lse(u)``
 - ``(x**a)**n`` is ``x**(a n)``; ``exp(u)**-n`` is ``exp(-u)**n``; ``abs(x)**(2 n)`` is ``x**(2 n)``
 - functions of a transposed or repeated tensor are transposed or repeated functions
-- the diagonal of a function of repeated tensors is the function of what is repeated
-- matrices such as ``X^T X`` and ``A + A^T``, sums, functions and inverses of such are their own transposes
-- ``c x - c y`` is ``c (x - y)``; ``(x + y) + x`` is ``2 x + y``
+- matrices such as ``X^T X``, ``A + A^T`` and distances, sums, functions and inverses of such are their own transposes
+- ``c x - c y`` is ``c (x - y)``; ``x (1 - a) - x a`` is ``x (1 - 2 a)``; ``a sin(u)**2 + a cos(u)**2`` is ``a``
+- sums over additions are distributed where their terms cancel then
 
 Rules of the operands of a product (`products`):
 
@@ -75,7 +74,9 @@ def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     work = _Simplification(graph, roots)
     for _ in range(MOST_ROUNDS):
         before = work.roots
-        work.unless_heavier(recognise, _recognised_and_flattened, *(partial(recognise, rules=rules) for rules in SINGLE))
+        work.unless_heavier(
+            recognise, _recognised_and_flattened, *(partial(recognise, rules=rules) for rules in SINGLE)
+        )
         work.unless_heavier(_flattened)
         work.unless_heavier(with_short_quotients)
         work.unless_heavier(partial(factored, model=work.model, given=work.given))

@@ -5,8 +5,8 @@ give away their sign and the greatest common divisor of their coefficients. So t
 those alone are one node, and sums of them under other bound indices, too: what is left to do is done
 by the constructors of the graph, which collect equal terms.
 
-Of an addition and its opposite the one stays that subtracts fewer terms, or smaller multiples of entries; of ``a - b`` and
-``b - a`` the one whose first term is added. First are numbers, then entries of tensors, those at indices from
+Of an addition and its opposite the one stays that subtracts fewer terms, or smaller multiples of entries; of ``a - b``
+and ``b - a`` the one whose first term is added. First are numbers, then entries of tensors, those at indices from
 outside before those that a sum binds, then by name and index.
 
 Signs of floating point numbers are exact, and so is all this, but for the rounding of common

@@ -1,4 +1,4 @@
-"""Rules for one node of whole tensors: log-sum-exp by its name, sums that cancel, and symmetric products."""
+"""Rules for one node of whole tensors: terms that cancel or join, sums that cancel, and symmetric products."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from sympy_tensordiff.simplify.products import (
     may_cancel,
     product_of,
     rewritten,
-    summed_axes,
 )
 from sympy_tensordiff.simplify.symmetry import (
     is_symmetric,
@@ -88,29 +87,6 @@ def recognise(
 # ---------------------------------------------------------------- functions
 
 
-def _logsumexp(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite log(sum(exp(u))) as lse(u); None for other nodes."""
-    axes = summed_axes(node.args[0]) if node.data is sympy.log else None
-    return None if axes is None else graph.logsumexp(axes, node.args[0].args[0].args[0])
-
-
-def _collected(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite (x + y) + x as 2 x + y if that is not longer, even if x + y has other uses; else None."""
-    if not node.shape:
-        return None
-    terms = [graph.split_view(term) for term in node.args]
-    for n, (factor, inner) in enumerate(terms):
-        if inner.op == "add" and inner.shape == node.shape and len(inner.args) <= len(node.args):
-            parts = [graph.split_view(term) for term in inner.args]
-            if {rest for _, rest in parts}.isdisjoint(rest for _, rest in terms):
-                continue
-            new = [(own * factor, rest) for own, rest in parts] + terms[:n] + terms[n + 1 :]
-            found = graph.add([graph.broadcast(graph.scale(own, rest), node.shape) for own, rest in new])
-            if found.op != "add" or len(found.args) <= len(node.args):
-                return found
-    return None
-
-
 def _joined(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Rewrite x*(a + b) + c*x*a, with a number c, as x*((1 + c)*a + b); None without such terms."""
     found = with_terms_joined(graph, node)
@@ -123,18 +99,20 @@ def with_terms_joined(graph: Graph, node: Node) -> Node:
     products = [graph.factors(core) for _, core in split]
     for n, (number, _) in enumerate(split):
         for addition in products[n] if not isinstance(number, float) else ():
-            cores = [graph.split_view(part)[1] for part in addition.args] if addition.op == "add" else []
+            parts = [graph.split_view(part) for part in addition.args] if addition.op == "add" else []
             rest = [factor for factor in products[n] if factor is not addition]
-            for m, (other, _) in enumerate(split) if cores else ():
+            for m, (other, _) in enumerate(split) if parts else ():
                 left = [factor for factor in products[m] if factor not in rest]
                 if m == n or len(left) + len(rest) != len(products[m]) or isinstance(other, float):
                     continue
                 product = graph.mul(left)
-                if product in cores:
-                    joined = graph.add([addition, graph.scale(other / Fraction(number), product)])
-                    new = graph.scale(number, graph.mul([*rest, joined]))
+                if any(core is product for _, core in parts):
+                    more = other / Fraction(number)
+                    terms = [graph.scale(own + more * (core is product), core) for own, core in parts]
+                    new = [graph.mul([*rest, graph.broadcast(graph.add(terms), addition.shape)])] if rest else terms
                     others = [term for k, term in enumerate(node.args) if k not in (n, m)]
-                    found = graph.add([*others, graph.broadcast(new, node.shape)])
+                    new = [graph.broadcast(graph.scale(number, term), node.shape) for term in new]
+                    found = graph.add([*others, *new])
                     return with_terms_joined(graph, found) if found.op == "add" else found
     return node
 
@@ -388,44 +366,14 @@ def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
     return None if parts == given else graph.ein(sign, parts, output, dict(enumerate(extents)))
 
 
-def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite the diagonal of f(x repeated in columns, y repeated in rows) as f(x, y); None without such an operand."""
-    coefficient, inputs, output, extents = node.data
-    parts = list(zip(node.args, inputs, strict=True))
-    found = [_with_diagonals(graph, arg, labels) for arg, labels in parts]
-    if found == parts:
-        return None
-    return graph.ein(coefficient, found, output, dict(enumerate(extents)))
-
-
-def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand:
-    """Return `arg` under repeated `labels`, ``f(A)[i, i]``, with the diagonals taken inside of an element-wise
-    function.
-    """
-    own = tuple(dict.fromkeys(labels))
-    tensors = [part for part in arg.args if part.shape]
-    if len(own) == len(labels) or arg.op not in ("select", "call", "pow") or not all(map(_is_repeated, tensors)):
-        return arg, labels
-    parts = [graph.ein(1, [(part, labels)], own) if part.shape else part for part in arg.args]
-    return graph.rebuild(arg, parts), own
-
-
-def _is_repeated(tensor: Node) -> bool:
-    """Whether `tensor` is a view, such as a vector repeated along an axis; a condition if all that it compares is."""
-    if tensor.op in ("compare", "and", "or", "not"):
-        return all(is_view(part) for part in tensor.args if part.shape)
-    return is_view(tensor)
-
-
 Rules = Mapping[str, Sequence[Rule]]
 
 RULES: Rules = {
-    "call": (_logsumexp, _outside),
+    "call": (_outside,),
     "pow": (_power, _roots_outside, _outside),
-    "add": (_scalar_inside, _collected, _joined, _distributed, _alike, _unit_circle, _content),
-    "mul": (_cancelled,),
+    "add": (_scalar_inside, _joined, _distributed, _alike, _unit_circle, _content),
     "select": (_before_choice,),
-    "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),
+    "ein": (_unmoved, _ordered, _cancelled, _cancelling_sums),
 }
 
 ORDERED: Rules = {"ein": (_ordered,)}

@@ -138,7 +138,7 @@ def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
     sign, rest, seen = 1, [], set()
     for arg, labels in zip(node.args, node.data.inputs, strict=True):
         if labels.count(first) == labels.count(second) == 1:
-            sign *= graph.exchange_signs[arg, *sorted((labels.index(first), labels.index(second)))]
+            sign *= graph.exchange_signs[(arg, *sorted((labels.index(first), labels.index(second))))]
             seen.update(labels)
         elif labels:
             rest.append((arg, labels))
