@@ -241,9 +241,9 @@ class _Readable(_Logistic):
             return node
         cofactors: dict[Node, dict[Node, Node]] = {}
         for term in node.args:
-            found = self.split(term)
-            if found is not None:
-                cofactors.setdefault(found[0], {})[term] = found[1]
+            split = self.split(term)
+            if split is not None:
+                cofactors.setdefault(split[0], {})[term] = split[1]
         found: list[Node] = []
         for base in sorted(cofactors, key=self.subtracted):
             opposite = graph.call(sigmoid, (graph.neg(base.args[0]),))

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import combinations
+from typing import TypeAlias
 
 from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.contractions import is_core
@@ -20,6 +22,9 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.canonical_signs import with_canonical_signs
 from sympy_tensordiff.simplify.products import counted, inner_parts, product_of, rewritten
+
+Exchange: TypeAlias = tuple[Node, int, int]
+"""A tensor, and the positions of two of its axes in ascending order."""
 
 MOST_FACTORS = 16
 """A product of more operands, inner products multiplied out, is not looked at."""
@@ -57,7 +62,7 @@ def exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
     neither is known.
     """
     found = graph.exchange_signs
-    stack = [(node, *sorted((a, b)))]
+    stack: list[Exchange] = [(node, min(a, b), max(a, b))]
     while stack:
         key = stack[-1]
         needed = [] if key in found else [other for other in _exchanged_parts(*key) if other not in found]
@@ -75,7 +80,7 @@ def _may_be_exchanged(node: Node) -> bool:
     return node.op in _EXCHANGED and any(arg.shape and arg.args for arg in node.args)
 
 
-def _exchanged_parts(node: Node, a: int, b: int) -> list[tuple[Node, int, int]]:
+def _exchanged_parts(node: Node, a: int, b: int) -> list[Exchange]:
     """Return the arguments of `node` that have both axes, each with the positions of these in it."""
     if node.op in _ENTRYWISE:
         return [(arg, a, b) for arg in node.args if arg.shape]
@@ -84,11 +89,12 @@ def _exchanged_parts(node: Node, a: int, b: int) -> list[tuple[Node, int, int]]:
     if node.op != "ein":
         return []
     first, second = node.data.output[a], node.data.output[b]
-    return [
-        (arg, *sorted((labels.index(first), labels.index(second))))
-        for arg, labels in zip(node.args, node.data.inputs, strict=True)
-        if first != second and labels.count(first) == labels.count(second) == 1
-    ]
+    found: list[Exchange] = []
+    for arg, labels in zip(node.args, node.data.inputs, strict=True):
+        if first != second and labels.count(first) == labels.count(second) == 1:
+            places = labels.index(first), labels.index(second)
+            found.append((arg, min(places), max(places)))
+    return found
 
 
 def _exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
@@ -135,10 +141,11 @@ def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
         return 1
     if node.data.output.count(first) > 1 or node.data.output.count(second) > 1:
         return 0
-    sign, rest, seen = 1, [], set()
+    sign, rest, seen = 1, list[Operand](), set[Label]()
     for arg, labels in zip(node.args, node.data.inputs, strict=True):
         if labels.count(first) == labels.count(second) == 1:
-            sign *= graph.exchange_signs[(arg, *sorted((labels.index(first), labels.index(second))))]
+            places = labels.index(first), labels.index(second)
+            sign *= graph.exchange_signs[arg, min(places), max(places)]
             seen.update(labels)
         elif labels:
             rest.append((arg, labels))
@@ -152,20 +159,24 @@ def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -> tuple[int, list[Operand]]:
-    """Return a sign and the operands `parts` of a product in which of two axes that may be exchanged, one of the result
-    and one that is summed over, that of the result stands first if it is the first one there, and last otherwise.
+    """Return a sign and the operands `parts` of a product with axes that may be exchanged in the order of `in_order`:
+    the first axis of the result, summed ones, other axes of the result.
     """
-    found, sign = [], 1
+
+    def rank(label: Label) -> int:
+        """Return 0 for the first axis of the result, 1 for one that is summed over, 2 for another one."""
+        return (0 if label == output[0] else 2) if label in output else 1
+
+    found: list[Operand] = []
+    sign = 1
     for arg, labels in parts:
         new = list(labels)
-        for a in range(len(labels) if arg.args else 0):
-            for b in range(a + 1, len(labels)):
-                if (new[a] in output) == (new[b] in output) or arg.shape[a] != arg.shape[b]:
-                    continue
-                if (output[0] in (new[a], new[b])) != (new[a] == output[0]) or (new[a] in output[1:]):
-                    own = exchange_sign(graph, arg, a, b) if new.count(new[a]) == new.count(new[b]) == 1 else 0
-                    if own:
-                        sign, new[a], new[b] = sign * own, new[b], new[a]
+        for a, b in combinations(range(len(labels) if arg.args else 0), 2):
+            is_turned = (
+                arg.shape[a] == arg.shape[b] and rank(new[a]) > rank(new[b]) and 1 in (rank(new[a]), rank(new[b]))
+            )
+            if is_turned and new.count(new[a]) == new.count(new[b]) == 1 and (own := exchange_sign(graph, arg, a, b)):
+                sign, new[a], new[b] = sign * own, new[b], new[a]
         found.append((arg, tuple(new)))
     return sign, found
 
