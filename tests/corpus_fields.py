@@ -134,6 +134,20 @@ FORMS = [
     ),
     Form("one choice", td.sum(g * td.softmax(x)), x, N(td.softmax(x), "s") * (g - g @ N(td.softmax(x), "s"))),
     Form(
+        "log-probabilities written out",
+        td.log(td.sum(td.exp(A @ x))) * td.sum(x),
+        x,
+        td.sum(x) * A.T @ td.softmax(A @ x) + td.logsumexp(A @ x),
+    ),
+    Form(
+        "softmax written out",
+        td.sum(y * (td.exp(x) / td.sum(td.exp(x)))),
+        x,
+        N(td.softmax(x), "s") * (y - y @ N(td.softmax(x), "s")),
+    ),
+    Form("size of a vector", td.sum(x * td.abs(x)) / 2, x, td.abs(x)),
+    Form("whitened by itself", td.trace(td.inv(S0) @ S0 @ A @ B), A, B.T),
+    Form(
         "degrees with loops",
         td.sum(y * td.log(degrees)),
         A,

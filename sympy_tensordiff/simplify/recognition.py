@@ -23,6 +23,7 @@ from sympy_tensordiff.simplify.products import (
     may_cancel,
     product_of,
     rewritten,
+    summed_axes,
 )
 from sympy_tensordiff.simplify.symmetry import (
     is_symmetric,
@@ -85,6 +86,12 @@ def recognise(
 
 
 # ---------------------------------------------------------------- functions
+
+
+def _logsumexp(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite log(sum(exp(u))) as lse(u); None for other nodes."""
+    axes = summed_axes(node.args[0]) if node.data is sympy.log else None
+    return None if axes is None else graph.logsumexp(axes, node.args[0].args[0].args[0])
 
 
 def _joined(graph: Graph, node: Node, facts: Facts) -> Node | None:
@@ -366,20 +373,49 @@ def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
     return None if parts == given else graph.ein(sign, parts, output, dict(enumerate(extents)))
 
 
+def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite the diagonal of f(x repeated in columns, y repeated in rows) as f(x, y); None without such an operand."""
+    coefficient, inputs, output, extents = node.data
+    parts = list(zip(node.args, inputs, strict=True))
+    found = [_with_diagonals(graph, arg, labels) for arg, labels in parts]
+    if found == parts:
+        return None
+    return graph.ein(coefficient, found, output, dict(enumerate(extents)))
+
+
+def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand:
+    """Return `arg` under repeated `labels`, ``f(A)[i, i]``, with the diagonals taken inside of an element-wise
+    function.
+    """
+    own = tuple(dict.fromkeys(labels))
+    tensors = [part for part in arg.args if part.shape]
+    if len(own) == len(labels) or arg.op not in ("select", "call", "pow") or not all(map(_is_repeated, tensors)):
+        return arg, labels
+    parts = [graph.ein(1, [(part, labels)], own) if part.shape else part for part in arg.args]
+    return graph.rebuild(arg, parts), own
+
+
+def _is_repeated(tensor: Node) -> bool:
+    """Whether `tensor` is a view, such as a vector repeated along an axis; a condition if all that it compares is."""
+    if tensor.op in ("compare", "and", "or", "not"):
+        return all(is_view(part) for part in tensor.args if part.shape)
+    return is_view(tensor)
+
+
 Rules = Mapping[str, Sequence[Rule]]
 
 RULES: Rules = {
-    "call": (_outside,),
+    "call": (_logsumexp, _outside),
     "pow": (_power, _roots_outside, _outside),
     "add": (_scalar_inside, _joined, _distributed, _alike, _unit_circle, _content),
     "select": (_before_choice,),
-    "ein": (_unmoved, _ordered, _cancelled, _cancelling_sums),
+    "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),
 }
 
 ORDERED: Rules = {"ein": (_ordered,)}
 """What makes two products with a symmetric operand one."""
 
-WITHOUT_TRANSPOSES: Rules = {"ein": (_unmoved, _ordered)}
+WITHOUT_TRANSPOSES: Rules = {"ein": (_diagonal, _unmoved, _ordered)}
 """The same, without the transposes of what is symmetric."""
 
 SINGLE: tuple[Rules, ...] = tuple({op: (rule,)} for op, rules in RULES.items() for rule in rules)
