@@ -22,6 +22,7 @@ from sympy_tensordiff.derivative.pullbacks import CONDITIONS, applied, pull
 from sympy_tensordiff.derivative.range_pullbacks import EXTREMA, product_pullback, share
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.einsums import entry
+from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.clamps import split_all_clamps
@@ -62,7 +63,7 @@ class ReverseSweep(Generic[Contribution]):
         self._leaves = set(leaves)
         self._active = {**dict.fromkeys(constants, False), **dict.fromkeys(self._leaves, True)}
         self._contributions: dict[Node, list[Contribution]] = {}
-        self._heap: list[tuple[int, int, Node]] = []
+        self._heap: list[tuple[int, bool, int, Node]] = []
         self._numbers: Container[Node] = ()
 
     def _visit(self, node: Node) -> None:
@@ -72,12 +73,12 @@ class ReverseSweep(Generic[Contribution]):
     def _run(self: Run) -> Run:
         """Visit all nodes that have contributions, deepest first; return the sweep itself."""
         while self._heap:
-            self._visit(heapq.heappop(self._heap)[2])
+            self._visit(heapq.heappop(self._heap)[3])
         return self
 
     def _push(self, node: Node) -> None:
         """Put `node` into the queue of nodes to visit."""
-        heapq.heappush(self._heap, (-node.depth, -node.id, node))
+        heapq.heappush(self._heap, (-node.depth, _multiple(self.graph, node) is None, -node.id, node))
 
     def _contribute(self, node: Node, contribution: Contribution) -> None:
         """Add `contribution` to the cotangent of `node`, which is queued with its first one."""
@@ -158,6 +159,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             self._hand(node.args[0], rows + node.data, cotangent)
         elif node.op in RANGED:
             self._reduction(node, rows, cotangent)
+        elif (product := _multiple(self.graph, node)) is not None:
+            # ``u`` and ``-u`` have one cotangent, whose terms are collected.
+            self._hand(product[1], rows, self.graph.scale(product[0], cotangent))
         else:
             for position, arg in enumerate(node.args):
                 if self._is_active(arg):
@@ -333,6 +337,13 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
     def _ordered(self, variables: Iterable[int]) -> list[int]:
         """Return the bound ones among `variables`, in the order in which sums eliminate them."""
         return sorted((v for v in variables if v in self._bound), key=self._bound.__getitem__)
+
+
+def _multiple(graph: Graph, node: Node) -> tuple[Number, Node] | None:
+    """Return `node` as a number times a product of several factors; None for other nodes."""
+    if node.op != "mul" or node.args[0].op != "const" or len(node.args) < 3:
+        return None
+    return graph.split_coefficient(node)
 
 
 def _projects_exactly(row: Constraint, variables: set[int]) -> bool:

@@ -97,6 +97,7 @@ class NodeTable:
         self.integers: dict[str, Node] = {}
         self.below: dict[str, Affine] = {}
         self.symmetric: dict[Node, bool] = {}
+        self.exchange_signs: dict[tuple[Node, int, int], int] = {}
         self.positive: set[Node] = set()
         self.signs: dict[Node, Any] = {}
         self.assumptions: dict[Constraint, None] = {}

@@ -303,8 +303,7 @@ def _case(body: Any, *conditions: Any) -> Any:
     """
     if isinstance(body, sympy.Piecewise) and len(body.args) == 2 and body.args[1].args == (0, True):
         value, inner = body.args[0].args
-        if not inner.has(TensorEntry, IndexedSum):
-            body, conditions = value, (*conditions, *sympy.And.make_args(inner))
+        body, conditions = value, (*conditions, *sympy.And.make_args(inner))
     holds = sympy.And(*conditions, evaluate=False) if len(conditions) > 1 else conditions[0]
     return sympy.Piecewise((body, holds), (sympy.S.Zero, sympy.true), evaluate=False)
 

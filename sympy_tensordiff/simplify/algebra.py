@@ -10,8 +10,9 @@ Rules of one node (`recognition`); ``u``, ``x`` are any tensors or scalars:
 - ``(x**a)**n`` is ``x**(a n)``; ``exp(u)**-n`` is ``exp(-u)**n``; ``abs(x)**(2 n)`` is ``x**(2 n)``
 - functions of a transposed or repeated tensor are transposed or repeated functions
 - the diagonal of a function of repeated tensors is the function of what is repeated
-- matrices such as ``X^T X`` and ``A + A^T``, sums, functions and inverses of such are their own transposes
-- ``c x - c y`` is ``c (x - y)``; ``(x + y) + x`` is ``2 x + y``
+- matrices such as ``X^T X``, ``A + A^T`` and distances, sums, functions and inverses of such are their own transposes
+- ``c x - c y`` is ``c (x - y)``; ``x (1 - a) - x a`` is ``x (1 - 2 a)``; ``a sin(u)**2 + a cos(u)**2`` is ``a``
+- sums over additions are distributed where their terms cancel then
 
 Rules of the operands of a product (`products`):
 
@@ -75,7 +76,9 @@ def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     work = _Simplification(graph, roots)
     for _ in range(MOST_ROUNDS):
         before = work.roots
-        work.unless_heavier(recognise, *(partial(recognise, rules=rules) for rules in SINGLE))
+        work.unless_heavier(
+            recognise, _recognised_and_flattened, *(partial(recognise, rules=rules) for rules in SINGLE)
+        )
         work.unless_heavier(_flattened)
         work.unless_heavier(with_short_quotients)
         work.unless_heavier(partial(factored, model=work.model, given=work.given))
@@ -136,6 +139,15 @@ def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> li
     """Return `roots` with nested products and nested sums merged, and then rewritten by the rules of `recognise`."""
     flat = flattened(graph, roots, nodes)
     return flat if flat == roots else recognise(graph, flat)
+
+
+def _recognised_and_flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
+    """Return `roots` after `recognise`, with products and sums merged that nothing else uses then.
+
+    ``sum(p + q)*p - (p + q)`` of a softmax ``p`` is ``(1 + sum(q))*p - p - q``, which is shorter when its terms cancel.
+    """
+    found = recognise(graph, roots, nodes)
+    return _flattened(graph, found, reachable(*found))
 
 
 MOST_LABELS = 40
@@ -268,6 +280,7 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
     """
     chosen = []
     known = {graph.split_view(term)[1] for term in node.args}
+    known.update(tensor for term in node.args if (tensor := _multiplied(graph, term)) is not None)
     for term in node.args:
         inner = operand_of_view(term)
         if inner.op != "add" or inner.shape != node.shape or uses[inner] > 1:
@@ -280,3 +293,12 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
             if lighter or any(rest in known for _, rest in factors):
                 chosen.append(inner)
     return chosen
+
+
+def _multiplied(graph: Graph, term: Node) -> Node | None:
+    """Return the tensor ``x`` of a term ``x*(1 + c)``; None for other terms."""
+    factors = graph.factors(term)
+    for factor in factors:
+        if factor.op == "add" and not factor.shape and factor.args[-1].op == "const":
+            return graph.mul([other for other in factors if other is not factor])
+    return None

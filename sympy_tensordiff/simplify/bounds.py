@@ -63,8 +63,7 @@ def tighten(
     the nodes share is visited once.
     """
     nodes = tuple(nodes)
-    fixed = sizes.union(*(node.free for node in nodes))
-    work = _Tighten(graph, sizes, fixed, written, flat=any(node.has_tensor_ops for node in nodes))
+    work = _Tighten(graph, sizes, written, flat=any(node.has_tensor_ops for node in nodes))
     return [trampoline(work.visit(node, facts)) for node in nodes]
 
 
@@ -75,13 +74,11 @@ class _Tighten:
         self,
         graph: Graph,
         sizes: frozenset[int],
-        fixed: frozenset[int],
         written: frozenset[Node] | None,
         flat: bool,
     ) -> None:
         self.graph = graph
         self.sizes = sizes
-        self.fixed = fixed
         self.written = written
         self.choices = NodeProperties(graph)
         # A method of this object would tie it to its parts, and the whole graph with it, until garbage is collected.
@@ -227,7 +224,7 @@ class _Tighten:
         """
         if not data_terms(row.form):
             return self.graph.substitute(body, solution)
-        return rewrite_in_fewest_indices(self.graph, body, row, solution, self.fixed)
+        return rewrite_in_fewest_indices(self.graph, body, row, solution, self.sizes)
 
     def needed(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
         """Return the constraints in `rows` without those that only exclude points at which a sum in `body` is empty.

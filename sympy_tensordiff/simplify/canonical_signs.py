@@ -5,8 +5,8 @@ give away their sign and the greatest common divisor of their coefficients. So t
 those alone are one node, and sums of them under other bound indices, too: what is left to do is done
 by the constructors of the graph, which collect equal terms.
 
-Of an addition and its opposite the one stays that subtracts fewer terms; of ``a - b`` and ``b - a`` the
-one whose first term is added. First are numbers, then entries of tensors, those at indices from
+Of an addition and its opposite the one stays that subtracts fewer terms, or smaller multiples of entries; of ``a - b``
+and ``b - a`` the one whose first term is added. First are numbers, then entries of tensors, those at indices from
 outside before those that a sum binds, then by name and index.
 
 Signs of floating point numbers are exact, and so is all this, but for the rounding of common
@@ -150,13 +150,17 @@ class _Signs:
         return self.graph.neg(arg.alone)
 
     def sign(self, terms: Sequence[tuple[Number, Node]]) -> int:
-        """Return -1 if most `terms` are subtracted, 1 if most are added, on a tie the sign of the first term.
+        """Return -1 if most `terms` are subtracted, 1 if most are added; on a tie the sign of the first term, of
+        entries that of their numbers together, ``2*x[i] - x[j]``.
 
         The first term is that with the least `position`.
         """
         negative = sum(number < 0 for number, _ in terms)
         if 2 * negative != len(terms):
             return -1 if 2 * negative > len(terms) else 1
+        total = sum(number for number, _ in terms)
+        if total and all(node.op == "read" for _, node in terms):
+            return -1 if total < 0 else 1
         return -1 if min(terms, key=self.position)[0] < 0 else 1
 
     def position(self, term: tuple[Number, Node]) -> tuple[Any, ...]:
@@ -197,7 +201,7 @@ def _with_swapped_difference(graph: Graph, node: Node, uses: Counter[Node]) -> N
     """
     if node.op == "add":
         terms = [graph.split_view(term) for term in node.args]
-        usual = graph.one in node.args or all(term.op == "read" for _, term in terms)
+        usual = graph.one in node.args or all(term.op == "read" and abs(c) == 1 for c, term in terms)
         if usual or uses[node] > 1 or all(number > 0 for number, _ in terms):
             return None
         return graph.add([graph.scale(-1, term) for term in node.args])

@@ -156,6 +156,11 @@ def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: 
     return rewritten(graph, roots, nodes, rewriting, uses)
 
 
+def is_repeated(node: Node) -> bool:
+    """Whether `node` is a tensor repeated along an axis, which is only read, as ``v[:, None]``."""
+    return bool(node.args) and is_view(node) and len(node.data.output) > len(node.args[0].shape)
+
+
 def _may_share(node: Node) -> bool:
     """Whether two terms of the sum `node` may have a common factor: a cheap necessary test."""
     known: set[Node] = set()
@@ -195,7 +200,7 @@ class _Sum:
                 found = _candidate(term, m)
                 if found is not None:
                     self.places.setdefault(found, {}).setdefault(n, m)
-        self._merge_scalars()
+        self._merge_repeated()
         self._merge_diagonals()
         # A size is a number: out of some terms only, it would make a bracket of what is a mean in each of them.
         least = {c: len(self.terms) if c.base.op == "index" and not c.roles else 2 for c in self.places}
@@ -213,15 +218,25 @@ class _Sum:
             return self.node
         return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
 
-    def _merge_scalars(self) -> None:
-        """Merge groups of terms whose cofactor is a scalar into groups whose cofactor is a tensor, which broadcasts a
-        scalar.
+    def _merge_repeated(self) -> None:
+        """Merge groups of terms whose cofactor has fewer axes into groups whose cofactor has those and more, along
+        which it is repeated: ``A*B + c*A`` is ``A*(B + c)`` for a scalar ``c``, or a vector if ``A`` and ``B`` have all
+        axes.
         """
-        alone = {c[:3]: places for c, places in self.places.items() if c.roles and not c.others}
+        found = [(c, dict(places)) for c, places in self.places.items() if c.roles]
         for candidate, places in self.places.items():
-            if candidate.others:
-                for n, m in alone.get(candidate[:3], {}).items():
-                    places.setdefault(n, m)
+            is_full = all(self._is_entrywise(n, m) for n, m in places.items())
+            for other, its in found:
+                is_repeated = candidate.others > other.others and (is_full or not other.others)
+                if is_repeated and candidate[:3] == other[:3]:
+                    for n, m in its.items():
+                        places.setdefault(n, m)
+
+    def _is_entrywise(self, n: int, m: int) -> bool:
+        """Whether the operand at `m` of the term `n`, and another one, have all axes of the result."""
+        parts, output = self.terms[n].parts, set(self.terms[n].output)
+        full = [k for k, (_, labels) in enumerate(parts) if set(labels) == output]
+        return m in full and len(full) > 1
 
     def _merge_diagonals(self) -> None:
         """Merge the group of ``u[i]*B[i, j]`` into that of ``Sum_k M[i, k]*B[k, j]``: it is ``diag(u)`` times ``B``."""
@@ -253,7 +268,9 @@ class _Sum:
             axes = [("axis", n) for n in range(len(self.node.shape))]
         output = [("axis", n) for n in range(len(self.node.shape))]
         product = build(graph, ContractionParts(1, [(factor, candidate.roles), (rests, axes)], output, {}))
-        return product if self._is_better(product, where, scalar=not candidate.roles) else None
+        is_entrywise = all(role[0] == "axis" for role in candidate.roles)
+        most = 0 if is_entrywise else -1
+        return product if self._is_better(product, where, most, scalar=not candidate.roles) else None
 
     def _cofactor_of(self, candidate: CommonFactor, term: ContractionParts, place: int, exponent: Number) -> Node:
         """Return the cofactor: `term` without its operand at `place`, over the axes that the cofactors of all terms
@@ -276,16 +293,18 @@ class _Sum:
 
     # -------------------------------------------------------------- weights
 
-    def _is_better(self, product: Node, where: Iterable[int], *, scalar: bool) -> bool:
-        """Whether `product` weighs less than the terms at `where` that it replaces; with `scalar`, at most as much."""
+    def _is_better(self, product: Node, where: Iterable[int], most: int, *, scalar: bool) -> bool:
+        """Whether `product` weighs at most `most` more than the terms at `where` that it replaces and, unless the
+        common factor is a scalar, costs no more.
+        """
         old = [self.args[n] for n in where]
         leaves = {_base(node) for n in where for node, _ in self.terms[n].parts}
         freed = self._used_only_by(old, leaves)
         edges = len(old) - 1 if len(old) < len(self.node.args) else len(old) + 1
         top = operand_of_view(product)  # what reads a view reads its operand
         added = [node for node in _above(top, leaves) if node in freed or not self.uses[node]]
-        heavier = sum(map(weight, added)) - sum(map(weight, freed)) - edges
-        return heavier <= 0 if scalar else heavier < 0 and self._costs_no_more(product, old, leaves)
+        heavier = sum(weight(node) for node in added if not is_repeated(node)) - sum(map(weight, freed)) - edges
+        return heavier <= most and (scalar or self._costs_no_more(product, old, leaves))
 
     def _costs_no_more(self, product: Node, old: Sequence[Node], leaves: set[Node]) -> bool:
         """Whether `product` costs no more than the sum of the terms that it replaces."""

@@ -79,7 +79,7 @@ def rewrite_in_fewest_indices(
     solution : mapping
         The equation solved for the data, or empty where a multiple of the data is known.
     fixed : set of int
-        The variables that are sizes or free in the whole expression: a part is as cheap with them as without.
+        The variables that are sizes: a part is as cheap with them as without.
     """
     rewrites: list[Callable[[Node], Node]] = [lambda part: part, partial(_without_data, graph, row, solution)]
     data = frozenset[Variable](data_terms(row.form))

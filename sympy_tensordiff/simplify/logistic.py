@@ -259,19 +259,31 @@ class _Readable(_Logistic):
             return node
         cofactors: dict[Node, dict[Node, Node]] = {}
         for term in node.args:
-            found = self.split(term)
-            if found is not None:
-                cofactors.setdefault(found[0], {})[term] = found[1]
+            split = self.split(term)
+            if split is not None:
+                cofactors.setdefault(split[0], {})[term] = split[1]
+        found: list[Node] = []
         for base in sorted(cofactors, key=self.subtracted):
             opposite = graph.call(sigmoid, (graph.neg(base.args[0]),))
             if opposite in cofactors and opposite is not base:  # 0 is its own opposite
                 first, second = cofactors[base], cofactors[opposite]
-                constant = self.expanded(second.values())
-                difference = self.expanded([*first.values(), graph.neg(constant)])
+                common = self.common([*first.values(), *second.values()])
+                constant = self.expanded(self.without(common, second.values()))
+                difference = self.expanded([*self.without(common, first.values()), graph.neg(constant)])
                 if difference.op != "add":
                     others = [term for term in node.args if term not in first and term not in second]
-                    return self.one_sigmoid(graph.add([graph.mul((difference, base)), constant, *others]))
-        return node
+                    new = [graph.mul((*common, difference, base)), graph.mul((*common, constant))]
+                    found.append(graph.add([*new, *others]))
+        return self.one_sigmoid(min(found, key=_number_of_terms)) if found else node
+
+    def common(self, products: Sequence[Node]) -> list[Node]:
+        """Return the factors, other than numbers, of all `products`."""
+        own = [self.graph.factors(product) for product in products]
+        return [factor for factor in own[0] if factor.op != "const" and all(factor in other for other in own)]
+
+    def without(self, common: Sequence[Node], products: Iterable[Node]) -> list[Node]:
+        """Return `products` without the factors in `common`, which each of them has."""
+        return [self.graph.mul([f for f in self.graph.factors(product) if f not in common]) for product in products]
 
     def split(self, term: Node) -> tuple[Node, Node] | None:
         """Return the only sigmoid factor of `term` and the product of its other factors; None unless it has exactly one
@@ -304,6 +316,11 @@ class _Readable(_Logistic):
             products = list(islice(product(*sums), _MAX_TERMS + 1))
             parts += map(graph.mul, products) if len(products) <= _MAX_TERMS else [term]
         return graph.add(parts)
+
+
+def _number_of_terms(node: Node) -> int:
+    """Return the number of terms of `node`, those of an addition among its factors counted."""
+    return max(len(part.args) if part.op == "add" else 1 for part in (node, *node.args))
 
 
 def _is_call(node: Node, function: type) -> bool:

@@ -218,36 +218,16 @@ def _shifts(graph: Graph, exponent: Node) -> list[Node]:
 
 def _exponentials(graph: Graph, product: ContractionParts) -> list[Operand] | None:
     """Rewrite exp(u) exp(-u) as 1; None without such operands."""
-    return _opposite(graph, product, sympy.exp, sympy.exp, lambda _: graph.one)
-
-
-def _opposite(
-    graph: Graph, product: ContractionParts, function: object, other: object, joined: Callable[[Node], Node]
-) -> list[Operand] | None:
-    """Rewrite ``function(u)*other(-u)`` as ``joined(u)``, in powers as often as possible; None without such
-    operands.
-    """
-    known: dict[tuple[Node, tuple[Label, ...]], tuple[int, int]] = {}
-    for m, (_, base, power) in _powers(graph, product.parts):
-        if base.op == "call" and base.data is other and power > 0:
-            known[base.args[0], tuple(product.parts[m][1])] = (m, power)
-    for n, (_, base, power) in _powers(graph, product.parts) if known else ():
-        if base.op == "call" and base.data is function and power > 0:
-            labels = tuple(product.parts[n][1])
-            argument = base.args[0]
-            found = known.get((graph.scale(-1, argument), labels))
-            if found is None:
-                continue
-            m, count = found
-            times = min(power, count)
-            opposite = graph.call(other, (graph.scale(-1, argument),))
-            new = [
-                _power(graph, joined(argument), times),
-                _power(graph, base, power - times),
-                _power(graph, opposite, count - times),
-            ]
-            kept = [(node, labels) for node in new if node is not graph.one]
-            return [*_without(product.parts, n, m), *(kept or _ones(graph, base, labels))]
+    parts = product.parts
+    exponents = {
+        (node.args[0], tuple(labels)): n
+        for n, (node, labels) in enumerate(parts)
+        if node.op == "call" and node.data is sympy.exp
+    }
+    for (exponent, labels), n in exponents.items():
+        m = exponents.get((graph.scale(-1, exponent), labels))
+        if m is not None:
+            return [*_without(parts, n, m), (graph.filled(1, parts[n][0].shape), labels)]
     return None
 
 
@@ -320,11 +300,6 @@ def _powers(graph: Graph, parts: Sequence[Operand]) -> list[tuple[int, tuple[Nod
 def _power(graph: Graph, base: Node, exponent: int) -> Node:
     """Return ``base**exponent``, 1 for the exponent 0."""
     return graph.pow(base, graph.const(exponent)) if exponent else graph.one
-
-
-def _ones(graph: Graph, like: Node, labels: Labels) -> list[Operand]:
-    """Return a list of one operand of ones with the shape of `like` under `labels`; empty for a scalar."""
-    return [(graph.filled(1, like.shape), labels)] if like.shape else []
 
 
 def _occurrences(product: ContractionParts, label: Label) -> int:

@@ -1,9 +1,9 @@
-"""Rules for one node of whole tensors: log-sum-exp by its name, sums that cancel, and symmetric products."""
+"""Rules for one node of whole tensors: terms that cancel or join, sums that cancel, and symmetric products."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -25,7 +25,12 @@ from sympy_tensordiff.simplify.products import (
     rewritten,
     summed_axes,
 )
-from sympy_tensordiff.simplify.symmetry import is_symmetric, multiplied_out, with_equal_terms_joined
+from sympy_tensordiff.simplify.symmetry import (
+    is_symmetric,
+    multiplied_out,
+    with_axes_in_order,
+    with_equal_terms_joined,
+)
 
 LEVELS = 4
 """The depth to which sums within sums are searched for terms that cancel."""
@@ -89,26 +94,61 @@ def _logsumexp(graph: Graph, node: Node, facts: Facts) -> Node | None:
     return None if axes is None else graph.logsumexp(axes, node.args[0].args[0].args[0])
 
 
-def _collected(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite (x + y) + x as 2 x + y if that is not longer, even if x + y has other uses; else None."""
-    if not node.shape:
-        return None
-    terms = [graph.split_view(term) for term in node.args]
-    for n, (factor, inner) in enumerate(terms):
-        if inner.op == "add" and inner.shape == node.shape and len(inner.args) <= len(node.args):
-            parts = [graph.split_view(term) for term in inner.args]
-            if {rest for _, rest in parts}.isdisjoint(rest for _, rest in terms):
-                continue
-            new = [(own * factor, rest) for own, rest in parts] + terms[:n] + terms[n + 1 :]
-            found = graph.add([graph.broadcast(graph.scale(own, rest), node.shape) for own, rest in new])
-            if found.op != "add" or len(found.args) <= len(node.args):
-                return found
-    return None
+def _joined(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite x*(a + b) + c*x*a, with a number c, as x*((1 + c)*a + b); None without such terms."""
+    found = with_terms_joined(graph, node)
+    return None if found is node else found
+
+
+def with_terms_joined(graph: Graph, node: Node) -> Node:
+    """Return the addition `node` with ``x*(1 - 2*a)`` for ``x*(1 - a) - x*a``; unchanged without such terms."""
+    split = [graph.split_view(term) for term in node.args]
+    products = [graph.factors(core) for _, core in split]
+    for n, (number, _) in enumerate(split):
+        for addition in products[n] if not isinstance(number, float) else ():
+            parts = [graph.split_view(part) for part in addition.args] if addition.op == "add" else []
+            rest = [factor for factor in products[n] if factor is not addition]
+            for m, (other, _) in enumerate(split) if parts else ():
+                left = [factor for factor in products[m] if factor not in rest]
+                if m == n or len(left) + len(rest) != len(products[m]) or isinstance(other, float):
+                    continue
+                product = graph.mul(left)
+                if any(core is product for _, core in parts):
+                    more = other / Fraction(number)
+                    terms = [graph.scale(own + more * (core is product), core) for own, core in parts]
+                    new = [graph.mul([*rest, graph.broadcast(graph.add(terms), addition.shape)])] if rest else terms
+                    others = [term for k, term in enumerate(node.args) if k not in (n, m)]
+                    new = [graph.broadcast(graph.scale(number, term), node.shape) for term in new]
+                    found = graph.add([*others, *new])
+                    return with_terms_joined(graph, found) if found.op == "add" else found
+    return node
 
 
 def _alike(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Rewrite (A B) C + A (B C), one product in two groupings, as 2 A (B C); None without such terms."""
     return with_equal_terms_joined(graph, node, facts.symmetric)
+
+
+def _unit_circle(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite ``a*sin(u)**2 + a*cos(u)**2`` as ``a``; None without such terms."""
+    found = without_circles(graph, node)
+    return None if found is node else found
+
+
+def without_circles(graph: Graph, node: Node) -> Node:
+    """Return the addition `node` with ``a`` for ``a*sin(u)**2 + a*cos(u)**2``; unchanged without such terms."""
+    for term in node.args:
+        factors = graph.factors(term)
+        for factor in factors:
+            if factor.op == "pow" and factor.args[1].data == 2 and getattr(factor.args[0], "data", None) is sympy.sin:
+                rest = graph.mul([other for other in factors if other is not factor])
+                square = graph.pow(graph.call(sympy.cos, factor.args[0].args), factor.args[1])
+                partner = graph.mul((rest, square))
+                if partner in node.args:
+                    left = [other for other in node.args if other is not term and other is not partner]
+                    found = graph.add([graph.broadcast(rest, node.shape), *left])
+                    return without_circles(graph, found) if found.op == "add" else found
+    return node
 
 
 def _content(graph: Graph, node: Node, facts: Facts) -> Node | None:
@@ -235,7 +275,12 @@ def _is_finite(factor: Node) -> bool:
 
 def _cancelled(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Apply the rules of `products`, such as ``inv(A) A = 1``, to the product `node`; None if none applies."""
-    if not may_cancel(node.args):
+    return _without_cancelling(graph, node)
+
+
+def _without_cancelling(graph: Graph, node: Node) -> Node | None:
+    """Return the product `node` after the rules of `products`; None if none applies or it is no product."""
+    if node.op not in ("ein", "mul") or not may_cancel(node.args):
         return None
     found = cancelled(graph, product_of(graph, node))
     return None if found is None else build(graph, found)
@@ -250,17 +295,40 @@ def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
     """Distribute sums over additions where terms then cancel, in `node` and in sums inside it down to `levels`; None if
     none do.
     """
+    for terms in _distributions(graph, node):
+        found = graph.add([_without_zero(graph, term, levels) for term in terms])
+        has_number = any(term.op == "const" for term in found.args)  # the sum of a softmax
+        if found.op != "add" or len(found.args) < len(terms) or has_number:
+            return found
+    return None
+
+
+def _distributions(graph: Graph, node: Node, *, is_alone: bool = True) -> Iterator[list[Node]]:
+    """Yield the terms of the sum `node` over an addition, summed one by one, for each addition among its operands; with
+    `is_alone` only over indices that no other operand has.
+    """
     product = product_of(graph, node)
     product = product._replace(parts=multiplied_out(product.parts))
     labels = Counter(label for _, own in product.parts for label in own)
     for n, (addition, own) in enumerate(product.parts):
-        if addition.op == "add" and any(labels[label] == 1 and label not in product.output for label in own):
-            parts = product.parts[:n] + product.parts[n + 1 :]
-            rest = product._replace(parts=parts)
+        summed = [label for label in own if label not in product.output]
+        if addition.op == "add" and any(labels[label] == 1 or not is_alone for label in summed):
+            rest = product._replace(parts=product.parts[:n] + product.parts[n + 1 :])
             terms = [_summed(graph, rest, addition.shape, term, own) for term in addition.args]
-            found = graph.add([_without_zero(graph, term, levels) for term in terms])
-            if found.op != "add" or len(found.args) < len(addition.args):
-                return found
+            cores = [graph.split_view(term) if not term.shape else (1, term) for term in terms]
+            yield [graph.scale(number, _without_cancelling(graph, core) or core) for number, core in cores]
+
+
+def _distributed(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Distribute a sum over an addition where its terms then cancel with others of the addition `node`; else None."""
+    for term in node.args:
+        coefficient, core = graph.split_view(term)
+        is_sum = core.op == "ein" and core.shape == term.shape
+        for terms in _distributions(graph, core, is_alone=False) if is_sum else ():
+            rest = [other for other in node.args if other is not term]
+            found = graph.add([*rest, *(graph.scale(coefficient, own) for own in terms)])
+            if found.op != "add" or len(found.args) < len(node.args):
+                return graph.broadcast(found, node.shape)
     return None
 
 
@@ -294,15 +362,15 @@ def _unmoved(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Write ``S[j, i]`` as ``S[i, j]`` in the order of the result's labels for symmetric operands S; None if nothing
-    changes.
+    """Write ``S[j, i]`` as ``S[i, j]`` in the order of the result's labels for symmetric operands S, with a sign for
+    antisymmetric ones; None if nothing changes.
     """
     if not is_core(node):
         return None
     _, inputs, output, extents = node.data
     given: list[Operand] = list(zip(node.args, inputs, strict=True))
-    parts = in_order(given, output, facts.symmetric)
-    return None if parts == given else graph.ein(1, parts, output, dict(enumerate(extents)))
+    sign, parts = with_axes_in_order(graph, in_order(given, output, facts.symmetric), output)
+    return None if parts == given else graph.ein(sign, parts, output, dict(enumerate(extents)))
 
 
 def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
@@ -339,8 +407,7 @@ Rules = Mapping[str, Sequence[Rule]]
 RULES: Rules = {
     "call": (_logsumexp, _outside),
     "pow": (_power, _roots_outside, _outside),
-    "add": (_scalar_inside, _collected, _alike, _content),
-    "mul": (_cancelled,),
+    "add": (_scalar_inside, _joined, _distributed, _alike, _unit_circle, _content),
     "select": (_before_choice,),
     "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),
 }
@@ -348,7 +415,7 @@ RULES: Rules = {
 ORDERED: Rules = {"ein": (_ordered,)}
 """What makes two products with a symmetric operand one."""
 
-WITHOUT_TRANSPOSES: Rules = {"ein": (_unmoved, _ordered)}
+WITHOUT_TRANSPOSES: Rules = {"ein": (_diagonal, _unmoved, _ordered)}
 """The same, without the transposes of what is symmetric."""
 
 SINGLE: tuple[Rules, ...] = tuple({op: (rule,)} for op, rules in RULES.items() for rule in rules)

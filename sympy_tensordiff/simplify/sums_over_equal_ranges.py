@@ -21,6 +21,7 @@ from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import renaming_map
 from sympy_tensordiff.simplify.canonical_signs import content_of
 from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS, factor_out_common
+from sympy_tensordiff.simplify.recognition import with_terms_joined, without_circles
 
 LEVELS = 4
 """The number of times that the remaining summands of merged sums are merged in turn."""
@@ -60,6 +61,9 @@ def merged_sums(
     done: dict[Node, Node] = {}
     for part in reachable(*nodes):
         new = part if part.has_tensor_ops else graph.with_args(part, [done[arg] for arg in part.args])
+        if new.op == "add" and not new.has_tensor_ops:
+            new = with_terms_joined(graph, new)
+            new = without_circles(graph, new) if new.op == "add" else new
         if new.op == "add" and not new.has_tensor_ops and len(new.args) <= MOST_TERMS and not new.is_guard_free:
             new = _shortened(graph, _merged(graph, new, LEVELS, sizes, selected))
         elif new.op in ("sum", "guard", "comprehension", "mul"):

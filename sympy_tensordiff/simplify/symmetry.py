@@ -1,4 +1,5 @@
-"""Matrices that are their own transposes because of how they are made: ``X^T X``, ``A + A^T``, inverses of such.
+"""Tensors that the exchange of two axes leaves as they are, or only changes the sign of, because of how they are made:
+``X^T X``, ``A + A^T``, ``cos(x_i - x_j)``, distances, inverses of such, and ``x_i - x_j``.
 
 A product is symmetric where it is the same product after the exchange of its two axes. To see that, products are
 brought into one order first: inner products are multiplied out, and a symmetric operand, which may be read as
@@ -10,7 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import combinations
+from typing import TypeAlias
 
+from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.contractions import is_core
 from sympy_tensordiff.graph.einsum_normal_form import Label, Labels, Operand, in_order
 from sympy_tensordiff.graph.interning import Number
@@ -18,6 +22,9 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.canonical_signs import with_canonical_signs
 from sympy_tensordiff.simplify.products import counted, inner_parts, product_of, rewritten
+
+Exchange: TypeAlias = tuple[Node, int, int]
+"""A tensor, and the positions of two of its axes in ascending order."""
 
 MOST_FACTORS = 16
 """A product of more operands, inner products multiplied out, is not looked at."""
@@ -38,13 +45,140 @@ def is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
             known[arg] = _has_symmetric_entries(graph, arg)
     if node.op == "cof":
         return bool(node.data == 1 and known.get(node.args[0]))
+    is_exchangeable = _may_be_exchanged(node) and exchange_sign(graph, node, 0, 1) == 1
     if node.op == "ein":
-        return _is_symmetric_product(graph, node, known)
+        return is_exchangeable or _is_symmetric_product(graph, node, known)
+    if is_exchangeable:
+        return True
     if node.op == "add" and not all(known.get(arg, not arg.shape) for arg in node.args):
         rest = [arg for arg in node.args if not known.get(arg, not arg.shape)]
         flipped = Counter(_canonical(graph, arg, known, flip=True) for arg in rest)
         return flipped == Counter(_canonical(graph, arg, known) for arg in rest)
     return bool(node.args) and node.op not in _OTHER and all(known.get(arg, not arg.shape) for arg in node.args)
+
+
+def exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
+    """Return 1 if the exchange of the axes `a` and `b` provably leaves `node` as it is, -1 if it changes the sign, 0 if
+    neither is known.
+    """
+    found = graph.exchange_signs
+    stack: list[Exchange] = [(node, min(a, b), max(a, b))]
+    while stack:
+        key = stack[-1]
+        needed = [] if key in found else [other for other in _exchanged_parts(*key) if other not in found]
+        if needed:
+            stack += needed
+            continue
+        stack.pop()
+        if key not in found:
+            found[key] = _exchange_sign(graph, *key)
+    return found[node, min(a, b), max(a, b)]
+
+
+def _may_be_exchanged(node: Node) -> bool:
+    """Whether tensors of three axes, or functions of tensors, are below `node`: a cheap necessary test."""
+    return node.op in _EXCHANGED and any(arg.shape and arg.args for arg in node.args)
+
+
+def _exchanged_parts(node: Node, a: int, b: int) -> list[Exchange]:
+    """Return the arguments of `node` that have both axes, each with the positions of these in it."""
+    if node.op in _ENTRYWISE:
+        return [(arg, a, b) for arg in node.args if arg.shape]
+    if node.op == "inv":
+        return [(node.args[0], a, b)]
+    if node.op != "ein":
+        return []
+    first, second = node.data.output[a], node.data.output[b]
+    found: list[Exchange] = []
+    for arg, labels in zip(node.args, node.data.inputs, strict=True):
+        if first != second and labels.count(first) == labels.count(second) == 1:
+            places = labels.index(first), labels.index(second)
+            found.append((arg, min(places), max(places)))
+    return found
+
+
+def _exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
+    """Return the sign of `exchange_sign` for `node`, given those of `_exchanged_parts`."""
+    signs = graph.exchange_signs
+    if node.shape[a] != node.shape[b]:
+        return 0
+    if len(node.shape) == 2 and graph.symmetric.get(node):
+        return 1
+    own = {signs[key] for key in _exchanged_parts(node, a, b)}
+    match node.op:
+        case "add":
+            return _sign_of_sum(graph, node, a, b)
+        case "pow" if node.args[1].op == "const" and isinstance(node.args[1].data, int):
+            return own.pop() if node.args[1].data % 2 else abs(own.pop())
+        case "call" if own == {-1} and len(node.args) == 1:
+            return record_of(node.data).parity
+        case "inv":
+            return own.pop()
+        case "ein":
+            return _sign_of_product(graph, node, a, b)
+    return int(node.op in _ENTRYWISE and own == {1})
+
+
+def _sign_of_sum(graph: Graph, node: Node, a: int, b: int) -> int:
+    """Return the sign of an addition: that of all its terms, or of those which the exchange brings to others."""
+    own = {arg: graph.exchange_signs[arg, a, b] if arg.shape else 1 for arg in node.args}
+    pairs = [arg for arg, sign in own.items() if not sign]
+    found = set(own.values()) - {0}
+    if pairs:
+        axes = list(range(len(node.shape)))
+        axes[a], axes[b] = b, a
+        exchanged = {graph.ein(1, [(arg, axes)], range(len(axes))) for arg in pairs}
+        found |= {sign for sign in (1, -1) if exchanged == {graph.scale(sign, arg) for arg in pairs}} or {0}
+    return found.pop() if len(found) == 1 else 0
+
+
+def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
+    """Return the sign of an einsum: the product of those of operands that have both axes, if the exchange leaves the
+    product of the others as it is.
+    """
+    first, second = node.data.output[a], node.data.output[b]
+    if first == second:
+        return 1
+    if node.data.output.count(first) > 1 or node.data.output.count(second) > 1:
+        return 0
+    sign, rest, seen = 1, list[Operand](), set[Label]()
+    for arg, labels in zip(node.args, node.data.inputs, strict=True):
+        if labels.count(first) == labels.count(second) == 1:
+            places = labels.index(first), labels.index(second)
+            sign *= graph.exchange_signs[arg, min(places), max(places)]
+            seen.update(labels)
+        elif labels:
+            rest.append((arg, labels))
+    output = [label for label in node.data.output if any(label in labels for _, labels in rest)]
+    output += sorted({label for _, labels in rest for label in labels if label in seen}.difference(output))
+    if not sign or first not in output or second not in output:
+        return sign if first not in output and second not in output else 0
+    turned = [{first: second, second: first}.get(label, label) for label in output]
+    one, other = (_ordered_product(graph, rest, own, {}, graph.symmetric) for own in (output, turned))
+    return sign if one is other else 0
+
+
+def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -> tuple[int, list[Operand]]:
+    """Return a sign and the operands `parts` of a product with axes that may be exchanged in the order of `in_order`:
+    the first axis of the result, summed ones, other axes of the result.
+    """
+
+    def rank(label: Label) -> int:
+        """Return 0 for the first axis of the result, 1 for one that is summed over, 2 for another one."""
+        return (0 if label == output[0] else 2) if label in output else 1
+
+    found: list[Operand] = []
+    sign = 1
+    for arg, labels in parts:
+        new = list(labels)
+        for a, b in combinations(range(len(labels) if arg.args else 0), 2):
+            is_turned = (
+                arg.shape[a] == arg.shape[b] and rank(new[a]) > rank(new[b]) and 1 in (rank(new[a]), rank(new[b]))
+            )
+            if is_turned and new.count(new[a]) == new.count(new[b]) == 1 and (own := exchange_sign(graph, arg, a, b)):
+                sign, new[a], new[b] = sign * own, new[b], new[a]
+        found.append((arg, tuple(new)))
+    return sign, found
 
 
 def multiplied_out(parts: Sequence[Operand], level: int = 0) -> list[Operand]:
@@ -218,6 +352,12 @@ def _has_symmetric_entries(graph: Graph, matrix: Node) -> bool:
     one, other = with_canonical_signs(graph, [body, turned])
     return one is other
 
+
+_ENTRYWISE = frozenset({"add", "pow", "call", "select", "compare", "and", "or", "not"})
+"""Operations entry by entry."""
+
+_EXCHANGED = _ENTRYWISE | {"ein", "inv"}
+"""Operations whose result `exchange_sign` may know."""
 
 _OTHER = frozenset({"comprehension", "lse"})
 """Matrices that are not made entry by entry of matrices: the inverse may count as if it were."""

@@ -17,6 +17,8 @@ from sympy_tensordiff.symbolic.notation import (
     Constant,
     Contraction,
     Diagonal,
+    Inverse,
+    Leaf,
     Outer,
     Row,
     Transposed,
@@ -28,6 +30,7 @@ from sympy_tensordiff.symbolic.notation import (
     product,
     split_scalar,
     transposed,
+    variant,
 )
 
 
@@ -74,11 +77,19 @@ def added_labels(inputs: Sequence[str], output: str) -> list[str]:
 
 
 def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Contraction:
-    """Return the product in index notation; an outer product among the operands is split into its two vectors."""
+    """Return the product in index notation; an outer product among the operands is split into its two vectors, and
+    operands of three axes or more with the same labels are one operand.
+    """
     factors: list[tuple[str, Any]] = []
     for labels, tensor in tensors:
         is_outer = isinstance(tensor, Outer)
         factors += [(labels[0], tensor.column), (labels[1], tensor.row)] if is_outer else [(labels, tensor)]
+    for labels in dict.fromkeys(labels for labels, _ in tensors if len(labels) > 2):
+        own = [factor for factor in factors if factor[0] == labels]
+        if len(own) > 1:
+            place = factors.index(own[0])
+            factors = [factor for factor in factors if factor[0] != labels]
+            factors.insert(place, (labels, product(factors=[tensor for _, tensor in own])))
     return Contraction(tuple(labels for labels, _ in factors), output, tuple(tensor for _, tensor in factors))
 
 
@@ -259,7 +270,10 @@ class _Network:
             return Call("trace", (own[0][1],))
         if len(own) == 2 and len(component) == 2 and all(len(set(labels)) == 2 for labels, _ in own):
             (labels, left), (others, right) = own
-            return Call("trace", (_chain([transposed(left) if labels == others else left, right]),))
+            found = Call("trace", (_chain([transposed(left) if labels == others else left, right]),))
+            # Of functions of entries the sum of products says it more shortly; formulas have no sum over all axes.
+            is_sum = labels == others and not all(isinstance(part, (Leaf, Chain, Inverse)) for part in (left, right))
+            return variant(Call("sum", (product(factors=[left, right]),)), found) if is_sum else found
         ring = self._cycle(component)
         if not ring:
             return None

@@ -34,3 +34,26 @@ def test_a_number_beside_scalars_and_diagonals():
     total = td.sum((W @ h + h * td.norm(t) + h - s * h + h * td.exp(s)) ** 2)
     td.check_derivative(total, W)
     td.check_derivative(total, h)
+
+
+def test_terms_that_cancel_or_join():
+    """A number, a sine and cosine squared, the sum of a softmax, and what subtracts itself in a product."""
+    n, i = td.indices("n i")
+    x, y, z = (td.TensorSymbol(name, n) for name in "xyz")
+    A, B, C = (td.TensorSymbol(name, (n, n)) for name in "ABC")
+    soft = td.softmax(z)
+    turned = td.IndexedSum((td.cos(x[i]) * y[i] - td.sin(x[i]) * z[i]) ** 2, (i, 0, n - 1))
+    turned += td.IndexedSum((td.sin(x[i]) * y[i] + td.cos(x[i]) * z[i]) ** 2, (i, 0, n - 1))
+    for function, wrt, text in [
+        (turned, y, "TensorComprehension(2*y[p], (p, n))"),
+        (td.sum((td.cos(A) * B - td.sin(A) * C) ** 2 + (td.sin(A) * B + td.cos(A) * C) ** 2), B, "2*B"),
+        (td.sum(soft * (z - td.logsumexp(z))), z, "softmax(z)*(z - (z.T @ softmax(z)))"),
+        (td.sum(x * soft), z, "softmax(z)*(x - (x.T @ softmax(z)))"),
+        (td.sum(B * td.softmax(A, axis=1)), A, "softmax(A, axis=1)*(B - sum(B*softmax(A, axis=1), axis=1)[:, None])"),
+    ]:
+        assert str(td.gradient(function, wrt)) == text
+        assert td.check_derivative(function, wrt, {n: 3}) < 1e-6
+    growth = td.TensorComprehension((1 - x[i]) * x[i], (i, n))
+    assert str(td.jvp(growth, x, y)) == "TensorComprehension((1 - 2*x[i])*y[i], (i, n))"
+    degrees = td.sum(A + td.DeltaTensor(n), axis=1)
+    assert "sum(A, axis=1) + 1" in str(td.gradient(td.sum(td.log(degrees) * y), y))

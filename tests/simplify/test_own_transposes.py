@@ -27,8 +27,15 @@ SYMMETRIC = [
     td.outer(u, v) + td.outer(v, u),
     td.outer(A @ u, A @ u),
     td.einsum("ij,j,kj->ik", A, u, A),
+    td.exp(-td.sum((X[:, None, :] - X) ** 2, axis=2)),
+    td.inv(td.DeltaTensor(n) + td.exp(-td.sum((X[:, None, :] - X) ** 2, axis=2))),
+    td.cos(u[:, None] - u),
+    (u[:, None] - u) * td.sin(u[:, None] - u),
+    td.sum(td.abs(X[:, None, :] - X), axis=2) * td.outer(v, v),
 ]
-OTHERS = [A @ B, P @ S, A @ S @ B.T, A @ A, td.outer(u, v), A.T @ B @ A, P @ S @ A, td.inv(P @ S), A @ B + A.T @ B.T]
+OTHERS = [A @ B, P @ S, A @ S @ B.T, A @ A, td.outer(u, v), A.T @ B @ A, P @ S @ A, td.inv(P @ S), A @ B + A.T @ B.T,
+          td.exp(u[:, None] - u), td.exp(td.sum((X[:, None, :] - X) ** 3, axis=2)), td.cos(u[:, None] - 2 * u),
+          td.sum((X[:, None, :] - X) ** 2, axis=2) @ S, td.sum(td.exp(X[:, None, :] - X), axis=2)]  # fmt: skip
 
 
 def _values(rng: np.random.Generator) -> dict:
@@ -61,6 +68,20 @@ def test_other_products_are_not_taken_for_symmetric_ones(matrix):
     dense = td.evaluate(matrix, _used(matrix, values))
     assert not np.allclose(dense, dense.T)
     assert np.allclose(td.evaluate(gradient, _used(gradient, values)), (dense + dense.T) @ values[w])
+
+
+def test_antisymmetric_tensors_are_summed_over_one_axis():
+    distances = td.sum((X[:, None, :] - X) ** 2, axis=2)
+    gradient = td.gradient(td.dot(w, td.exp(-distances) @ w), X)
+    assert str(gradient).count("EinsumProduct") == 1
+    assert td.check_derivative(td.dot(w, td.exp(-distances) @ w), X, {n: 3, m: 2}) < 1e-6
+    differences = td.gradient(td.sum(td.sin(u[:, None] - u) ** 2), u)
+    assert str(differences) == "4*sum(sin(u[:, None] - u)*cos(u[:, None] - u), axis=1)"
+
+
+def test_repeated_axes_of_a_result_are_not_exchanged():
+    """The unit tensor of four axes with two of them exchanged was taken for symmetric in a pair that it is not."""
+    assert td.check_derivative(td.gradient(td.det(S), S), S, {n: 3}) < 1e-6
 
 
 def test_a_product_that_occurs_twice_is_multiplied_out_with_labels_of_its_own():
