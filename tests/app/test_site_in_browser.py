@@ -81,7 +81,7 @@ def page(url, tmp_path_factory):
         browser.on("request", lambda request: request.url.startswith((url, "data:")) or complaints.append(request.url))
         opened.goto(url)
         opened.wait_for_selector("#progress[value]:not([hidden])")
-        opened.wait_for_selector("#derivative .katex")
+        opened.wait_for_selector("#derivative math")
         yield opened
         assert complaints == []
         browser.close()
