@@ -41,8 +41,8 @@ def folder(tmp_path_factory):
     if not (shutil.which("node") and shutil.which("npm")):
         pytest.skip("there is no Node.js")
     made = tmp_path_factory.mktemp("site") / "page"
-    own = os.environ.get("PYODIDE_FOLDER")
-    assert main(["site", str(made), *(["--pyodide", own] if own else [])]) == 0
+    own = os.environ.get("NODE_MODULES")
+    assert main(["site", str(made), *([f"--{name}={own}/{name}" for name in ("pyodide", "temml")] if own else [])]) == 0
     return made
 
 

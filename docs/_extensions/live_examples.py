@@ -1,0 +1,134 @@
+"""Inputs of the page for the examples of the documentation that are formulas only.
+
+A session of Python is read statement by statement. A derivative in a statement becomes an input with the same expression
+and variable, and so does a text that `td.parse` reads; another statement that shows an expression becomes an input
+without a variable, which the page chooses. Of the statements before, only those run whose names it needs.
+"""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import json
+import re
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
+from typing import Any
+from urllib.parse import quote
+
+import sympy
+
+import sympy_tensordiff as td
+
+ORDERS = {"gradient": 1, "jacobian": 1, "hessian": 2, "diff": 1, "vjp": 1, "jvp": 1, "hvp": 2}
+"""Functions of an expression and a variable, with the order of their derivative."""
+TEXTS = {"parse": None, "parse_indexed": "index"}
+"""Functions that read a text."""
+PRINTERS = {"print", "latex", "pretty", "str"}
+NOT_FORMULAS = re.compile(r"\b(np|numpy|jax|torch|lambdify|generate_code|evaluate|check_derivative|minimize|open)\b")
+
+
+class Session:
+    """The statements of the sessions of a page."""
+
+    def __init__(self) -> None:
+        self.statements: list[ast.stmt] = []
+        self.values: dict[int, dict[str, Any]] = {}
+
+    def inputs(self, block: str) -> Iterator[tuple[int, str]]:
+        """Add the statements of a block, and yield the line and the input of each that has one."""
+        for example in doctest.DocTestParser().get_examples(block):
+            for statement in ast.parse(example.source).body:
+                self.statements.append(statement)
+                text = None if example.exc_msg else self.input_of(statement)
+                if text is not None:
+                    yield example.lineno + 1, text
+
+    def input_of(self, statement: ast.stmt) -> str | None:
+        """Return the input of the page for the last statement, or None if it has none."""
+        if isinstance(statement, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.Try)):
+            return None
+        if NOT_FORMULAS.search(ast.unparse(statement)):
+            return None
+        for call in [node for node in ast.walk(statement) if isinstance(node, ast.Call)]:
+            name = getattr(call.func, "attr", "")
+            if name in TEXTS and isinstance(call.args[0], ast.Constant):
+                return self.clean_text(call, statement)
+            if name in ORDERS and len(call.args) >= 2:
+                found = self.value(ast.Tuple(call.args[:2], ast.Load()))
+                return None if found is None else page_input(*found, ORDERS[name])
+        value = self.value(without_printer(statement.value)) if isinstance(statement, ast.Expr) else None
+        return page_input(value, (), 1) if isinstance(value, sympy.Basic) else None
+
+    def clean_text(self, call: ast.Call, statement: ast.stmt) -> str:
+        """Return the text that a call reads, with the variable of ``derivative(wrt=…)`` around it."""
+        lines = [line.strip() for line in call.args[0].value.strip().splitlines()]
+        wrt = next((word.value.value for node in ast.walk(statement) if isinstance(node, ast.Call)
+                    for word in node.keywords if word.arg == "wrt" and isinstance(word.value, ast.Constant)), None)  # fmt: skip
+        return "\n".join([*lines, *([f"derivative wrt {wrt}"] if wrt else [])])
+
+    def value(self, expression: ast.expr) -> Any:
+        """Return the value of an expression after the statements before, or None if it is no matter of formulas."""
+        needed, chosen = names_read(expression), []
+        for statement in reversed(self.statements[:-1]):
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                names = [name for name in statement.names if (name.asname or name.name) in needed]
+                chosen[:0] = [type(statement)(**{**vars(statement), "names": names})] if names else []
+            elif names_bound(statement) & needed:
+                needed |= names_read(statement)
+                chosen.insert(0, statement)
+        program = [*chosen, ast.Expr(expression)]
+        if any(NOT_FORMULAS.search(ast.unparse(part)) for part in program):
+            return None
+        names: dict[str, Any] = {}
+        try:
+            with redirect_stdout(StringIO()):
+                exec(compile(ast.fix_missing_locations(ast.Module(chosen, [])), "session", "exec"), names)
+                return eval(compile(ast.fix_missing_locations(ast.Expression(expression)), "session", "eval"), names)
+        except Exception:  # a session shows errors, too
+            return None
+
+
+def names_read(node: ast.AST) -> set[str]:
+    """Return the names that a statement or an expression reads."""
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
+
+
+def names_bound(statement: ast.stmt) -> set[str]:
+    """Return the names that a statement binds."""
+    stored = {part.id for part in ast.walk(statement) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    return stored | ({statement.name} if isinstance(statement, ast.FunctionDef) else set())
+
+
+def without_printer(node: ast.expr) -> ast.expr:
+    """Return the expression that a call of a printer shows, or the expression itself."""
+    while isinstance(node, ast.Call) and (getattr(node.func, "attr", None) or getattr(node.func, "id", "")) in PRINTERS:
+        node = node.args[0]
+    return node
+
+
+def page_input(expr: Any, wrt: Any, order: int) -> str | None:
+    """Return an input of the page for the derivative of ``expr``, or None if no language can say it."""
+    variable = next(iter(wrt), None) if isinstance(wrt, (tuple, list, sympy.Tuple)) else wrt
+    variable = getattr(variable, "base", variable)  # of an entry
+    symbols = {symbol.name: symbol for symbol in sorted(expr.free_symbols, key=str)}
+    tensors = {name: symbol for name, symbol in symbols.items() if isinstance(symbol, td.TensorSymbol)}
+    sizes = {size for tensor in (*tensors.values(), expr) for extent in getattr(tensor, "shape", ()) for size in
+             sympy.sympify(extent).free_symbols}  # fmt: skip
+    tensors |= {name: symbol for name, symbol in symbols.items() if name not in tensors and symbol not in sizes}
+    if any(symbol.is_integer and not isinstance(symbol, td.TensorSymbol) for symbol in tensors.values()):
+        return None  # an entry with an index
+    arguments = () if variable is None else (variable,) * order
+    if not tensors or not {*arguments} <= {*tensors.values()}:
+        return None
+    parsed = td.ParsedExpression(tensors, expr, arguments)
+    for language in ("matrix", "index"):
+        try:
+            text = td.to_text(parsed, language)
+            again = td.parse(text)
+        except td.errors.TensorDiffError:
+            continue
+        if str(again.expression) == str(expr):
+            return re.sub(r"\s+(?=derivative wrt)|(?<=[\])\w])\s\s+", "\n", text)
+    return None
