@@ -12,7 +12,7 @@ copyright = "2026, the sympy_tensordiff developers"
 release = version = installed_version("sympy-tensordiff")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
-extensions += ["mathml", "error_index", "gallery", "reference_pages"]
+extensions += ["mathml", "error_index", "gallery", "live_examples", "reference_pages"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 

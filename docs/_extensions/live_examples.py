@@ -1,6 +1,6 @@
-"""Inputs of the page for the examples of the documentation that are formulas only.
+"""A button below each example that is formulas only, which opens it in the static page, where it can be edited.
 
-A session of Python is read statement by statement. A derivative in a statement becomes an input with the same expression
+``sphinx-build -t live`` writes the buttons, and the static page into the folder ``page`` of the documentation. A session of Python is read statement by statement. A derivative in a statement becomes an input with the same expression
 and variable, and so does a text that `td.parse` reads; another statement that shows an expression becomes an input
 without a variable, which the page chooses. Of the statements before, only those run whose names it needs.
 """
@@ -9,18 +9,27 @@ from __future__ import annotations
 
 import ast
 import doctest
-import json
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import redirect_stdout
+from html import escape
 from io import StringIO
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import sympy
+from docutils import nodes
 
 import sympy_tensordiff as td
+from sympy_tensordiff.app.web.answers import VARIABLES
+from sympy_tensordiff.app.web.site import build_site
 
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+COMMAND = "$ python -m sympy_tensordiff "
 ORDERS = {"gradient": 1, "jacobian": 1, "hessian": 2, "diff": 1, "vjp": 1, "jvp": 1, "hvp": 2}
 """Functions of an expression and a variable, with the order of their derivative."""
 TEXTS = {"parse": None, "parse_indexed": "index"}
@@ -110,19 +119,21 @@ def without_printer(node: ast.expr) -> ast.expr:
 
 def page_input(expr: Any, wrt: Any, order: int) -> str | None:
     """Return an input of the page for the derivative of ``expr``, or None if no language can say it."""
-    variable = next(iter(wrt), None) if isinstance(wrt, (tuple, list, sympy.Tuple)) else wrt
-    variable = getattr(variable, "base", variable)  # of an entry
     symbols = {symbol.name: symbol for symbol in sorted(expr.free_symbols, key=str)}
     tensors = {name: symbol for name, symbol in symbols.items() if isinstance(symbol, td.TensorSymbol)}
-    sizes = {size for tensor in (*tensors.values(), expr) for extent in getattr(tensor, "shape", ()) for size in
-             sympy.sympify(extent).free_symbols}  # fmt: skip
-    tensors |= {name: symbol for name, symbol in symbols.items() if name not in tensors and symbol not in sizes}
-    if any(symbol.is_integer and not isinstance(symbol, td.TensorSymbol) for symbol in tensors.values()):
+    extents = [extent for part in (*tensors.values(), expr) for extent in getattr(part, "shape", ())]
+    sizes = {size for extent in extents for size in sympy.sympify(extent).free_symbols}
+    others = {name: symbol for name, symbol in symbols.items() if name not in tensors and symbol not in sizes}
+    if any(symbol.is_integer for symbol in others.values()):
         return None  # an entry with an index
-    arguments = () if variable is None else (variable,) * order
-    if not tensors or not {*arguments} <= {*tensors.values()}:
+    tensors |= others
+    variable = next(iter(wrt), None) if isinstance(wrt, (tuple, list, sympy.Tuple)) else wrt
+    variable = getattr(variable, "tensor", variable)  # of an entry
+    if variable is None:
+        variable = next((tensors[name] for name in (*VARIABLES, *tensors) if name in tensors), None)
+    if variable not in tensors.values():
         return None
-    parsed = td.ParsedExpression(tensors, expr, arguments)
+    parsed = td.ParsedExpression(tensors, expr, (variable,) * order)
     for language in ("matrix", "index"):
         try:
             text = td.to_text(parsed, language)
@@ -132,3 +143,53 @@ def page_input(expr: Any, wrt: Any, order: int) -> str | None:
         if str(again.expression) == str(expr):
             return re.sub(r"\s+(?=derivative wrt)|(?<=[\])\w])\s\s+", "\n", text)
     return None
+
+
+def inputs_of_commands(block: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the input of each command of a console that has one."""
+    for number, line in enumerate(block.splitlines(), start=1):
+        if not line.startswith((f'{COMMAND}"', f"{COMMAND}--form")):
+            continue
+        words = shlex.split(line.removeprefix(COMMAND))
+        if words[0] == "--form":
+            del words[:2]
+        if len(words) == 1 or (len(words) == 3 and words[1] == "--wrt"):
+            yield number, "\n".join([words[0], *(f"derivative wrt {name}" for name in words[2:])])
+
+
+def add_buttons(app: Sphinx, document: nodes.document) -> None:
+    """Add links below the examples of a page."""
+    session = Session()
+    for block in [*document.findall(lambda node: isinstance(node, (nodes.literal_block, nodes.doctest_block)))]:
+        text = block.astext()
+        if ">>> " in text:
+            found = [*session.inputs(text)]
+        else:
+            found = [*inputs_of_commands(text)]
+        if found:
+            root = "../" * app.env.docname.count("/")
+            links = "".join(link(root, source, line if len(found) > 1 else 0) for line, source in found)
+            block.parent.insert(block.parent.index(block) + 1, nodes.raw("", f'<p class="live">{links}</p>', format="html"))
+
+
+def link(root: str, source: str, line: int) -> str:
+    """Return the link that opens an input in the page, with the number of its line unless that is 0."""
+    words = f"Run line {line}" if line else "Run"
+    return f'<a href="{root}page/index.html#{quote(source)}" title="{escape(source)}">{words}</a>'
+
+
+def build_page(app: Sphinx, error: Exception | None) -> None:
+    """Write the static page beside the documentation, unless it is there."""
+    folder = Path(app.outdir) / "page"
+    if error is None and not folder.exists():
+        build_site(folder, *(Path(name) if name else None for name in (app.config.live_pyodide, app.config.live_temml)))
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_config_value("live_pyodide", "", "")
+    app.add_config_value("live_temml", "", "")
+    if app.tags.has("live"):
+        app.connect("doctree-read", add_buttons)
+        app.connect("build-finished", build_page)
+        app.add_css_file("live.css")
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -150,6 +150,7 @@ function complain(answer) {
   const place = at("complaint");
   place.textContent = "";
   source.setAttribute("aria-invalid", String(Boolean(answer.error)));
+  for (const name of ["copy-expression", "copy-derivative"]) at(name).disabled = Boolean(answer.error);
   if (!answer.error) return;
   at("copy").disabled = true; // what is there belongs to an earlier input
   if (answer.place) {
@@ -248,9 +249,12 @@ function keep() {
   history.replaceState(null, "", "#" + encodeURIComponent(JSON.stringify(state)));
 }
 
+// A link has the state as JSON, or the input alone.
 function restored() {
   try {
-    const state = JSON.parse(decodeURIComponent(location.hash.slice(1)));
+    const text = decodeURIComponent(location.hash.slice(1));
+    if (!text) return false;
+    const state = text.startsWith("{") ? JSON.parse(text) : { s: text, l: "any" };
     if (typeof state.s !== "string" || ![...language.options].some((one) => one.value === state.l)) return false;
     source.value = state.s.slice(0, 20000);
     language.value = state.l;
