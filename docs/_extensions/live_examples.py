@@ -35,6 +35,7 @@ ORDERS = {"gradient": 1, "jacobian": 1, "hessian": 2, "diff": 1, "vjp": 1, "jvp"
 TEXTS = {"parse": None, "parse_indexed": "index"}
 """Functions that read a text."""
 PRINTERS = {"print", "latex", "pretty", "str"}
+DECLARATIONS = re.compile(r"(declare (?:int )?\w+(?:\[[^]]*\])?(?:, (?:int )?\w+(?:\[[^]]*\])?)*)\s+(.*)", re.DOTALL)
 NOT_FORMULAS = re.compile(r"\b(np|numpy|jax|torch|lambdify|generate_code|evaluate|check_derivative|minimize|open)\b")
 
 
@@ -51,7 +52,7 @@ class Session:
             for statement in ast.parse(example.source).body:
                 self.statements.append(statement)
                 text = None if example.exc_msg else self.input_of(statement)
-                if text is not None:
+                if text is not None and is_read(text):
                     yield example.lineno + 1, text
 
     def input_of(self, statement: ast.stmt) -> str | None:
@@ -136,12 +137,13 @@ def page_input(expr: Any, wrt: Any, order: int) -> str | None:
     parsed = td.ParsedExpression(tensors, expr, (variable,) * order)
     for language in ("matrix", "index"):
         try:
-            text = td.to_text(parsed, language)
+            text = td.to_text(parsed, language).replace("IndexedSum(", "sum(").replace("IndexedProduct(", "prod(")
             again = td.parse(text)
         except td.errors.TensorDiffError:
             continue
         if str(again.expression) == str(expr):
-            return re.sub(r"\s+(?=derivative wrt)|(?<=[\])\w])\s\s+", "\n", text)
+            declarations, rest = DECLARATIONS.match(text).groups()
+            return re.sub(r"\s+(?=derivative wrt)", "\n", f"{declarations}\n{rest}")
     return None
 
 
@@ -153,8 +155,18 @@ def inputs_of_commands(block: str) -> Iterator[tuple[int, str]]:
         words = shlex.split(line.removeprefix(COMMAND))
         if words[0] == "--form":
             del words[:2]
-        if len(words) == 1 or (len(words) == 3 and words[1] == "--wrt"):
-            yield number, "\n".join([words[0], *(f"derivative wrt {name}" for name in words[2:])])
+        text = "\n".join([words[0], *(f"derivative wrt {name}" for name in words[2:])])
+        if (len(words) == 1 or (len(words) == 3 and words[1] == "--wrt")) and is_read(text):
+            yield number, text
+
+
+def is_read(text: str) -> bool:
+    """Return whether `td.parse` reads a text: the documentation shows mistakes, too."""
+    try:
+        td.parse(text)
+    except td.errors.TensorDiffError:
+        return False
+    return True
 
 
 def add_buttons(app: Sphinx, document: nodes.document) -> None:

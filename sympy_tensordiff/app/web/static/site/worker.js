@@ -31,7 +31,8 @@ answers.then(() => postMessage({ ready: true }), (error) => postMessage({ failur
 onmessage = async ({ data }) => {
   try {
     const { python, answer } = await answers;
-    if (NUMERICAL.includes(JSON.parse(data).want)) await python.loadPackage("numpy");
+    const numerical = NUMERICAL.includes(JSON.parse(data).want);
+    if (numerical && !python.loadedPackages.numpy) await python.loadPackage("numpy", { messageCallback: () => {} });
     postMessage({ answer: JSON.parse(answer(data, typeset)) });
   } catch (error) { // of Pyodide, as for want of memory: the page starts another worker
     postMessage({ failure: String(error.message ?? error).trim().split("\n").pop() });

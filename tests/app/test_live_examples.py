@@ -1,0 +1,47 @@
+"""Examples of the documentation as inputs of the page: each is answered, and derivatives are those of the example."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("docutils")
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
+
+from live_examples import Session, inputs_of_commands, link
+
+import sympy_tensordiff as td
+
+BLOCK = re.compile(r"^ *```(?:python|console)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+
+
+def inputs(page):
+    """The blocks of a page with the lines and inputs of each."""
+    session = Session()
+    for block in BLOCK.findall((ROOT / "docs" / page).read_text(encoding="utf-8")):
+        yield block, [*(session.inputs(block) if ">>> " in block else inputs_of_commands(block))]
+
+
+@pytest.mark.parametrize(
+    ("page", "least"), [("tutorial.md", 9), ("tensors.md", 20), ("language.md", 9), ("howto_latex.md", 7)]
+)
+def test_inputs(page, least):
+    found = [(block.splitlines(), line, text) for block, lines in inputs(page) for line, text in lines]
+    assert len(found) >= least
+    for lines, line, text in found:
+        parsed = td.parse(text)
+        derivative = parsed.derivative() if parsed.arguments else None
+        if re.match(r">>> td\.(gradient|hessian|jacobian)\([^()]*, [a-zA-Z]\)$", lines[line - 1]):
+            assert str(derivative) == lines[line], text
+
+
+def test_what_has_no_button():
+    session = Session()
+    assert [*session.inputs(">>> import sympy_tensordiff as td\n>>> x = td.TensorSymbol('x', 3)\n")] == []
+    assert [*session.inputs(">>> td.lambdify(x, td.gradient(x @ x, x))([1.0, 2.0, 3.0])\narray([2., 4., 6.])\n")] == []
+    assert [*session.inputs(">>> x[5]\nTraceback (most recent call last):\nIndexError\n")] == []
+    ((line, text),) = session.inputs(">>> y = 2*x\n>>> g = td.gradient(y @ y, x)\n")
+    assert (line, text) == (2, "declare x[3]\n4*x.T @ x\nderivative wrt x")
+    assert 'href="../page/index.html#x%27%2Ax"' in link("../", "x'*x", 0)
