@@ -1,8 +1,9 @@
 """A button below each example that is formulas only, which opens it in the static page, where it can be edited.
 
-``sphinx-build -t live`` writes the buttons, and the static page into the folder ``page`` of the documentation. A session of Python is read statement by statement. A derivative in a statement becomes an input with the same expression
-and variable, and so does a text that `td.parse` reads; another statement that shows an expression becomes an input
-without a variable, which the page chooses. Of the statements before, only those run whose names it needs.
+``sphinx-build -t live`` writes the buttons, and the static page into the folder ``page`` of the documentation. A
+session of Python is read statement by statement. A derivative in a statement becomes an input with the same expression
+and variable, and so does a text that `td.parse` reads; another statement that shows an expression becomes an input with
+its likeliest variable. Of the statements before, only those run whose names it needs.
 """
 
 from __future__ import annotations
@@ -32,11 +33,15 @@ if TYPE_CHECKING:
 COMMAND = "$ python -m sympy_tensordiff "
 ORDERS = {"gradient": 1, "jacobian": 1, "hessian": 2, "diff": 1, "vjp": 1, "jvp": 1, "hvp": 2}
 """Functions of an expression and a variable, with the order of their derivative."""
-TEXTS = {"parse": None, "parse_indexed": "index"}
+TEXTS = ("parse", "parse_indexed")
 """Functions that read a text."""
-PRINTERS = {"print", "latex", "pretty", "str"}
+PRINTERS = ("print", "latex", "pretty", "str")
+"""Functions whose argument is shown."""
 DECLARATIONS = re.compile(r"(declare (?:int )?\w+(?:\[[^]]*\])?(?:, (?:int )?\w+(?:\[[^]]*\])?)*)\s+(.*)", re.DOTALL)
-NOT_FORMULAS = re.compile(r"\b(np|numpy|jax|torch|lambdify|generate_code|evaluate|check_derivative|minimize|open)\b")
+NOT_FORMULAS = re.compile(
+    r"\b(np|numpy|jax|torch|lambdify|generate_code|evaluate|check_derivative|minimize|open|draw_graph|plot_index_map"
+    r"|figure|write)\b"
+)
 
 
 class Session:
@@ -51,7 +56,8 @@ class Session:
         for example in doctest.DocTestParser().get_examples(block):
             for statement in ast.parse(example.source).body:
                 self.statements.append(statement)
-                text = None if example.exc_msg else self.input_of(statement)
+                is_run = not (example.exc_msg or example.options.get(doctest.SKIP))
+                text = self.input_of(statement) if is_run else None
                 if text is not None and is_read(text):
                     yield example.lineno + 1, text
 
@@ -74,9 +80,9 @@ class Session:
     def clean_text(self, call: ast.Call, statement: ast.stmt) -> str:
         """Return the text that a call reads, with the variable of ``derivative(wrt=…)`` around it."""
         lines = [line.strip() for line in call.args[0].value.strip().splitlines()]
-        wrt = next((word.value.value for node in ast.walk(statement) if isinstance(node, ast.Call)
-                    for word in node.keywords if word.arg == "wrt" and isinstance(word.value, ast.Constant)), None)  # fmt: skip
-        return "\n".join([*lines, *([f"derivative wrt {wrt}"] if wrt else [])])
+        keywords = [word for node in ast.walk(statement) if isinstance(node, ast.Call) for word in node.keywords]
+        wrt = [word.value.value for word in keywords if word.arg == "wrt" and isinstance(word.value, ast.Constant)]
+        return "\n".join([*lines, *(f"derivative wrt {name}" for name in wrt[:1])])
 
     def value(self, expression: ast.expr) -> Any:
         """Return the value of an expression after the statements before, or None if it is no matter of formulas."""
@@ -174,14 +180,13 @@ def add_buttons(app: Sphinx, document: nodes.document) -> None:
     session = Session()
     for block in [*document.findall(lambda node: isinstance(node, (nodes.literal_block, nodes.doctest_block)))]:
         text = block.astext()
-        if ">>> " in text:
-            found = [*session.inputs(text)]
-        else:
-            found = [*inputs_of_commands(text)]
+        found = [*(session.inputs(text) if ">>> " in text else inputs_of_commands(text))]
         if found:
             root = "../" * app.env.docname.count("/")
             links = "".join(link(root, source, line if len(found) > 1 else 0) for line, source in found)
-            block.parent.insert(block.parent.index(block) + 1, nodes.raw("", f'<p class="live">{links}</p>', format="html"))
+            block.parent.insert(
+                block.parent.index(block) + 1, nodes.raw("", f'<p class="live">{links}</p>', format="html")
+            )
 
 
 def link(root: str, source: str, line: int) -> str:

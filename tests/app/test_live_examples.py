@@ -10,9 +10,9 @@ pytest.importorskip("docutils")
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
 
-from live_examples import Session, inputs_of_commands, link
+from live_examples import Session, inputs_of_commands, link  # noqa: E402
 
-import sympy_tensordiff as td
+import sympy_tensordiff as td  # noqa: E402
 
 BLOCK = re.compile(r"^ *```(?:python|console)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 

@@ -167,9 +167,9 @@ def formulas(parsed: Any, derivative: Any, typeset: Typesetter | None = None) ->
         "wrt": [tensor.name for tensor in parsed.arguments],
         "assumed": list(parsed.assumed),
         "shape": shape_text(derivative),
-        "expression": formula(lambda: td.latex(parsed.expression), typeset),
+        "expression": formula(lambda: str(td.latex(parsed.expression)), typeset),
         "derivative": {
-            "latex": formula(lambda: td.latex(derivative), typeset),
+            **formula_and_parts(derivative, typeset),
             **{name: text_or_error(write) for name, write in notations.items()},
         },
         "reading": bracket_note(derivative) or bracket_note(parsed.expression),
@@ -208,6 +208,19 @@ def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
     if typeset is not None and len(result.get("text", "")) <= MAX_FORMULA_LENGTH and "text" in result:
         result["mathml"] = typeset(result["text"])
     return result
+
+
+def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
+    """Return ``"latex"``, the formula that reads best, and ``"other"``: in parts if that one is whole, or the reverse.
+
+    There is no ``"other"`` if the formula has no parts.
+    """
+    best = formula(lambda: str(td.latex(expr)), typeset)
+    in_parts = formula(lambda: str(td.latex(expr, parts=True)), typeset)
+    if best.get("text") == in_parts.get("text"):
+        in_parts = formula(lambda: str(td.latex(expr, parts=False)), typeset)
+    is_same = "error" in in_parts or best.get("text") == in_parts["text"]
+    return {"latex": best} if is_same else {"latex": best, "other": in_parts}
 
 
 def convexity(parsed: Any, given: Mapping[str, str], typeset: Typesetter | None = None) -> Answer:

@@ -109,7 +109,10 @@ def _copy_typesetting(temml: Path, folder: Path) -> None:
     shutil.copyfile(FONT_FILE, folder / "formulas.ttf")
     for name in ("temml.mjs", "Temml.woff2"):
         shutil.copyfile(temml / name, folder / name)
-    styles = [(temml / "Temml-Local.css").read_text(encoding="utf-8"), (folder / "page.css").read_text(encoding="utf-8")]
+    styles = [
+        (temml / "Temml-Local.css").read_text(encoding="utf-8"),
+        (folder / "page.css").read_text(encoding="utf-8"),
+    ]
     (folder / "page.css").write_text("\n".join(styles), encoding="utf-8")
 
 

@@ -286,9 +286,9 @@ class ShapeInference:
                 return axes[::-1]
             case "softmax" | "cumsum" | "cumprod":
                 if shape_code(axes) == MATRIX:
+                    along = f"{node.text}({node.children[0].shown}, axis=1)"
                     raise node.error(
-                        f"{node.text} of a matrix runs along its rows or its columns: write {node.text}({node.children[0].shown}, "
-                        "axis=1) or axis=0"
+                        f"{node.text} of a matrix runs along its rows or its columns: write {along} or axis=0"
                     )
                 self.check_shape(node, axes, COLUMN, ROW)
                 return axes

@@ -24,6 +24,7 @@ let shown = ""; // the tab whose answer is there
 let chosen = []; // what to differentiate with respect to; empty: as the text says
 let sizes = {}; // those that were typed, for numbers
 let domains = {}; // likewise, for convexity
+let inParts = null; // whether the derivative is in parts; null: where it reads better so
 
 // ---------------------------------------------------------------- questions
 
@@ -55,7 +56,7 @@ async function renew() {
   complain(answer);
   if (!answer.error) {
     formula(at("expression"), answer.expression);
-    formula(at("derivative"), answer.derivative.latex);
+    choosePart();
     const by = answer.wrt.join(" and ");
     const assumed = answer.assumed.length ? `; assumed: ${answer.assumed.join(", ")}` : "";
     at("shape").textContent = `with respect to ${by}` + (answer.shape ? `, of shape ${answer.shape}` : ", a number") + assumed;
@@ -63,6 +64,16 @@ async function renew() {
     offer(answer);
   }
   await show();
+}
+
+// The derivative as a whole or in parts: the answer has both where they differ, the one that reads better first.
+function choosePart() {
+  const { latex, other } = told.formulas.derivative;
+  const hasParts = (form) => /\\text\{where\}/.test(form?.text ?? "");
+  if (other && inParts !== null && hasParts(latex) !== inParts) Object.assign(told.formulas.derivative, { latex: other, other: latex });
+  at("parts").hidden = !other;
+  at("parts").setAttribute("aria-pressed", String(hasParts(told.formulas.derivative.latex)));
+  formula(at("derivative"), told.formulas.derivative.latex);
 }
 
 async function show() {
@@ -241,11 +252,17 @@ for (const name of ["expression", "derivative"]) {
     copy(form?.text ?? "", event.target);
   });
 }
+at("parts").addEventListener("click", () => {
+  inParts = at("parts").getAttribute("aria-pressed") !== "true";
+  choosePart();
+  keep();
+  show();
+});
 at("link").addEventListener("click", () => { keep(); copy(location.href, at("link")); });
 
 // Not at every key: browsers refuse to change the address more often than some times a second.
 function keep() {
-  const state = { l: language.value, s: source.value, o: order.value, t: tab, w: chosen, z: sizes, d: domains };
+  const state = { l: language.value, s: source.value, o: order.value, t: tab, w: chosen, z: sizes, d: domains, p: inParts };
   history.replaceState(null, "", "#" + encodeURIComponent(JSON.stringify(state)));
 }
 
@@ -262,6 +279,7 @@ function restored() {
     chosen = Array.isArray(state.w) ? state.w.map(String).slice(0, 2) : [];
     sizes = Object.fromEntries(Object.entries(state.z ?? {}).filter(([, size]) => Number.isInteger(size) && size >= 0 && size <= 1000));
     domains = Object.fromEntries(Object.entries(state.d ?? {}).filter(([, text]) => typeof text === "string" && text.length <= 40));
+    inParts = typeof state.p === "boolean" ? state.p : null;
     if (TABS.some(([name]) => name === state.t)) tab = state.t;
     return true;
   } catch {
@@ -279,7 +297,7 @@ function start(example) {
   language.value = "any";
   source.value = example.source;
   order.value = "1";
-  [chosen, sizes, domains] = [[], {}, {}];
+  [chosen, sizes, domains, inParts] = [[], {}, {}, null];
   help();
   changed();
 }
