@@ -290,7 +290,7 @@ function restored() {
 // ---------------------------------------------------------------- start
 
 function help() {
-  for (const name of ["index", "matrix", "text"]) at(`help-${name}`).hidden = !["any", name].includes(language.value);
+  for (const name of ["index", "matrix", "latex", "text"]) at(`help-${name}`).hidden = !["any", name].includes(language.value);
 }
 
 function start(example) {
