@@ -45,3 +45,23 @@ def test_what_has_no_button():
     ((line, text),) = session.inputs(">>> y = 2*x\n>>> g = td.gradient(y @ y, x)\n")
     assert (line, text) == (2, "declare x[3]\n4*x.T @ x\nderivative wrt x")
     assert 'href="../page/index.html#x%27%2Ax"' in link("../", "x'*x", 0)
+
+
+@pytest.mark.filterwarnings("ignore")  # of Sphinx and its themes
+def test_buttons_are_written_with_the_tag(tmp_path):
+    application = pytest.importorskip("sphinx.application")
+    pytest.importorskip("myst_parser")
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "guide").mkdir(parents=True)
+    (target / "page").mkdir(parents=True)  # as if the static page were built
+    (source / "index.md").write_text('# Title\n\n```console\n$ python -m sympy_tensordiff "x\'*x"\n```\n')
+    block = ">>> import sympy_tensordiff as td\n>>> x = td.TensorSymbol('x', 3)\n>>> td.gradient(x @ x, x)\n2*x\n"
+    (source / "guide" / "one.md").write_text(f"---\norphan: true\n---\n# One\n\n```python\n{block}```\n")
+    settings = {"extensions": ["myst_parser", "live_examples"], "html_theme": "basic"}
+    for tags in ([], ["live"]):
+        folders = (source, None, target, tmp_path / "trees")
+        app = application.Sphinx(*folders, "html", settings, None, None, freshenv=True, tags=tags)
+        app.build(force_all=True)
+        pages = [(target / name).read_text(encoding="utf-8") for name in ("index.html", "guide/one.html")]
+        assert [page.count(">Run</a>") for page in pages] == [len(tags)] * 2
+    assert 'href="page/index.html#x%27%2Ax"' in pages[0] and 'href="../page/index.html#declare%20x' in pages[1]

@@ -17,7 +17,7 @@ NPM_VERSIONS = {"pyodide": "314.0.7", "temml": "0.13.5"}
 PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.wasm", "pyodide-lock.json", "python_stdlib.zip")
 PYODIDE_SCRIPTS = ("pyodide.asm.mjs", "pyodide.asm.js")
 """Pyodide has one of these, depending on its version."""
-TEMML_FILES = ("temml.mjs", "Temml-Local.css", "Temml.woff2")
+TEMML_FILES = ("dist/temml.mjs", "dist/Temml-Local.css", "dist/Temml.woff2", "LICENSE")
 PACKAGES = ("sympy", "mpmath", "lark", "sympy_tensordiff")
 IGNORED = shutil.ignore_patterns("__pycache__", "tests", "benchmarks", "physics", "static", "*.pyi", "*.so")
 """Files that no answer needs."""
@@ -59,18 +59,19 @@ def build_site(folder: Path, pyodide: Path | None = None, temml: Path | None = N
     with tempfile.TemporaryDirectory() as name:
         temporary = Path(name)
         given = {"pyodide": pyodide, "temml": temml}
-        installed = _install([name for name, source in given.items() if source is None], temporary / "npm")
-        python, converter = (given[name] or installed / name for name in given)
-        scripts = [script for script in PYODIDE_SCRIPTS if (python / script).is_file()]
-        _require(python, (*PYODIDE_FILES, *(() if scripts else PYODIDE_SCRIPTS[:1])), "pyodide")
-        _require(converter / "dist", TEMML_FILES, "temml")
+        for package, source in given.items():
+            if source is not None:
+                _require_files(source, package)
+        installed = _install([package for package, source in given.items() if source is None], temporary / "npm")
+        python, converter = (source or installed / package for package, source in given.items())
         with as_file(files(__package__).joinpath("static")) as static:
             shutil.copytree(static, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("site"))
             shutil.copytree(static / "site", folder, dirs_exist_ok=True)
         wheel = _numpy_wheel(python)
         (folder / "pyodide").mkdir()
-        for file in (*PYODIDE_FILES, *scripts, *([wheel] if wheel else [])):
-            shutil.copyfile(python / file, folder / "pyodide" / file)
+        for file in (*PYODIDE_FILES, *PYODIDE_SCRIPTS, *([wheel] if wheel else [])):
+            if (python / file).is_file():
+                shutil.copyfile(python / file, folder / "pyodide" / file)
         (folder / "settings.js").write_text(f"export const HAS_NUMPY = {'true' if wheel else 'false'};\n")
         _copy_typesetting(converter / "dist", folder)
         _pack(temporary / "packages", python, folder / "packages.zip")
@@ -86,9 +87,9 @@ def _install(names: list[str], folder: Path) -> Path:
     return folder / "node_modules"
 
 
-def _require(folder: Path, names: tuple[str, ...], package: str) -> None:
-    """Raise `SiteError` if `folder` lacks one of these files."""
-    for name in names:
+def _require_files(folder: Path, package: str) -> None:
+    """Raise `SiteError` if `folder` lacks a file of this package of npm."""
+    for name in PYODIDE_FILES if package == "pyodide" else TEMML_FILES:
         if not (folder / name).is_file():
             raise SiteError(f"{folder} has no {name}: give the folder of npm's package {package}")
 

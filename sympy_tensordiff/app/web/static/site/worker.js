@@ -23,7 +23,8 @@ async function start() {
   return { python, answer: python.runPython("from sympy_tensordiff.app.web.answers import answer_text; answer_text") };
 }
 
-const typeset = (latex) => temml.renderToString(latex, { displayMode: true });
+const MACROS = { "\\bmod": "\\:\\text{mod}\\:" }; // Temml has no space around it in subscripts
+const typeset = (latex) => temml.renderToString(latex, { displayMode: true, macros: { ...MACROS } });
 
 const answers = start();
 answers.then(() => postMessage({ ready: true }), (error) => postMessage({ failure: String(error.message ?? error) }));
