@@ -210,6 +210,28 @@ def test_variables_and_sizes_are_chosen_with_the_keyboard(page, browser, url):
     assert page.inner_text("#shape").startswith("with respect to w and w")
 
 
+def test_a_derivative_in_parts(page):
+    typed(page, "declare A[n, m], x[m]\nnorm2(sin(A @ x)*exp(sin(A @ x)))**2")
+    assert page.inner_text("#shape").startswith("with respect to x")  # the likeliest
+    page.click("#tab-latex")
+    settled(page)
+    whole = page.inner_text("#text")
+    page.click("#parts")
+    settled(page)
+    assert page.get_attribute("#parts", "aria-pressed") == "true" and page.locator("#derivative mtable").count() == 1
+    assert r"\text{where}" in page.inner_text("#text") and r"\text{where}" not in whole
+    typed(page, "x'*x +")
+    assert page.is_disabled("#copy-derivative") and page.is_disabled("#copy-expression")
+
+
+def test_a_link_may_be_an_input_alone(browser, url):
+    other = browser.new_page()
+    other.goto(f"{url}#||A*x - b||")
+    other.wait_for_selector("#derivative math", timeout=60_000)
+    assert other.input_value("#source") == "||A*x - b||" and other.inner_text("#shape").startswith("with respect to x")
+    other.close()
+
+
 def test_brackets_are_explained(page):
     assert page.inner_text("#reading").startswith("[…] with p < d below is the vector")
     page.select_option("#examples", label="Inverse of a matrix")
