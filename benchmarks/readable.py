@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.readable`` prints the operations of both for each form of ``tests/corpus_*.py``, the worst first,
 with parts that have a name counted once. ``--forms`` prints the forms, too,
-``--page FILE`` writes a page of both in LaTeX.
+``--page FILE`` writes a page of both.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ import sympy_tensordiff as td
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-KATEX = Path(td.__file__).parent / "app" / "web" / "static" / "katex"
 PAGE = """<!doctype html><meta charset="utf-8"><title>Readable derivatives</title>
-<link rel="stylesheet" href="{katex}/katex.min.css"><script src="{katex}/katex.min.js"></script>
-<style>td {{ border-top: 1px solid #ccc; padding: 4px 12px; font-size: 90%; }}</style>
-<table>{rows}</table>
-<script>
-for (const cell of document.querySelectorAll(".f"))
-  katex.render(cell.textContent, cell, {{ displayMode: true, throwOnError: true }});
-</script>"""
+<style>
+@font-face {{ font-family: Formulas; src: url("{font}"); }}
+math {{ font-family: Formulas, math; font-size: 115%; }}
+td {{ border-top: 1px solid #ccc; padding: 4px 12px; }}
+</style>
+<table>{rows}</table>"""
 
 
 def main() -> None:
@@ -38,7 +36,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--forms", action="store_true", help="print both forms")
-    parser.add_argument("--page", type=Path, help="write both forms in LaTeX")
+    parser.add_argument("--page", type=Path, help="write both forms as formulas")
     options = parser.parse_args()
     rows = []
     for form in (*LEARNING, *PHYSICS, *PAPERS):
@@ -53,12 +51,14 @@ def main() -> None:
     print(f"{len(ratios)} derivatives, median {median(ratios):.2f}, worst {max(ratios):.2f}, ", end="")
     print(f"{sum(ratio > 1.5 for ratio in ratios)} above 1.5")
     if options.page:
+        from sympy_tensordiff.app.web.typesetting import FONT_FILE, to_mathml
+
         cells = [
-            f"<tr><td>{html.escape(form.name)}<td class=f>{html.escape(sympy.latex(form.person))}"
-            f"<td class=f>{html.escape(td.latex(derivative, parts=True))}"
+            f"<tr><td>{html.escape(form.name)}<td>{to_mathml(sympy.latex(form.person))}"
+            f"<td>{to_mathml(td.latex(derivative, parts=True))}"
             for _, _, form, derivative in rows
         ]
-        options.page.write_text(PAGE.format(rows="\n".join(cells), katex=KATEX.as_uri()))
+        options.page.write_text(PAGE.format(rows="\n".join(cells), font=FONT_FILE.as_uri()))
 
 
 if __name__ == "__main__":

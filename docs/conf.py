@@ -6,23 +6,21 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
-from katex import BUNDLED
-
 project = "sympy_tensordiff"
 author = "The sympy_tensordiff developers"
 copyright = "2026, the sympy_tensordiff developers"
 release = version = installed_version("sympy-tensordiff")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
-extensions += ["katex", "error_index", "gallery", "reference_pages"]
+extensions += ["mathml", "error_index", "gallery", "live_examples", "reference_pages"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
-# Formulas are set in the browser by files of this checkout.
+# Formulas are MathML, which browsers render themselves.
 myst_update_mathjax = False
-html_math_renderer = "katex"
+html_math_renderer = "mathml"
 
 # The docstrings are numpydoc; single backticks in them name things, and a name that has no page is no error.
 napoleon_google_docstring = False
@@ -36,5 +34,4 @@ autodoc_member_order = "bysource"
 html_theme = "furo"
 html_title = "sympy_tensordiff"
 html_copy_source = False
-html_static_path = ["_static", str(BUNDLED)]
-html_css_files = ["formulas.css"]
+html_static_path = ["_static"]

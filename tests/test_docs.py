@@ -104,7 +104,10 @@ PARSERS = {
 """The programs whose commands take long: here their options are read only."""
 
 
-ALLOWED = {"pip install .", f"{COMMAND}serve", f"{COMMAND}site FOLDER", "python -m http.server --directory FOLDER"}
+ALLOWED = {
+    *("pip install .", f"{COMMAND}serve", f"{COMMAND}site FOLDER", "python -m http.server --directory FOLDER"),
+    "python -m sphinx -t live -b html docs FOLDER",
+}
 """Commands with tests of their own."""
 
 

@@ -14,6 +14,7 @@ import re
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import pytest
 import sympy
@@ -162,6 +163,17 @@ def test_formulas_can_be_typeset() -> None:
         formula = sympy.latex(entry.value)
         if sympy.latex in entry.forms and r"\begin{" not in formula:
             assert parser.parse(f"${formula}$").width > 0, entry.source
+
+
+def test_formulas_are_mathml() -> None:
+    """What the page and the documentation show: the converter knows every command, and the markup is complete."""
+    pytest.importorskip("math_core")
+    from sympy_tensordiff.app.web.typesetting import to_mathml
+
+    for entry in plain():
+        element = ElementTree.fromstring(to_mathml(sympy.latex(entry.value)).replace("&ApplyFunction;", ""))
+        assert element.tag == "math", entry.source
+        assert not any("\\" in (part.text or "") for part in element.iter()), entry.source
 
 
 def test_no_printer_fails() -> None:

@@ -387,11 +387,17 @@ def _site(arguments: list[str]) -> int:
     )
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="a new or an empty folder")
     parser.add_argument(
-        "--pyodide", type=Path, metavar="FOLDER", help="npm's package pyodide (default: npm installs it for this site)"
+        "--pyodide",
+        type=Path,
+        metavar="FOLDER",
+        help="Pyodide, from npm or a full distribution with NumPy (default: npm installs it for this site)",
+    )
+    parser.add_argument(
+        "--temml", type=Path, metavar="FOLDER", help="npm's package temml (default: npm installs it for this site)"
     )
     options = parser.parse_args(arguments)
     try:
-        build_site(options.folder, options.pyodide)
+        build_site(options.folder, options.pyodide, options.temml)
     except SiteError as error:
         print_error(str(error))
         return 1

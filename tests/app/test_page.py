@@ -21,9 +21,11 @@ from sympy_tensordiff.app.web import answers, workers
 from sympy_tensordiff.app.web.answers import MAX_SOURCE_LENGTH, WANTS, Request, RequestError, parse_request
 
 pytest.importorskip("tornado")
+pytest.importorskip("math_core")
 import contextlib
 
 from sympy_tensordiff.app.web.server import MAX_BODY_BYTES, MAX_CONNECTIONS, Server, page_files
+from sympy_tensordiff.app.web.typesetting import to_mathml
 
 EXAMPLES = json.loads(page_files()["examples.json"])
 SINE = {
@@ -127,6 +129,32 @@ def test_brackets_are_explained() -> None:
     assert "i < n, j < m below is the matrix" in answers.bracket_note(td.parse(outer).expression)
 
 
+def test_formulas_are_typeset() -> None:
+    request = Request(**{**SINE, "source": "declare x 1 expression log(x) *(i,i->) x derivative wrt x"})
+    assert "mathml" not in answers.answer(request)["derivative"]["latex"]
+    found = answers.answer(request, to_mathml)
+    assert found["expression"]["mathml"].startswith('<math display="block">')
+    assert "<mi>log</mi>" in found["derivative"]["latex"]["mathml"]
+    assert answers.formula(lambda: "x" * (answers.MAX_FORMULA_LENGTH + 1), to_mathml).keys() == {"text"}
+    found = answers.formula(lambda: r"\unknown{<b>}", to_mathml)
+    assert found["mathml"] == r"<math><mtext>\unknown{&lt;b&gt;}</mtext></math>"
+
+
+def test_a_long_derivative_has_parts() -> None:
+    source = "declare Q[n, d], K[m, d], V[m, v], Y[n, v] norm2(softmax(Q @ K.T, axis=1) @ V - Y)**2"
+    found = told(language="any", source=source, wrt=["Q"])["derivative"]
+    assert found["latex"]["text"].count("softmax") == 5 and found["other"]["text"].count("softmax") == 1
+    longer = source.replace("Q @ K.T", "Q @ K.T/sqrt(d) + 1/(1 + exp(-Q @ K.T))")
+    found = told(language="any", source=longer, wrt=["Q"])["derivative"]
+    assert r"\text{where}" in found["latex"]["text"] and r"\text{where}" not in found["other"]["text"]
+    assert "other" not in told()["derivative"]
+
+
+def test_a_variable_is_chosen_in_every_language() -> None:
+    for source in ("declare A[n, m], x[m] s = sum(A[i, j]*x[j], i, j)", "declare A 2 x 1 expression A *(ij,j->i) x"):
+        assert told(language="any", source=source)["wrt"] == ["x"]
+
+
 def test_numbers() -> None:
     question = {"language": "matrix", "source": "x'*A*x", "wrt": ["x"], "want": "numbers"}
     text = told(**question, sizes={"n": 3, "unknown": 7})["numbers"]["text"]
@@ -150,14 +178,14 @@ def test_examples(example) -> None:
     assert "def run(" in told(**question, want="numba")["code"]["text"]
     assert "largest relative error" in told(**question, want="check")["check"]["text"]
     assert "derivative =" in told(**question, want="numbers")["numbers"]["text"]
-    assert told(**question, want="convex")["convex"].keys() <= {"text", "error", "latex"}
+    assert told(**question, want="convex")["convex"].keys() <= {"text", "error", "proof"}
 
 
 def test_convexity_over_domains() -> None:
     question = {"language": "index", "source": "declare x[n] f = sum(x[i]**3, i) derivative wrt x", "want": "convex"}
     assert told(**question)["convex"]["text"].startswith("not certified convex: no sign of 6*x[i]")
     assert told(**question, domains={"x": "nonnegative", "gone": "?"})["convex"]["text"].startswith("convex in x, ")
-    assert r"\geq 0" in told(**question, domains={"x": "positive"})["convex"]["latex"]
+    assert r"\geq 0" in told(**question, domains={"x": "positive"})["convex"]["proof"]["text"]
     assert told(**question, domains={"x": "-2 : 0"})["convex"]["text"].startswith("concave in x, ")
     assert "write positive, nonnegative" in told(**question, domains={"x": "here"})["convex"]["error"]
 
@@ -269,17 +297,17 @@ def test_the_page_and_its_files(server) -> None:
     assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
     assert headers["X-Content-Type-Options"] == "nosniff" and "Server" not in headers
     names = page_files()
-    assert {"index.html", "page.css", "page.js", "icon.svg", "katex/katex.min.js", "katex/katex.min.css"} <= set(names)
-    for name in ("page.js", "katex/katex.min.css", "katex/fonts/KaTeX_Main-Regular.woff2"):
+    assert {"index.html", "page.css", "page.js", "transport.js", "icon.svg", "formulas.ttf"} <= set(names)
+    for name in ("page.js", "page.css", "formulas.ttf"):
         assert call(server, path=f"/{name}")[2] == names[name]
     assert json.loads(call(server, path="/examples.json")[2]) == EXAMPLES
-    own = b"".join(content for name, content in names.items() if not name.startswith("katex/"))
+    own = b"".join(content for name, content in names.items() if name != "formulas.ttf")
     assert b"//" not in own.replace(b"http://www.w3.org", b"").replace(b"// ", b"")  # nothing from elsewhere
 
 
 PATHS = [
-    *("/../server.py", "/%2e%2e/server.py", "/..%2fserver.py", "/katex/../../answers.py", "/static/page.js"),
-    *("//etc/passwd", "/etc/passwd", "/index.html%00", "/api/", "/api/answer/x", "/katex", "/katex/"),
+    *("/../server.py", "/%2e%2e/server.py", "/..%2fserver.py", "/static/../../answers.py", "/static/page.js"),
+    *("//etc/passwd", "/etc/passwd", "/index.html%00", "/api/", "/api/answer/x", "/site", "/site/"),
 ]
 
 
@@ -472,7 +500,7 @@ def test_a_mistake_of_the_package_is_called_one(monkeypatch) -> None:
         def send(self, told):
             told_so.append(told)
 
-    monkeypatch.setattr(answers, "answer", lambda request: 1 // 0)
+    monkeypatch.setattr(answers, "answer", lambda request, typeset: 1 // 0)
     monkeypatch.setattr(workers, "_limit_memory", lambda: None)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     workers.run_worker(Pipe())

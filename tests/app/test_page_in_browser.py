@@ -51,7 +51,7 @@ def page(browser, url):
     opened.on("request", lambda request: complaints.append(request.url) if not is_own(request.url, url) else None)
     opened.set_default_timeout(60_000)
     opened.goto(url)
-    opened.wait_for_selector("#derivative .katex")
+    opened.wait_for_selector("#derivative math")
     yield opened
     assert complaints == []
     context.close()
@@ -81,7 +81,7 @@ def test_typing(page):
     page.select_option("#order", "2")
     settled(page)
     assert page.inner_text("#text") == "TensorComprehension(6*KroneckerDelta(p, q)*x[p], (p, n), (q, n))"
-    assert page.locator("#derivative .katex").count() == 1
+    assert page.locator("#derivative math").count() == 1
 
 
 def test_an_error_has_a_caret_and_goes_away(page):
@@ -121,7 +121,7 @@ def test_a_formula_that_is_too_long_is_not_set(page):
     settled(page)
     assert len(page.inner_text("#text")) > 20_000
     assert page.inner_text("#derivative") == "This formula is too long to be set here; see its notations."
-    assert page.locator("#expression .katex").count() == 1
+    assert page.locator("#expression math").count() == 1
 
 
 def test_names_are_never_markup(page):
@@ -157,8 +157,8 @@ def test_every_example(page):
         page.select_option("#examples", str(number))
         settled(page)
         assert page.inner_text("#complaint") == ""
-        assert page.locator("#derivative .katex").count() == 1
-        assert page.locator("#derivative .katex-error").count() == 0
+        assert page.locator("#derivative math").count() == 1
+        assert page.locator("#derivative merror").count() == 0
 
 
 def test_an_example_can_be_chosen_again(page):
@@ -202,12 +202,34 @@ def test_variables_and_sizes_are_chosen_with_the_keyboard(page, browser, url):
     text = page.inner_text("#text")
     other = browser.new_page()
     other.goto(page.url)
-    other.wait_for_selector("#derivative .katex", timeout=60_000)
+    other.wait_for_selector("#derivative math", timeout=60_000)
     settled(other)
     assert other.inner_text("#text") == text and other.input_value("#again") == "y"
     other.close()
     typed(page, "w'*w*3  derivative wrt w")  # what the text says comes first
     assert page.inner_text("#shape").startswith("with respect to w and w")
+
+
+def test_a_derivative_in_parts(page):
+    typed(page, "declare A[n, m], x[m]\nnorm2(sin(A @ x)*exp(sin(A @ x)))**2")
+    assert page.inner_text("#shape").startswith("with respect to x")  # the likeliest
+    page.click("#tab-latex")
+    settled(page)
+    whole = page.inner_text("#text")
+    page.click("#parts")
+    settled(page)
+    assert page.get_attribute("#parts", "aria-pressed") == "true" and page.locator("#derivative mtable").count() == 1
+    assert r"\text{where}" in page.inner_text("#text") and r"\text{where}" not in whole
+    typed(page, "x'*x +")
+    assert page.is_disabled("#copy-derivative") and page.is_disabled("#copy-expression")
+
+
+def test_a_link_may_be_an_input_alone(browser, url):
+    other = browser.new_page()
+    other.goto(f"{url}#||A*x - b||")
+    other.wait_for_selector("#derivative math", timeout=60_000)
+    assert other.input_value("#source") == "||A*x - b||" and other.inner_text("#shape").startswith("with respect to x")
+    other.close()
 
 
 def test_brackets_are_explained(page):
@@ -227,7 +249,7 @@ def test_a_link_restores_the_state(page, browser, url):
     assert state["l"] == "any" and state["t"] == "matrix"
     other = browser.new_page()
     other.goto(address)
-    other.wait_for_selector("#derivative .katex", timeout=60_000)
+    other.wait_for_selector("#derivative math", timeout=60_000)
     settled(other)
     assert other.inner_text("#text") == "-outer(inv(A).T @ b, inv(A) @ b)"
     other.goto(url + "#" + urllib.parse.quote('{"s": 3}'))
@@ -242,10 +264,10 @@ def test_domains_are_typed(page, browser):
     page.locator("#domains input").fill("nonnegative")
     page.keyboard.press("Tab")
     page.wait_for_selector("#text:has-text('convex in x, by the parts of the Hessian')")
-    page.wait_for_selector("#proof .katex")
+    page.wait_for_selector("#proof math")
     other = browser.new_page()
     other.goto(page.url)
-    other.wait_for_selector("#proof .katex", timeout=60_000)
+    other.wait_for_selector("#proof math", timeout=60_000)
     assert other.input_value("#domains input") == "nonnegative"
     other.close()
 
@@ -276,7 +298,7 @@ def test_keyboard_only(page):
 def test_nothing_overflows(browser, url, width, scheme):
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     page.goto(url)
-    page.wait_for_selector("#derivative .katex", timeout=60_000)
+    page.wait_for_selector("#derivative math", timeout=60_000)
     page.select_option("#examples", label="Energy of particles")
     settled(page)
     for tab in ("latex", "numba"):

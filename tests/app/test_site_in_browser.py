@@ -1,4 +1,7 @@
-"""The static page in a browser without a window and without a server of its own; skipped where a tool is missing."""
+"""The static page in a browser without a window and without a server of its own; skipped where a tool is missing.
+
+``NODE_MODULES`` may name a folder that has npm's packages, and ``PYODIDE_FOLDER`` a distribution of Pyodide with NumPy.
+"""
 
 import os
 import re
@@ -41,8 +44,9 @@ def folder(tmp_path_factory):
     if not (shutil.which("node") and shutil.which("npm")):
         pytest.skip("there is no Node.js")
     made = tmp_path_factory.mktemp("site") / "page"
-    own = os.environ.get("PYODIDE_FOLDER")
-    assert main(["site", str(made), *(["--pyodide", own] if own else [])]) == 0
+    modules, python = os.environ.get("NODE_MODULES"), os.environ.get("PYODIDE_FOLDER")
+    given = {"temml": modules and f"{modules}/temml", "pyodide": python or (modules and f"{modules}/pyodide")}
+    assert main(["site", str(made), *(f"--{name}={path}" for name, path in given.items() if path)]) == 0
     return made
 
 
@@ -81,7 +85,7 @@ def page(url, tmp_path_factory):
         browser.on("request", lambda request: request.url.startswith((url, "data:")) or complaints.append(request.url))
         opened.goto(url)
         opened.wait_for_selector("#progress[value]:not([hidden])")
-        opened.wait_for_selector("#derivative .katex")
+        opened.wait_for_selector("#derivative math")
         yield opened
         assert complaints == []
         browser.close()
@@ -113,7 +117,22 @@ def test_code_graph_and_proof(page):
     page.click("#tab-graph")
     settled(page)
     assert page.evaluate("document.getElementById('graph').naturalWidth") > 50
-    assert page.locator("#tab-numbers").count() == page.locator("#tab-check").count() == 0
+
+
+def test_numbers_and_checks_where_there_is_numpy(page, folder):
+    has_numpy = "true" in (folder / "settings.js").read_text()
+    assert page.locator("#tab-numbers").count() == page.locator("#tab-check").count() == has_numpy
+    if has_numpy:
+        page.fill("#source", "x'*A*x")
+        for tab, expected in [("numbers", "derivative =\n["), ("check", "n = 1: largest relative error")]:
+            page.click(f"#tab-{tab}")
+            page.wait_for_function("text => document.getElementById('text').textContent.includes(text)", arg=expected)
+
+
+def test_a_link_is_an_input(page, url):
+    page.goto(f"{url}#||A*x||")  # the same page: no other start
+    settled(page)
+    assert page.input_value("#source") == "||A*x||" and page.inner_text("#shape").startswith("with respect to x")
 
 
 def test_an_error_has_a_place(page):

@@ -237,11 +237,7 @@ INPUT_ERRORS = {
     "expression a derivative wrt a": (1, 1, "`expression` is not expected here, but `declare`"),
     "declare a 0": (1, 12, "the end of the input is not expected here, but `expression` or a name"),
     "declare a expression a": (1, 11, "`expression` is not a number; expected is the order of the tensor `a`"),
-    "declare a 0\nexpression a": (
-        2,
-        13,
-        "the end of the input is not expected here, but an operator .* or `derivative wrt`",
-    ),
+    "declare a 0\nexpression a +": (2, 15, "the end of the input is not expected here, but a number, a name"),
     "declare a 0\nexpression a\nderivative by a": (3, 12, "`by` is not expected here, but `wrt`"),
     "declare a 0 expression a derivative wrt": (1, 40, "the end of the input is not expected here, but a name"),
     "declare a 0 expression a derivative wrt a b": (1, 43, "`b` is not expected here, but `derivative wrt`"),

@@ -70,7 +70,6 @@ def test_meaning(text) -> None:
 
 REFUSED = {
     "": "the input is empty",
-    "declare x[n] f[i] = x[i]": "the end of the input is not expected here, but .*derivative wrt",
     "declare x[n] f[i] = x[i] + derivative wrt x": "`derivative` is not expected here, but an operand",
     "declare x[n] f[i] = x[i] @ x[i] derivative wrt x": "'@' does not belong to index notation; .* sum",
     "declare x[n] f[i] = __import__(1) derivative wrt x": "'_' does not belong .* names begin with a letter",
@@ -150,6 +149,16 @@ def test_refused(text) -> None:
     with pytest.raises(ParseError, match=REFUSED[text]) as caught:
         td.parse_indexed(text)
     assert 1 <= caught.value.column <= len(caught.value.text) + 1
+
+
+def test_the_variable_may_be_missing() -> None:
+    parsed = td.parse_indexed("declare x[n] s = sum(x[i]**2, i)")
+    assert parsed.arguments == () and str(parsed.derivative(wrt="x")) == "TensorComprehension(2*x[p], (p, n))"
+    assert td.parse(td.to_text(parsed, "index")) == parsed
+    two = td.parse("declare x 1 y 1 expression x *(i,i->) y")
+    assert td.parse(td.to_text(two)) == two
+    with pytest.raises(td.errors.ArgumentError, match="the text does not say what to differentiate with respect to"):
+        two.derivative()
 
 
 def test_no_text() -> None:

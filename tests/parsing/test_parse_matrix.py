@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+import sympy
 from every import every
 from scipy.special import logsumexp, softmax
 
@@ -155,13 +156,30 @@ def test_what_is_not_read_in_index_notation():
         td.to_text(td.parse("det(X) derivative wrt X"), language="index")
 
 
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "var", "std", "logsumexp", "softmax", "cumsum", "cumprod"])
+def test_functions_along_an_axis(name):
+    A = td.parse("tr(A*B)").tensors["A"]
+    for axis, written in ((0, "0"), (0, "-2"), (1, "1"), (1, " -1 ")):
+        parsed = td.parse(f"declare A[n, m] {name}(A, axis={written})")
+        assert parsed.expression.subs(parsed.tensors["A"], A) == getattr(td, name)(A, axis=axis)
+        if name in ("sum", "mean", "logsumexp", "softmax"):
+            assert td.parse(f"declare A[n, m] {td.to_text(parsed.expression, 'matrix')}") == parsed
+
+
+def test_a_size_is_a_number():
+    parsed = td.parse("declare Q[n, d], K[m, d] softmax(Q @ K.T/sqrt(d), axis=1)")
+    assert parsed.expression == td.softmax(
+        parsed.tensors["Q"] @ parsed.tensors["K"].T / sympy.sqrt(td.indices("d")), axis=1
+    )
+    assert [*parsed.tensors] == ["Q", "K"]
+
+
 def test_what_is_not_written_as_a_matrix_formula():
     by_w = td.parse("norm2(X*w - y)^2 derivative wrt w").derivative()
     three = td.parse("A*x derivative wrt A").derivative()
     with pytest.raises(td.errors.UnsupportedError, match="to_text: matrix formulas cannot say EinsumProduct"):
         td.to_text(three, language="matrix")
-    with pytest.raises(td.errors.UnsupportedError, match="n is the name of a size and of a number or tensor"):
-        td.to_text(td.indices("n") * td.sum(td.parse("mean(x)").tensors["x"]), language="matrix")
+    assert td.to_text(td.indices("n") * td.sum(td.parse("mean(x)").tensors["x"]), language="matrix") == "n*sum(x)"
     with pytest.raises(ArgumentError, match="to_text writes the languages 'thesis', 'index' and 'matrix', not 'c'"):
         td.to_text(by_w, language="c")
 
@@ -254,7 +272,11 @@ x'*lambda | lambda is a word of Python
 x y | `y` follows an operand; write a product with `*`, and `derivative wrt` at the end
 A[i, j] | entries such as A[i, j] are index notation, which reads declare A[n, n]
 A\\b | does not belong to matrix formulas; write inv(A)*b
-sum(A, axis=1) | a formula is an expression without `=`; index notation reads f[i] = …
+sum(A, dim=1) | a formula is an expression without `=`; index notation reads f[i] = …
+norm(A, axis=1) | norm takes no axis; cumprod, cumsum, logsumexp, mean, prod, softmax, std, sum, var do
+sum(A, axis=2) | a matrix has the axes 0 and 1, not 2
+declare x[n] sum(x, axis=0) | sum takes a matrix, not a column vector
+declare A[n, m] softmax(A) | softmax of a matrix runs along its rows or its columns: write softmax(A, axis=1) or axis=0
 x'*(y | is not expected here
 x' + | the end of the input is not expected here, but an operand: a number, a name or `(`
 sin(1/0*x)'*x | the operand zoo is not a finite real number

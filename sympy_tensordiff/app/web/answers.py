@@ -15,11 +15,15 @@ from sympy_tensordiff.symbolic.printing import refuse_unprintable
 from sympy_tensordiff.testing.values import random_values, size_symbols
 
 Answer: TypeAlias = dict[str, Any]
+Typesetter: TypeAlias = Callable[[str], str]
+"""A function that converts a formula in LaTeX to MathML."""
 
 MAX_SOURCE_LENGTH = 20_000
 """The greatest number of characters of an input."""
 MAX_TEXT_LENGTH = 200_000
 """The greatest number of characters of an answer."""
+MAX_FORMULA_LENGTH = 20_000
+"""The greatest number of characters of a formula in LaTeX that is typeset; longer ones would hold up the browser."""
 MAX_DOMAIN_LENGTH = 40
 """The greatest number of characters of a domain."""
 MAX_SIZE = 1000
@@ -101,18 +105,21 @@ def parse_request(body: bytes) -> Request:
     return Request(**found)
 
 
-def answer(request: Request) -> Answer:
-    """Return the answer to ``request``: a dict with the requested result, or with ``"error"``."""
+def answer(request: Request, typeset: Typesetter | None = None) -> Answer:
+    """Return the answer to ``request``: a dict with the requested result, or with ``"error"``.
+
+    Formulas to be shown have the key ``"mathml"`` if there is a function ``typeset``.
+    """
     try:
         parsed, derivative = parse_and_derive(request.language, request.source, request.order, tuple(request.wrt))
         if request.want == "formulas":
-            return formulas(parsed, derivative)
+            return formulas(parsed, derivative, typeset)
         if request.want == "graph":
             return {"graph": text_or_error(lambda: td.draw_graph(parsed, simplify=True).svg())}
         if request.want == "check":
             return {"check": text_or_error(lambda: "\n".join(check_lines(parsed, derivative)))}
         if request.want == "convex":
-            return {"convex": convexity(parsed, request.domains)}
+            return {"convex": convexity(parsed, request.domains, typeset)}
         if request.want == "numbers":
             return {"numbers": text_or_error(lambda: numbers(parsed, derivative, request.sizes))}
         return {"code": text_or_error(lambda: form_text(parsed, derivative, request.want))}
@@ -125,10 +132,10 @@ def answer(request: Request) -> Answer:
         return {"error": "the expression or its derivative is nested too deeply"}
 
 
-def answer_text(body: str) -> str:
+def answer_text(body: str, typeset: Typesetter) -> str:
     """Answer a request of the page: take its JSON body as text, and return the answer as JSON text."""
     try:
-        return json.dumps(answer(parse_request(body.encode("utf-8", "surrogatepass"))))
+        return json.dumps(answer(parse_request(body.encode("utf-8", "surrogatepass")), typeset))
     except RequestError as error:
         return json.dumps({"error": str(error)})
 
@@ -147,10 +154,9 @@ def parse_and_derive(language: str, source: str, order: int, wrt: tuple[str, ...
     return parsed, parsed.derivative()
 
 
-def formulas(parsed: Any, derivative: Any) -> Answer:
+def formulas(parsed: Any, derivative: Any, typeset: Typesetter | None = None) -> Answer:
     """Return the expression, its variables and sizes, and the derivative in all notations."""
     notations: dict[str, Callable[[], str]] = {
-        "latex": lambda: form_text(parsed, derivative, "latex"),
         "index": lambda: form_text(parsed, derivative, "index"),
         "einsum": lambda: thesis_text(derivative),
         "matrix": lambda: whole_tensor_text(derivative),
@@ -161,8 +167,11 @@ def formulas(parsed: Any, derivative: Any) -> Answer:
         "wrt": [tensor.name for tensor in parsed.arguments],
         "assumed": list(parsed.assumed),
         "shape": shape_text(derivative),
-        "expression": text_or_error(lambda: form_text(parsed, parsed.expression, "latex")),
-        "derivative": {name: text_or_error(write) for name, write in notations.items()},
+        "expression": formula(lambda: str(td.latex(parsed.expression)), typeset),
+        "derivative": {
+            **formula_and_parts(derivative, typeset),
+            **{name: text_or_error(write) for name, write in notations.items()},
+        },
         "reading": bracket_note(derivative) or bracket_note(parsed.expression),
     }
 
@@ -193,8 +202,29 @@ def numbers(parsed: Any, derivative: Any, given: Mapping[str, int]) -> str:
         return "\n".join(f"{name} =\n{array}" for name, array in [*inputs, ("value", value), ("derivative", slope)])
 
 
-def convexity(parsed: Any, given: Mapping[str, str]) -> Answer:
-    """Return a certificate that the expression is convex or concave, with its proof in LaTeX."""
+def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
+    """Return a formula in LaTeX, with ``"mathml"`` unless it is too long or there is no ``typeset``."""
+    result = text_or_error(write)
+    if typeset is not None and len(result.get("text", "")) <= MAX_FORMULA_LENGTH and "text" in result:
+        result["mathml"] = typeset(result["text"])
+    return result
+
+
+def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
+    """Return ``"latex"``, the formula that reads best, and ``"other"``: in parts if that one is whole, or the reverse.
+
+    There is no ``"other"`` if the formula has no parts.
+    """
+    best = formula(lambda: str(td.latex(expr)), typeset)
+    in_parts = formula(lambda: str(td.latex(expr, parts=True)), typeset)
+    if best.get("text") == in_parts.get("text"):
+        in_parts = formula(lambda: str(td.latex(expr, parts=False)), typeset)
+    is_same = "error" in in_parts or best.get("text") == in_parts["text"]
+    return {"latex": best} if is_same else {"latex": best, "other": in_parts}
+
+
+def convexity(parsed: Any, given: Mapping[str, str], typeset: Typesetter | None = None) -> Answer:
+    """Return a certificate that the expression is convex or concave, with its proof as a formula."""
     domains = [(name, text) for name, text in given.items() if text.strip() and name in parsed.tensors]
     found: list[Any] = []
 
@@ -207,7 +237,8 @@ def convexity(parsed: Any, given: Mapping[str, str]) -> Answer:
 
     result = text_or_error(write)
     if "text" in result and found[0]:
-        result["latex"] = r"\begin{aligned} & " + r" \\ & ".join(found[0].latex_lines()) + r" \end{aligned}"
+        lines = r" \\ & ".join(found[0].latex_lines())
+        result["proof"] = formula(lambda: rf"\begin{{aligned}} & {lines} \end{{aligned}}", typeset)
     return result
 
 

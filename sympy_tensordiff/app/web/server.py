@@ -16,6 +16,7 @@ from tornado.iostream import IOStream
 from tornado.web import Application, HTTPError, RequestHandler
 
 from sympy_tensordiff.app.web.answers import MAX_SOURCE_LENGTH, RequestError, parse_request
+from sympy_tensordiff.app.web.typesetting import FONT_FILE
 from sympy_tensordiff.app.web.workers import BusyError, LostError, Pool, SlowError
 
 HOST = "127.0.0.1"
@@ -40,7 +41,7 @@ _TYPES = {
     "js": "text/javascript; charset=utf-8",
     "json": "application/json; charset=utf-8",
     "svg": "image/svg+xml",
-    "woff2": "font/woff2",
+    "ttf": "font/ttf",
 }
 
 
@@ -151,17 +152,10 @@ class _HTTPServer(HTTPServer):
 
 
 def page_files() -> dict[str, bytes]:
-    """Return the contents of the static files by name."""
-    found: dict[str, bytes] = {}
-    waiting = [("", files(__package__).joinpath("static"))]
-    while waiting:
-        prefix, folder = waiting.pop()
-        for entry in folder.iterdir():
-            if entry.is_dir():
-                waiting.append((f"{prefix}{entry.name}/", entry))
-            elif entry.name.rpartition(".")[2] in _TYPES:
-                found[prefix + entry.name] = entry.read_bytes()
-    return found
+    """Return the contents of the static files and of the font by name."""
+    entries = files(__package__).joinpath("static").iterdir()
+    found = {entry.name: entry.read_bytes() for entry in entries if entry.name.rpartition(".")[2] in _TYPES}
+    return {**found, "formulas.ttf": FONT_FILE.read_bytes()}
 
 
 class Server:

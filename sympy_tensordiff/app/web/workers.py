@@ -164,16 +164,16 @@ def run_worker(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers
     _limit_memory()
     from sympy_tensordiff.app.web.answers import answer, formulas, parse_and_derive
+    from sympy_tensordiff.app.web.typesetting import to_mathml
 
-    formulas(
-        *parse_and_derive("matrix", "x'*x", 1, ())
-    )  # builds the tables of the parser, which takes a tenth of a second
+    # This builds the tables of the parser, which takes a tenth of a second.
+    formulas(*parse_and_derive("matrix", "x'*x", 1, ()))
     with suppress(EOFError, OSError):
         pipe.send("ready")
         while True:
             request = pipe.recv()
             try:
-                found = answer(request)
+                found = answer(request, to_mathml)
             except MemoryError:
                 found = {"error": "this needs more memory than there is for one answer"}
             except Exception as error:

@@ -104,6 +104,9 @@ def read_matrix(text: str) -> ParsedExpression:
     names = _first_occurrences(nodes)
     declared = {node.text: node for node in root.of_kind("declaration")}
     check_declarations(root.of_kind("declaration"))
+    for part in [part for node in declared.values() for part in node.children]:
+        if part.text not in declared:
+            names.pop(part.text, None)  # a size, also as a number
     unknown = [node for name, node in declared.items() if name not in names]
     for node in unknown:  # it may be differentiated by all the same
         names[node.text] = node

@@ -17,6 +17,7 @@ from sympy_tensordiff.parsing.matrix.shapes import (
     MATRIX,
     NUMBER,
     ShapeInference,
+    axis_of_call,
     integer_exponent,
     shape_code,
 )
@@ -24,6 +25,7 @@ from sympy_tensordiff.parsing.numbers import FUNCTIONS as COMMON
 from sympy_tensordiff.parsing.numbers import Operations, errors_at, read_number
 from sympy_tensordiff.symbolic import comparisons, entrywise_functions, functions, operators, reductions
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, FilledTensor
+from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -70,12 +72,12 @@ class MatrixBuilder:
         return read_number(node)
 
     def _build_name(self, node: Tree) -> Any:
-        """Return a tensor, ``pi`` or ``eye``; 0 for the name of a size, which is never used as a value."""
+        """Return a tensor, ``pi``, ``eye`` or a size."""
         if node.text in self.tensors:
             return self.tensors[node.text]
         if node.text == "pi":
             return sympy.pi
-        return DeltaTensor(self.shape(self.shapes.axes[node][:1])) if self.orders[node] else S.Zero  # a size
+        return DeltaTensor(self.shape(self.shapes.axes[node][:1])) if self.orders[node] else indices(node.text)
 
     def _build_modulus(self, node: Tree, value: Any) -> Any:
         """Return ``|value|``, the absolute value of a number."""
@@ -150,6 +152,8 @@ class MatrixBuilder:
                 )
             case "eye" | "DeltaTensor":
                 return DeltaTensor(shape[:1])
+            case _ if (axis := axis_of_call(node)) is not None:
+                return _PLAIN[name](parts[0], axis=axis)
             case _:
                 return _PLAIN[name](*parts)
 

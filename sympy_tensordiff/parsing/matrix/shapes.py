@@ -30,6 +30,10 @@ SQUARE_MATRIX_FUNCTIONS = frozenset({"tr", "trace", "det", "logdet", "inv", "adj
 VECTOR_FUNCTIONS = frozenset({"dot", "outer"})
 CONSTANT_TENSORS = frozenset({"ones", "zeros", "eye", "DeltaTensor"})
 OTHER_FUNCTIONS = frozenset({"diag", "softmax", "cumsum", "cumprod", "transpose", "vector", "matrix"})
+RUNNING = frozenset({"softmax", "cumsum", "cumprod"})
+"""Functions along an axis of a matrix whose value has the shape of the matrix."""
+ALONG_AXIS = RUNNING | REDUCTIONS - {"norm", "norm1", "norm2"}
+"""Functions that take ``axis=``."""
 FUNCTIONS = (
     frozenset(ENTRYWISE) | REDUCTIONS | SQUARE_MATRIX_FUNCTIONS | VECTOR_FUNCTIONS | CONSTANT_TENSORS | OTHER_FUNCTIONS
 )
@@ -250,6 +254,9 @@ class ShapeInference:
         if not least <= len(parts) <= most:
             needed = least if least == most else f"{least} or more"
             raise node.error(f"{name} takes {needed} arguments, and {len(parts)} are given")
+        if (axis := axis_of_call(node)) is not None:
+            self.check_shape(node, parts[0], MATRIX)
+            return parts[0] if name in RUNNING else (parts[0][1 - axis], None)
         if name in CONSTANT_TENSORS:
             return self.infer_constant(node)
         if name in ENTRYWISE:
@@ -278,6 +285,11 @@ class ShapeInference:
             case "transpose":
                 return axes[::-1]
             case "softmax" | "cumsum" | "cumprod":
+                if shape_code(axes) == MATRIX:
+                    along = f"{node.text}({node.children[0].shown}, axis=1)"
+                    raise node.error(
+                        f"{node.text} of a matrix runs along its rows or its columns: write {along} or axis=0"
+                    )
                 self.check_shape(node, axes, COLUMN, ROW)
                 return axes
             case "diag":
@@ -340,6 +352,19 @@ def integer_exponent(node: Tree) -> int | None:
     ):
         return sign * int(node.text)
     return None
+
+
+def axis_of_call(node: Tree) -> int | None:
+    """Return the axis of the matrix, 0 or 1, that a call names, or None; raise `ParseError` if there is none such."""
+    token = next((token for token in node.tokens if token.type == "AXIS"), None)
+    if token is None:
+        return None
+    axis = int(token.partition("=")[2])
+    if node.text not in ALONG_AXIS:
+        raise node.error(f"{node.text} takes no axis; {', '.join(sorted(ALONG_AXIS))} do", token.start_pos)
+    if not -2 <= axis < 2:
+        raise node.error(f"a matrix has the axes 0 and 1, not {axis}", token.start_pos)
+    return axis % 2
 
 
 def listed_functions() -> list[str]:

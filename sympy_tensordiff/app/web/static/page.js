@@ -11,7 +11,6 @@ const TABS = [
 ].filter(([name]) => !UNAVAILABLE.includes(name));
 const FORMULAS = new Set(["latex", "index", "einsum", "matrix"]);
 const PAUSE = 250; // milliseconds without a key until the server is asked
-const LONGEST = 20000; // characters of a formula that is set: longer ones would hold up the browser
 
 const at = (id) => document.getElementById(id);
 const [source, language, order, examples, wrt, again] = ["source", "language", "order", "examples", "wrt", "again"].map(at);
@@ -25,6 +24,7 @@ let shown = ""; // the tab whose answer is there
 let chosen = []; // what to differentiate with respect to; empty: as the text says
 let sizes = {}; // those that were typed, for numbers
 let domains = {}; // likewise, for convexity
+let inParts = null; // whether the derivative is in parts; null: where it reads better so
 
 // ---------------------------------------------------------------- questions
 
@@ -56,7 +56,7 @@ async function renew() {
   complain(answer);
   if (!answer.error) {
     formula(at("expression"), answer.expression);
-    formula(at("derivative"), answer.derivative.latex);
+    choosePart();
     const by = answer.wrt.join(" and ");
     const assumed = answer.assumed.length ? `; assumed: ${answer.assumed.join(", ")}` : "";
     at("shape").textContent = `with respect to ${by}` + (answer.shape ? `, of shape ${answer.shape}` : ", a number") + assumed;
@@ -64,6 +64,16 @@ async function renew() {
     offer(answer);
   }
   await show();
+}
+
+// The derivative as a whole or in parts: the answer has both where they differ, the one that reads better first.
+function choosePart() {
+  const { latex, other } = told.formulas.derivative;
+  const hasParts = (form) => /\\text\{where\}/.test(form?.text ?? "");
+  if (other && inParts !== null && hasParts(latex) !== inParts) Object.assign(told.formulas.derivative, { latex: other, other: latex });
+  at("parts").hidden = !other;
+  at("parts").setAttribute("aria-pressed", String(hasParts(told.formulas.derivative.latex)));
+  formula(at("derivative"), told.formulas.derivative.latex);
 }
 
 async function show() {
@@ -134,25 +144,24 @@ function busy(is) {
 
 // ---------------------------------------------------------------- answers
 
-// The policy of the page forbids style attributes, which KaTeX sets for roots; what a script sets is allowed.
-const setAttribute = Element.prototype.setAttribute;
-Element.prototype.setAttribute = function (name, value) {
-  if (name === "style") this.style.cssText = value;
-  else setAttribute.call(this, name, value);
-};
-
+// Formulas come as MathML. The policy of the page forbids style attributes in markup; what a script sets is allowed.
 function formula(place, form) {
   place.classList.remove("old");
-  place.textContent = "";
-  if (form.error) place.textContent = form.error;
-  else if (form.text.length > LONGEST) place.textContent = "This formula is too long to be set here; see its notations.";
-  else window.katex.render(form.text, place, { displayMode: true, throwOnError: false, trust: false, maxExpand: 1000 });
+  if (!form.mathml) {
+    place.textContent = form.error ?? "This formula is too long to be set here; see its notations.";
+    return;
+  }
+  const markup = form.mathml.replaceAll(" style=", " data-style=");
+  const math = document.importNode(new DOMParser().parseFromString(markup, "text/html").querySelector("math"), true);
+  for (const element of math.querySelectorAll("[data-style]")) element.style.cssText = element.dataset.style;
+  place.replaceChildren(math);
 }
 
 function complain(answer) {
   const place = at("complaint");
   place.textContent = "";
   source.setAttribute("aria-invalid", String(Boolean(answer.error)));
+  for (const name of ["copy-expression", "copy-derivative"]) at(name).disabled = Boolean(answer.error);
   if (!answer.error) return;
   at("copy").disabled = true; // what is there belongs to an earlier input
   if (answer.place) {
@@ -180,8 +189,8 @@ function write(form) {
   picture.hidden = !drawn;
   at("sizes").hidden = tab !== "numbers";
   at("domains").hidden = tab !== "convex";
-  at("proof").hidden = tab !== "convex" || !form.latex;
-  if (form.latex) formula(at("proof"), { text: form.latex });
+  at("proof").hidden = tab !== "convex" || !form.proof;
+  if (form.proof) formula(at("proof"), form.proof);
   if (drawn) picture.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(form.text);
   at("copy").disabled = Boolean(form.error) || ["", "…"].includes(form.text);
 }
@@ -243,17 +252,26 @@ for (const name of ["expression", "derivative"]) {
     copy(form?.text ?? "", event.target);
   });
 }
+at("parts").addEventListener("click", () => {
+  inParts = at("parts").getAttribute("aria-pressed") !== "true";
+  choosePart();
+  keep();
+  show();
+});
 at("link").addEventListener("click", () => { keep(); copy(location.href, at("link")); });
 
 // Not at every key: browsers refuse to change the address more often than some times a second.
 function keep() {
-  const state = { l: language.value, s: source.value, o: order.value, t: tab, w: chosen, z: sizes, d: domains };
+  const state = { l: language.value, s: source.value, o: order.value, t: tab, w: chosen, z: sizes, d: domains, p: inParts };
   history.replaceState(null, "", "#" + encodeURIComponent(JSON.stringify(state)));
 }
 
+// A link has the state as JSON, or the input alone.
 function restored() {
   try {
-    const state = JSON.parse(decodeURIComponent(location.hash.slice(1)));
+    const text = decodeURIComponent(location.hash.slice(1));
+    if (!text) return false;
+    const state = text.startsWith("{") ? JSON.parse(text) : { s: text, l: "any" };
     if (typeof state.s !== "string" || ![...language.options].some((one) => one.value === state.l)) return false;
     source.value = state.s.slice(0, 20000);
     language.value = state.l;
@@ -261,6 +279,7 @@ function restored() {
     chosen = Array.isArray(state.w) ? state.w.map(String).slice(0, 2) : [];
     sizes = Object.fromEntries(Object.entries(state.z ?? {}).filter(([, size]) => Number.isInteger(size) && size >= 0 && size <= 1000));
     domains = Object.fromEntries(Object.entries(state.d ?? {}).filter(([, text]) => typeof text === "string" && text.length <= 40));
+    inParts = typeof state.p === "boolean" ? state.p : null;
     if (TABS.some(([name]) => name === state.t)) tab = state.t;
     return true;
   } catch {
@@ -271,14 +290,14 @@ function restored() {
 // ---------------------------------------------------------------- start
 
 function help() {
-  for (const name of ["index", "matrix", "text"]) at(`help-${name}`).hidden = !["any", name].includes(language.value);
+  for (const name of ["index", "matrix", "latex", "text"]) at(`help-${name}`).hidden = !["any", name].includes(language.value);
 }
 
 function start(example) {
   language.value = "any";
   source.value = example.source;
   order.value = "1";
-  [chosen, sizes, domains] = [[], {}, {}];
+  [chosen, sizes, domains, inParts] = [[], {}, {}, null];
   help();
   changed();
 }

@@ -1,6 +1,8 @@
 // Questions to a worker of the browser, which runs the package on Pyodide: one at a time.
 
-export const UNAVAILABLE = ["numbers", "check"]; // these need NumPy
+import { HAS_NUMPY } from "./settings.js";
+
+export const UNAVAILABLE = HAS_NUMPY ? [] : ["numbers", "check"]; // these need NumPy
 const SECONDS = 20; // the time limit of an answer
 
 let worker = null;
