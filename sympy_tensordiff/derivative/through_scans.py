@@ -297,7 +297,9 @@ class _Adjoint:
         self.outside = [leaf for leaf in read if _depends(leaf, wanted)]
         starts = {state.variable for state in self.states if _depends(state.initial, wanted)}
         active = _active_states(self.states, starts, {v for v, _ in self.moving_rows} | set(self.outside))
-        active &= needed_states([(s.variable, s.update) for s in self.states], [one.value for one, _ in cotangents])
+        lasts = [one.value for one, _ in cotangents if one.kind == "last"]
+        needed = {s.variable for s in self.states if s.update in lasts}  # if no step reads the state, too
+        active &= needed | needed_states([(*s[::2],) for s in self.states], [one.value for one, _ in cotangents])
         self.active = [state for state in self.states if state.variable in active and not state.is_constant]
         self.moving_constants = [state for state in self.constants if state.variable in active]
         self.adjoints = {state.variable: _tangent_variable(state.variable) for state in self.active}
