@@ -20,6 +20,7 @@ from sympy_tensordiff.codegen.emit.forms import FormNames
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
 from sympy_tensordiff.codegen.emit.llvm import Module
+from sympy_tensordiff.codegen.emit.llvm_algebra import LlvmAlgebraPrinter
 from sympy_tensordiff.codegen.emit.llvm_copies import Copies, matrices_of, part_count
 from sympy_tensordiff.codegen.emit.llvm_entries import EntryPrinter, StepFunction, shared_memory
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
@@ -30,12 +31,14 @@ from sympy_tensordiff.codegen.emit.numba_cpu import BLOCKS, PARTIAL_TOTALS, bloc
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.nests import ZERO
 from sympy_tensordiff.codegen.ir.programs import (
+    Apply,
     ContractionStep,
     Correlation,
     FusedKernels,
     Kernel,
     Program,
     Recurrence,
+    Solve,
     Step,
     Table,
     Trapezoid,
@@ -130,6 +133,10 @@ class LlvmStepPrinter:
         shapes, integers, bare = self.site
         if isinstance(step, Recurrence):
             return self.recurrence_function(step)
+        if isinstance(step, Solve | Apply):
+            algebra = LlvmAlgebraPrinter(self.module, shapes, integers, bare)
+            algebra.print_algebra(step)
+            return self.shared_function(step, algebra, algebra.function_text())
         if isinstance(step, Correlation):
             windows = LlvmCorrelationPrinter(self.module, shapes, integers, bare)
             tiles = tiling(step, shapes)
