@@ -122,6 +122,7 @@ class LlvmStepPrinter:
         self, program: Program, prover: Prover, module: Module, target: Target, copies: Copies, parallel: frozenset[str]
     ) -> None:
         self.module, self.target, self.prover, self.copies, self.parallel = module, target, prover, copies, parallel
+        self.is_body = False
         self.names = FormNames(all_names(program), ())
         integers = frozenset(a.name for a in program.arguments if a.dtype == "integer")
         self.site = prover.shapes, integers, scalar_arrays(program.arguments)
@@ -145,6 +146,7 @@ class LlvmStepPrinter:
             return self.shared_function(step, windows, windows.function(), (LOW, HIGH), part_count(step, shapes))
         assert isinstance(step, ContractionStep | Trapezoid)
         product = LlvmProductPrinter(self.module, shapes, integers, bare)
+        product.is_inlined = self.is_body
         product.print_contraction(step)
         turns = BLOCKS if matrices_of(step).both or isinstance(step, Trapezoid) else "panels"
         return self.shared_function(
@@ -157,6 +159,7 @@ class LlvmStepPrinter:
         copies = Copies(fuse(body, Prover(body)), BYTES // self.module.size)
         body = copies.program
         printer = LlvmStepPrinter(body, Prover(body), self.module, self.target, copies, frozenset())
+        printer.is_body = True
         functions = [(inner, printer.function(inner)) for inner in body.kernels]
         loop = LlvmRecurrencePrinter(self.module, self.site[0], step, body, functions)
         loop.print_recurrence()
@@ -169,6 +172,7 @@ class LlvmStepPrinter:
         ends = block_ends(names) if function_name(step) in self.parallel else None
         nest = nest_of(step, Site(self.prover, names.fresh, bare, block=ends))
         printer = LlvmNestPrinter(self.module, shapes, integers, nest.bare)
+        printer.is_inlined = self.is_body
         if isinstance(step, Table):
             printer.real = "double"  # the angles of sines may be large
         printer.print_nest(nest.arrays, nest.body)
