@@ -134,11 +134,48 @@ def test_tangent_is_the_transposed_pullback() -> None:
     assert evaluate(forward, values) == evaluate(backward, values) != 0
 
 
+@pytest.mark.parametrize("wrt", [W, x, h0])
+def test_jacobians_are_stacked_products(wrt: Any) -> None:
+    """Rows of Jacobians are pullbacks, their columns tangents, and Hessians are Jacobians of gradients."""
+    names = "abcd"
+    c, d = td.TensorSymbol("c", (T, n)), td.TensorSymbol("d", wrt.shape)
+    axes, own = names[: len(wrt.shape)], "yz"
+    values = {**point(3), c: np.arange(6).reshape(3, 2), d: np.ones(point(3)[wrt].shape, int)}
+    states = td.scan(lambda h, x: h**2 / 3 + W @ h + x, h0, x)
+    matrix, loss = td.jacobian(states, wrt), td.sum(states**2)
+    pairs = [
+        (td.einsum(f"{own}{axes},{own}->{axes}", matrix, c), td.vjp(states, wrt, c)),
+        (td.einsum(f"{own}{axes},{axes}->{own}", matrix, d), td.jvp(states, wrt, d)),
+        (td.einsum(f"{own[:1]}{axes},{axes}->{own[:1]}", td.jacobian(states[0], wrt), d), td.jvp(states[0], wrt, d)),
+    ]
+    if wrt != x:
+        ends = names[2 : 2 + len(axes)]
+        product = td.einsum(f"{axes}{ends},{ends}->{axes}", td.hessian(loss, wrt), d)
+        pairs.append((product, td.hvp(loss, wrt, d)))
+    for found, expected in pairs:
+        assert (evaluate(found, values) == evaluate(expected, values)).all()
+    one = td.jacobian(states, h0)
+    arrays = {tensor: np.asarray(values[tensor], float) for tensor in (W, x, h0)}
+    expected = compiled_values((matrix, one), arrays, "llvm")
+    for own, other in zip(compiled_values((matrix, one), arrays, "numpy"), expected, strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-12)
+
+
+def test_plain_derivatives_are_entries_of_jacobians() -> None:
+    loss, values = td.sum(rnn() ** 2), {tensor: point(2)[tensor] for tensor in (W, x, h0)}
+    gradient = evaluate(td.gradient(loss, h0), values)
+    assert evaluate(loss.diff(h0[1]), values) == gradient[1] == evaluate(td.diff(loss, h0[1]), values)
+    assert (evaluate(td.diff(loss, h0), values) == gradient).all()
+    column = evaluate(sympy.diff(rnn(last=True), h0[1]), values)
+    assert (column == evaluate(td.jacobian(rnn(last=True), h0), values)[:, 1]).all()
+
+
 def test_what_does_not_depend_is_zero() -> None:
     y = td.TensorSymbol("y", 3)
     assert td.gradient(td.sum(rnn()), y) == td.zeros(3)
     assert td.gradient(td.sum(td.scan(lambda h, x: x, h0, x)), h0) == td.zeros(n)
     assert td.jvp(rnn(last=True), y, y) == td.zeros(n)
+    assert str(td.jacobian(rnn(last=True), y)) == "zeros((n, 3))"
 
 
 def test_check_derivative_knows_scans() -> None:
@@ -264,8 +301,7 @@ def test_gradient_of_linear_control_is_that_of_the_unrolled_formula() -> None:
         (ShapeError, r"the rows of x have shape \(n,\), but v has shape \(\)", lambda: changed(3, [(VARIABLE, x)])),
         (ArgumentTypeError, "the time of a Scan", lambda: changed(4, n)),
         (ArgumentTypeError, "reverse must be True or False", lambda: changed(6, 3)),
-        (UnsupportedError, "which this function does not take", lambda: td.jacobian(rnn(), h0)),
-        (UnsupportedError, "which this function does not take", lambda: td.hessian(td.sum(rnn()), h0)),
+        (UnsupportedError, "which this function does not take", lambda: td.cost(td.sum(rnn()))),
         (
             ArgumentError,
             r"has 0 steps: a scan needs one at least",

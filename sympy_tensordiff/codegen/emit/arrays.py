@@ -108,10 +108,11 @@ def _body_functions(step: Recurrence, dialect: Dialect) -> list[str]:
     name = step_function(step)
     own = module_names(step.body, {*dialect.own_names, name})
     if not dialect.is_pure:
-        return with_own_functions(step, print_steps(step.body, own, name), name)
+        *pieces, last = print_steps(step.body, own, name)
+        return with_own_functions(step, pieces, [last])
     functions, inner = _print_functions(step.body, own, dialect)
-    pieces = [*inner, *functions.texts, pure_driver(step.body, own, functions, dialect, name)]
-    return with_own_functions(step, pieces, name)
+    last = pure_driver(step.body, own, functions, dialect, name)
+    return with_own_functions(step, [*inner, *functions.texts], [last])
 
 
 def print_steps(program: Program, names: FormNames, name: str = "run") -> list[str]:
