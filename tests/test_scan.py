@@ -96,6 +96,23 @@ def test_text_and_formula() -> None:
     assert "h_{-1} = h_{0}" in formula
 
 
+def test_running_sums_and_products_are_recognised() -> None:
+    y = td.TensorSymbol("y", T)
+    assert td.scan(lambda s, x: s + x, 0, y) == td.cumsum(y)
+    assert td.scan(lambda s, x: x * s, 1, y, last=True) == td.prod(y)
+    values = {y: [2, 3, 5]}
+    for options in ({}, {"reverse": True}, {"last": True}, {"last": True, "reverse": True}):
+        for step, name in ((lambda s, x: s + x, "cumsum"), (lambda s, x: s * x, "cumprod")):
+            found = td.scan(step, 7, y, **options)
+            assert not found.has(td.Scan)
+            array = np.array(values[y])[:: -1 if options.get("reverse") else 1]
+            expected = getattr(np, name)([7, *array])[1:]
+            expected = expected[-1] if options.get("last") else expected[:: -1 if options.get("reverse") else 1]
+            assert np.all(evaluate(found, values) == expected)
+    with pytest.raises(ShapeError, match="has T rows, but the scan has 3 steps"):
+        td.scan(lambda s, x: s + x, 0, y, length=3)
+
+
 def test_substitution_captures_nothing() -> None:
     own = td.TensorSymbol("h", (n, n))
     new = rnn().subs(W, own)
