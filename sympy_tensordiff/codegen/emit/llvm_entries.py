@@ -311,6 +311,7 @@ def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]
         kept -= set(uses(step).arrays)
     for step in program.kernels:
         last |= dict.fromkeys(kept.union(filled_arrays(step)) if isinstance(step, Table) else kept, inf)
+        first |= dict.fromkeys(filled_arrays(step), -1) if isinstance(step, Table) else {}  # before all other steps
     groups: list[list[Array]] = []
     by_size: dict[tuple[int, tuple[str, ...]], list[list[Array]]] = {}
     for array in arrays:
