@@ -54,6 +54,11 @@ def test_no_index_map_differs_from_the_interpreter(thorough):
     assert tally.counts["maps", "right"] > 1
 
 
+def test_no_recurrence_differs_from_dual_numbers(thorough):
+    tally = fuzz.fuzz({"recurrences": 40 if thorough else 3}, seed=4, write=lambda line: None)
+    assert set(tally.counts) == {("recurrences", "right")}
+
+
 def test_no_function_differs_from_the_interpreter():
     tally = fuzz.fuzz({"functions": 3, "tensors": 1}, seed=2 * 10**6 + 6, write=lambda line: None)
     assert tally.counts == {("functions", "right"): 3, ("tensors", "right"): 1}

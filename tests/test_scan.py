@@ -96,6 +96,38 @@ def test_text_and_formula() -> None:
     assert "h_{-1} = h_{0}" in formula
 
 
+def test_stored_states_have_their_own_names_in_formulas() -> None:
+    """The adjoint reads as in a textbook: one recursion forwards, one backwards."""
+    formula = td.latex(td.gradient(td.sum(rnn() ** 2), W))
+    slope = r"\left(1 - h_{t}^{\odot 2}\right) \odot \left(\mathrm{d}h_{t+1} + \mathrm{d}y_{t}\right)"
+    assert formula == (
+        rf"\sum_{{t = 0}}^{{T - 1}} \left({slope}\right) h_{{t-1}}^{{\top}} \;\text{{where}}\; "
+        rf"\mathrm{{d}}h_{{t}} = W^{{\top}} \left({slope}\right),\; \mathrm{{d}}h_{{T}} = \mathbf{{0}},\; "
+        r"\mathrm{d}y_{t} = \left(2 h\right)_{t},\; "
+        r"h_{t} = \tanh\left(x_{t} + W h_{t-1}\right),\; h_{-1} = h_{0}"
+    )
+    last = td.latex(td.gradient(td.sum(rnn(last=True) ** 2), h0))
+    assert r"\mathrm{d}h_{T} = 2 h_{T-1}" in last
+    assert last.count(r"\text{where}") == 1
+
+
+def test_running_sums_and_products_are_recognised() -> None:
+    y = td.TensorSymbol("y", T)
+    assert td.scan(lambda s, x: s + x, 0, y) == td.cumsum(y)
+    assert td.scan(lambda s, x: x * s, 1, y, last=True) == td.prod(y)
+    values = {y: [2, 3, 5]}
+    for options in ({}, {"reverse": True}, {"last": True}, {"last": True, "reverse": True}):
+        for step, name in ((lambda s, x: s + x, "cumsum"), (lambda s, x: s * x, "cumprod")):
+            found = td.scan(step, 7, y, **options)
+            assert not found.has(td.Scan)
+            array = np.array(values[y])[:: -1 if options.get("reverse") else 1]
+            expected = getattr(np, name)([7, *array])[1:]
+            expected = expected[-1] if options.get("last") else expected[:: -1 if options.get("reverse") else 1]
+            assert np.all(evaluate(found, values) == expected)
+    with pytest.raises(ShapeError, match="has T rows, but the scan has 3 steps"):
+        td.scan(lambda s, x: s + x, 0, y, length=3)
+
+
 def test_substitution_captures_nothing() -> None:
     own = td.TensorSymbol("h", (n, n))
     new = rnn().subs(W, own)
@@ -134,11 +166,48 @@ def test_tangent_is_the_transposed_pullback() -> None:
     assert evaluate(forward, values) == evaluate(backward, values) != 0
 
 
+@pytest.mark.parametrize("wrt", [W, x, h0])
+def test_jacobians_are_stacked_products(wrt: Any) -> None:
+    """Rows of Jacobians are pullbacks, their columns tangents, and Hessians are Jacobians of gradients."""
+    names = "abcd"
+    c, d = td.TensorSymbol("c", (T, n)), td.TensorSymbol("d", wrt.shape)
+    axes, own = names[: len(wrt.shape)], "yz"
+    values = {**point(3), c: np.arange(6).reshape(3, 2), d: np.ones(point(3)[wrt].shape, int)}
+    states = td.scan(lambda h, x: h**2 / 3 + W @ h + x, h0, x)
+    matrix, loss = td.jacobian(states, wrt), td.sum(states**2)
+    pairs = [
+        (td.einsum(f"{own}{axes},{own}->{axes}", matrix, c), td.vjp(states, wrt, c)),
+        (td.einsum(f"{own}{axes},{axes}->{own}", matrix, d), td.jvp(states, wrt, d)),
+        (td.einsum(f"{own[:1]}{axes},{axes}->{own[:1]}", td.jacobian(states[0], wrt), d), td.jvp(states[0], wrt, d)),
+    ]
+    if wrt != x:
+        ends = names[2 : 2 + len(axes)]
+        product = td.einsum(f"{axes}{ends},{ends}->{axes}", td.hessian(loss, wrt), d)
+        pairs.append((product, td.hvp(loss, wrt, d)))
+    for found, expected in pairs:
+        assert (evaluate(found, values) == evaluate(expected, values)).all()
+    one = td.jacobian(states, h0)
+    arrays = {tensor: np.asarray(values[tensor], float) for tensor in (W, x, h0)}
+    expected = compiled_values((matrix, one), arrays, "llvm")
+    for own, other in zip(compiled_values((matrix, one), arrays, "numpy"), expected, strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-12)
+
+
+def test_plain_derivatives_are_entries_of_jacobians() -> None:
+    loss, values = td.sum(rnn() ** 2), {tensor: point(2)[tensor] for tensor in (W, x, h0)}
+    gradient = evaluate(td.gradient(loss, h0), values)
+    assert evaluate(loss.diff(h0[1]), values) == gradient[1] == evaluate(td.diff(loss, h0[1]), values)
+    assert (evaluate(td.diff(loss, h0), values) == gradient).all()
+    column = evaluate(sympy.diff(rnn(last=True), h0[1]), values)
+    assert (column == evaluate(td.jacobian(rnn(last=True), h0), values)[:, 1]).all()
+
+
 def test_what_does_not_depend_is_zero() -> None:
     y = td.TensorSymbol("y", 3)
     assert td.gradient(td.sum(rnn()), y) == td.zeros(3)
     assert td.gradient(td.sum(td.scan(lambda h, x: x, h0, x)), h0) == td.zeros(n)
     assert td.jvp(rnn(last=True), y, y) == td.zeros(n)
+    assert str(td.jacobian(rnn(last=True), y)) == "zeros((n, 3))"
 
 
 def test_check_derivative_knows_scans() -> None:
@@ -264,8 +333,7 @@ def test_gradient_of_linear_control_is_that_of_the_unrolled_formula() -> None:
         (ShapeError, r"the rows of x have shape \(n,\), but v has shape \(\)", lambda: changed(3, [(VARIABLE, x)])),
         (ArgumentTypeError, "the time of a Scan", lambda: changed(4, n)),
         (ArgumentTypeError, "reverse must be True or False", lambda: changed(6, 3)),
-        (UnsupportedError, "which this function does not take", lambda: td.jacobian(rnn(), h0)),
-        (UnsupportedError, "which this function does not take", lambda: td.hessian(td.sum(rnn()), h0)),
+        (UnsupportedError, "which this function does not take", lambda: td.cost(td.sum(rnn()))),
         (
             ArgumentError,
             r"has 0 steps: a scan needs one at least",
@@ -274,6 +342,8 @@ def test_gradient_of_linear_control_is_that_of_the_unrolled_formula() -> None:
         (OutOfShapeError, "a scan would have T steps, which is not positive", lambda: empty(0)),
         (UnsupportedError, "depends on the index", lambda: of_index()),
         (UnsupportedError, "CUDA kernels do not run", lambda: td.generate_code([W, x, h0], rnn(), "cuda")),
+        (UnsupportedError, "no text language has recurrences", lambda: td.to_text(rnn(), language="index")),
+        (UnsupportedError, "CUDA kernels do not run", lambda: td.generate_code([W, x, h0], rnn(), "cuda_c")),
         (UnsupportedError, "reads an array of integers in its steps", lambda: of_data()),
     ],
 )

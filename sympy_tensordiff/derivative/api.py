@@ -12,7 +12,7 @@ from sympy_tensordiff.derivative.elementwise import Derivatives, Differentiation
 from sympy_tensordiff.derivative.modes import simplified_jacobians, simplified_products, simplified_slopes
 from sympy_tensordiff.derivative.native import as_scalar, in_matrices
 from sympy_tensordiff.derivative.through_names import ThroughNames
-from sympy_tensordiff.derivative.through_scans import pullbacks, pushforwards
+from sympy_tensordiff.derivative.through_scans import over_unit_tensors, pullbacks, pushforwards
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
 from sympy_tensordiff.graph.to_native import to_einsum, to_native
 from sympy_tensordiff.graph.write import write_all
@@ -20,11 +20,12 @@ from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.lift import as_operand
+from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.signatures import Expression, Scalar, Tensors, Variables
-from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorExpr, TensorSymbol, in_full
+from sympy_tensordiff.symbolic.subscripts import LETTERS
+from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorEntry, TensorExpr, TensorSymbol, in_full
 from sympy_tensordiff.symbolic.traversal import named_in, scans_and_names, scans_in
 
-hooks.derivative.register(entry_derivative)
 hooks.notations.update({EinsumProduct: to_einsum, sympy.Sum: to_native, sympy.Product: to_native})
 
 
@@ -268,19 +269,49 @@ def jacobian(T: Any, wrt: Any) -> Any:
     """
     given, T = T, as_operand(T, "the expression")
     variables = _several(wrt)
+    if scans_in([T]):
+        return _in_form_of_variables([_jacobian_with_scans(T, v) for v in variables], wrt, given)
     work = Differentiation(T, by=variables)
     nodes = simplified_jacobians(work, [work.leaf(v) for v in variables])
     return _in_form_of_variables(write_all(work.reader, nodes), wrt, given)
 
 
+def _jacobian_with_scans(value: Any, variable: Any) -> Any:
+    """Return the Jacobian of `value`, which contains scans: pullbacks of all unit tensors if the variable has more axes
+    than the value, else tangents.
+    """
+    own, other = shape_of(value), shape_of(Differentiation(value, scans=True).variable(variable))
+    if len(own) < len(other):
+        return over_unit_tensors(own, lambda cotangent: _pullbacks_with_scans(value, cotangent, [variable])[0])
+    found = over_unit_tensors(other, lambda tangent: _tangents_with_scans([value], [variable], [tangent])[0])
+    if not other or not own:
+        return found
+    labels = LETTERS[: len(other) + len(own)]
+    return EinsumProduct(f"{labels}->{labels[len(other) :]}{labels[: len(other)]}", found)
+
+
 def _derivative(T: Any, variable: Any, simplify: bool) -> Any:
     """Return the Jacobian of the converted expression `T`; unsimplified unless `simplify` is set."""
+    if scans_in([T]):
+        return _jacobian_with_scans(as_operand(T, "the expression"), variable)
     work = Differentiation(as_operand(T, "the expression"), by=(variable,))
     jacobians = partial(simplified_jacobians, work) if simplify else work.jacobians
     return write_all(work.reader, jacobians([work.leaf(variable)]))[0]
 
 
 hooks.jacobian.register(_derivative)
+
+
+def _entry_derivative(expr: Any, variable: Any) -> Any:
+    """Return the derivative of `expr` for plain ``diff``, see `entry_derivative`; `expr` may contain scans."""
+    if not scans_in([expr]):
+        return entry_derivative(expr, variable)
+    tensor, index = (variable.tensor, variable.indices) if isinstance(variable, TensorEntry) else (variable, ())
+    found = _jacobian_with_scans(as_operand(expr, "the expression"), tensor)
+    return found[(*(slice(None) for _ in shape_of(expr)), *index)] if index else found
+
+
+hooks.derivative.register(_entry_derivative)
 
 
 @overload
@@ -317,6 +348,10 @@ def hessian(s: Any, wrt: Any) -> Any:
     TensorComprehension(KroneckerDelta(p, q), (p, 4), (q, 4))
     """
     variables = _several(wrt)
+    if scans_in([value := as_scalar(s, "the expression")]):
+        slopes = _pullbacks_with_scans(value, sympy.S.One, variables)
+        products = Derivatives(Derivatives(_jacobian_with_scans(slope, v) for v in variables) for slope in slopes)
+        return products if _is_tuple(wrt) else products[0][0]
     work = _scalar_work(s, "hessian", by=variables)
     leaves = [work.leaf(v) for v in variables]
     gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))

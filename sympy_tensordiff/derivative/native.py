@@ -19,7 +19,7 @@ from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.lift_matrices import only_entry
 from sympy_tensordiff.symbolic.misplaced_tensors import is_whole
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.traversal import nodes_in, scans_in
 
 
 @explained
@@ -66,7 +66,12 @@ def diff(e: Any, *variables: Any) -> Any:
     -y[p]**2/IndexedSum(x[i]*y[i], (i, 0, n - 1))**2
     """
     orders = counted(variables)
-    work = Differentiation(as_operand(e, "the expression"), by=[variable for variable, _ in orders])
+    value = as_operand(e, "the expression")
+    if scans_in([value]):
+        for variable in (variable for variable, times in orders for _ in range(times)):
+            value = hooks.derivative(value, variable)
+        return value
+    work = Differentiation(value, by=[variable for variable, _ in orders])
     work.root = work.simplified(work.root)
     facts: tuple[Any, ...] = ()
     for variable, times in orders:

@@ -13,7 +13,7 @@ kind, of any order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -23,10 +23,10 @@ from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.derivative.through_names import _total, _written
 from sympy_tensordiff.graph.nodes import replace
 from sympy_tensordiff.graph.scans import needed_states
-from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorFunction
 from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, State, fresh_name
+from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, State, Time, fresh_name
 from sympy_tensordiff.symbolic.subscripts import LETTERS
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in, scans_in
 
@@ -71,6 +71,24 @@ def pushforwards(values: Sequence[Any], moves: Mapping[Any, Any]) -> list[Any | 
         pairs = zip(batch, _scan_tangents(batch, moving), strict=True)
         moving |= {scan: tangent for scan, tangent in pairs if tangent is not None}
     return _direct_tangents(values, moving)
+
+
+def over_unit_tensors(shape: Sequence[Any], derivative: Callable[[Any], Any]) -> Any:
+    """Return the values of a linear function of tensors of this shape at all unit tensors, along new first axes.
+
+    Each axis is a scan without states, over the rows of a unit matrix: all that depends on none of these rows is
+    computed once.
+    """
+    rows = [ScanVariable(fresh_name("e"), (extent,)) for extent in shape]
+    labels = LETTERS[: len(rows)]
+    value = derivative(
+        EinsumProduct(f"{','.join(labels)}->{labels}", *rows) if len(rows) > 1 else [*rows, sympy.S.One][0]
+    )
+    if rows and value.free_symbols.isdisjoint(rows):
+        return _zero((*shape, *shape_of(value)))
+    for row, extent in zip(reversed(rows), reversed(shape), strict=True):
+        value = Scan("stack", value, [], [(row, DeltaTensor((extent,)))], Time(fresh_name("t")), extent)
+    return value
 
 
 # ---------------------------------------------------------------------------- dependence
@@ -297,7 +315,9 @@ class _Adjoint:
         self.outside = [leaf for leaf in read if _depends(leaf, wanted)]
         starts = {state.variable for state in self.states if _depends(state.initial, wanted)}
         active = _active_states(self.states, starts, {v for v, _ in self.moving_rows} | set(self.outside))
-        active &= needed_states([(s.variable, s.update) for s in self.states], [one.value for one, _ in cotangents])
+        lasts = [one.value for one, _ in cotangents if one.kind == "last"]
+        needed = {s.variable for s in self.states if s.update in lasts}  # if no step reads the state, too
+        active &= needed | needed_states([(*s[::2],) for s in self.states], [one.value for one, _ in cotangents])
         self.active = [state for state in self.states if state.variable in active and not state.is_constant]
         self.moving_constants = [state for state in self.constants if state.variable in active]
         self.adjoints = {state.variable: _tangent_variable(state.variable) for state in self.active}

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from sympy_tensordiff.graph.cofactor_tangents import cofactor_direction, cofactor_tangent
 from sympy_tensordiff.graph.congruences import Congruence, congruence
@@ -352,9 +352,9 @@ class _Pairing:
             is_single = operand in self.single or self.products.uses[original] == 1
             if original.op != "add" or len(labels) < 2 or not is_single:
                 continue
-            opened = self.absorbable_products(original)[-1]
+            opened = self.private_parts(original).products[-1]
             terms = yield from in_turn(
-                self.split_term(tensors, position, term, output, extents, opened) for term in original.args
+                self.split_term(tensors, position, term, output, extents, opened) for term in self.terms_of(original)
             )
             total = sum(cost for cost, _ in terms)
             if total < work:

@@ -182,8 +182,8 @@ class Reader(ConditionReader):
             )
         if not self._scans:
             raise UnsupportedError(
-                f"{expr} is a scan, which this function does not take: td.vjp, td.gradient, td.jvp, td.hvp, "
-                "td.lambdify, td.evaluate and td.check_derivative do"
+                f"{expr} is a scan, which this function does not take: td.gradient, td.jacobian, td.hessian, td.vjp, "
+                "td.jvp, td.hvp, td.lambdify, td.evaluate and td.check_derivative do"
             )
         if self._scans == "leaf":
             yield from ()

@@ -21,6 +21,7 @@ from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
 from sympy_tensordiff.symbolic.rewriting import for_readers
 from sympy_tensordiff.symbolic.tensors import TensorSymbol, in_full
+from sympy_tensordiff.symbolic.traversal import scans_in
 
 
 @explained
@@ -76,6 +77,9 @@ def to_text(expr: Any, language: str = "thesis") -> str:
     """
     if not isinstance(expr, ParsedExpression):
         expr = in_full(as_expr(expr, "the argument of to_text"))
+    scans = [] if isinstance(expr, ParsedExpression) else scans_in([expr])
+    if scans and language in ("index", "matrix"):
+        raise UnsupportedError(f"to_text: no text language has recurrences: str(…) of {scans[0]} is a text of Python")
     if language in ("index", "matrix"):
         return to_index_text(expr) if language == "index" else to_matrix_text(expr)
     if language != "thesis":

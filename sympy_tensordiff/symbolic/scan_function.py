@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 from sympy import Integer, Number, Tuple
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.symbolic import reductions
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.rearrangements import reshape
+from sympy_tensordiff.symbolic.rearrangements import flip, reshape
 from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, Time, fresh_name, no_sequence
 from sympy_tensordiff.symbolic.tabulate import same_extent
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol, checked_name
@@ -102,6 +103,8 @@ def scan(
     length = call.checked_length(length)
     updates, outputs, structure = call.run()
     updates, outputs = call.with_rows(updates, outputs, length)
+    if outputs is None and (prefix := _prefix_form(call, updates, length, reverse, last)) is not None:
+        return prefix
     if checkpoint is None:
         states = [*zip(call.states, call.initial, updates, strict=True)]
         parts = states, [*zip(call.rows, call.sequences, strict=True)], call.time, length, reverse
@@ -114,6 +117,25 @@ def scan(
         return found
     values = [result("sum" if total else "stack", output) for output in outputs]
     return found, (tuple(values) if structure else values[0])
+
+
+def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
+    """Return the running sums or products that a recurrence of one number is; None for other recurrences."""
+    if call.is_tuple or call.takes_rows_in_tuple or len(call.rows) != 1 or call.states[0].rank or call.rows[0].rank:
+        return None
+    if not same_extent(shape_of(call.sequences[0])[0], length):
+        return None  # an error of `Scan`
+    (state,), (row,), (update,), (sequence,) = call.states, call.rows, updates, call.sequences
+    (first,) = call.initial
+    if update == state + row:
+        result = reductions.sum(sequence) if last else reductions.cumsum(flip(sequence) if reverse else sequence)
+        found = result if first == 0 else result + first
+    elif update == state * row:
+        result = reductions.prod(sequence) if last else reductions.cumprod(flip(sequence) if reverse else sequence)
+        found = result if first == 1 else first * result
+    else:
+        return None
+    return flip(found) if reverse and not last else found
 
 
 def _result(parts: Any, kind: str, value: Any) -> Any:

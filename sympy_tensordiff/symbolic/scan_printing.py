@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from sympy import Tuple
 from sympy.core.symbol import Str
 from sympy.printing.pretty.stringpict import prettyForm
 
 from sympy_tensordiff.symbolic.notation_text import ATOM
 from sympy_tensordiff.symbolic.printing import refuse_unprintable, text_instead
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.traversal import scans_in
 
 
 class PrintedScan:
@@ -63,14 +65,16 @@ def _call(scan: Any, show: Any) -> str:
 
 
 def _formula(scan: Any, show: Any) -> str:
-    """Return the LaTeX of a scan: the value of a step, and the recursion of the states."""
-    time, step = show_time(scan), "+ 1" if scan.reverse else "- 1"
-    before = f"{time} {step}"
+    """Return the LaTeX of a scan: the value of a step, and the recursions of the states and of stored states that the
+    steps read.
+    """
+    time, before = show_time(scan), _time_before(scan)
     rule = {}
     for state in scan.states:
         if not state.is_constant:
             rule[state.variable] = before
-    marked = _Marks(show, {**rule, **{variable: time for variable, _ in scan.sequences}})
+    stored = _StoredStates(scan, show, time)
+    marked = _Marks(show, {**rule, **{variable: time for variable, _ in scan.sequences}}, stored.rows)
     lines = []
     for state in scan.states:
         name = show(state.variable)
@@ -79,9 +83,12 @@ def _formula(scan: Any, show: Any) -> str:
             continue
         start = show(scan.length) if scan.reverse else "-1"
         lines.append(rf"{_indexed(name, time)} = {marked(state.update)}")
-        lines.append(rf"{_indexed(name, start)} = {show(state.initial)}")
-    pairs = [(_indexed(show(v), time), _row(show(sequence), time)) for v, sequence in scan.sequences]
-    lines += [f"{name} = {row}" for name, row in pairs if name != row]
+        lines.append(rf"{_indexed(name, start)} = {show(state.initial.xreplace(stored.names))}")
+    for variable, sequence in scan.sequences:
+        if variable not in stored.rows:
+            name, row = _indexed(show(variable), time), _row(show(sequence.xreplace(stored.names)), time)
+            lines += [f"{name} = {row}"] * (name != row)
+    lines += stored.lines
     shown = next((_indexed(show(s.variable), time) for s in scan.states if s.update == scan.value), None)
     shown = marked(scan.value) if shown is None else shown
     low, high = f"{time} = 0", f"{show(scan.length)} - 1"
@@ -92,6 +99,50 @@ def _formula(scan: Any, show: Any) -> str:
     else:
         head = rf"\left.{shown}\right|_{{{time} = {'0' if scan.reverse else high}}}"
     return rf"{head} \;\text{{where}}\; " + r",\; ".join(lines)
+
+
+class _StoredStates:
+    """The states of other scans that the steps of a scan read, which its formula calls by their own names.
+
+    ``rows`` maps variables of sequences to what is printed for them, such as ``h_{t-1}``, ``names`` the stacked states
+    in other sequences to variables. ``lines`` are the recursions.
+    """
+
+    def __init__(self, scan: Any, show: Any, time: str) -> None:
+        self.rows: dict[Any, Any] = {}
+        self.names: dict[Any, Any] = {}
+        self.lines: list[str] = []
+        taken = {show(state.variable) for state in scan.states}
+        taken |= {show(symbol) for step in scan.steps for symbol in step.free_symbols if symbol not in scan.bound}
+        own = {show(variable): sequence for variable, sequence in scan.sequences}
+        known: dict[Any, bool] = {}
+        nodes = [node for part in scan.outer for node in scans_in([part]) if node.kind != "sum"]
+        for one in dict.fromkeys(nodes):
+            if one.recurrence not in known:
+                names = {show(state.variable) for state in one.states}
+                rows = {show(variable): sequence for variable, sequence in one.sequences}
+                is_clear = taken.isdisjoint(names) and all(own.get(name, row) == row for name, row in rows.items())
+                known[one.recurrence] = show_time(one) == time and is_clear
+                if known[one.recurrence]:
+                    taken |= names
+                    self.lines.append(_formula(one, show).partition(r" \;\text{where}\; ")[2])
+            if not known[one.recurrence]:
+                continue
+            state = next((s for s in one.states if one.value in (s.update, s.variable)), None)
+            if state is None:
+                continue
+            index = time if one.value == state.update else _time_before(one).replace(" ", "")
+            for variable, sequence in scan.sequences:
+                if sequence == one and one.kind == "stack":
+                    self.rows[variable] = _marked(variable, _indexed(show(state.variable), index))
+            if one.value == state.update:
+                name, end = show(state.variable), "0" if one.reverse else f"{show(one.length)}-1"
+                self.names[one] = _marked(one, name if one.kind == "stack" else _indexed(name, end))
+
+
+def _time_before(scan: Any) -> str:
+    """Return the index of the states before the step, as it is printed."""
+    return f"{show_time(scan)} {'+' if scan.reverse else '-'} 1"
 
 
 def show_time(scan: Any) -> str:
@@ -113,9 +164,9 @@ def _row(text: str, time: str) -> str:
 class _Marks:
     """Prints a scan step in LaTeX with the time as a subscript of each bound variable."""
 
-    def __init__(self, show: Any, times: dict[Any, str]) -> None:
+    def __init__(self, show: Any, times: dict[Any, str], others: dict[Any, Any]) -> None:
         self.show = show
-        self.names = {v: _marked(v, _indexed(show(v), time.replace(" ", ""))) for v, time in times.items()}
+        self.names = {v: _marked(v, _indexed(show(v), time.replace(" ", ""))) for v, time in times.items()} | others
 
     def __call__(self, expr: Any) -> str:
         """Return the formula of ``expr``."""
@@ -132,4 +183,4 @@ class MarkedVariable(TensorSymbol):
 
 def _marked(variable: Any, text: str) -> Any:
     """Return a copy of ``variable`` that is printed as ``text``."""
-    return MarkedVariable._unchecked(Str(text), variable.args[1])
+    return MarkedVariable._unchecked(Str(text), Tuple(*variable.shape))

@@ -13,6 +13,7 @@ import pytest
 import sympy
 from bridge_cases import CASES
 from exact_checks import call_arguments, pullback_problem
+from test_scan import SCANS, point
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.emit.dialects import PURE
@@ -95,6 +96,41 @@ def test_texts_change_no_array(name, backend):
         stores = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
         assert not any(isinstance(target, ast.Subscript) for node in stores for target in node.targets)
         assert not any(isinstance(node, ast.AugAssign) for node in ast.walk(function))
+
+
+RECURRENCES = [name for name in SCANS if name != "time"]
+
+
+def recurrences(names):
+    """NumPy's function of scans and of a gradient, and the arrays of a call."""
+    exprs = tuple(SCANS[name]() for name in names)
+    values = point(3)
+    tensors = [tensor for tensor in values if any(tensor in expr.free_symbols for expr in exprs)]
+    exprs = (*exprs, td.gradient(td.sum(exprs[0] ** 2), tensors[0]))
+    return td.lambdify(tensors, exprs, "numpy"), [values[tensor].astype(float) for tensor in tensors]
+
+
+def test_recurrences_equal_those_of_numpy(cupy):
+    function, arrays = recurrences(RECURRENCES)
+    assert_close(in_backend(function, "cupy")(*arrays), function(*arrays))
+
+
+def test_recurrences_in_jax_are_its_scans(jax):
+    function, arrays = recurrences(["rnn", "pair"])
+    own = in_backend(function, "jax")
+    assert_close(jax.jit(own)(*arrays), function(*arrays))
+    assert "over_time" not in own.source and own.source.count("jax.lax.scan") == 3
+
+
+def test_recurrences_in_torch(torch):
+    function, arrays = recurrences(RECURRENCES)
+    assert_close(in_backend(function, "torch")(*arrays), function(*arrays))
+
+
+def test_time_that_selects_is_not_traced():
+    c, t0 = td.TensorSymbol("c", (m, n)), td.TensorSymbol("t0", n)
+    step = lambda h, x, t: x + td.concatenate([td.where(sympy.Eq(t, 0), 0, 9) * td.ones((1,)), h[:-1]])  # noqa: E731
+    assert "over_time(" in td.generate_code([t0, c], td.scan(step, t0, c), "jax")
 
 
 MATRICES = {
@@ -248,10 +284,3 @@ def test_transformations_of_torch(name, torch):
     many = torch.stack([arrays[0], 2 * arrays[0]])
     batch = torch.func.vmap(ours, (0, *[None] * (len(arrays) - 1)))(many, *arrays[1:])
     assert_close(batch[1], ours(2 * arrays[0], *arrays[1:]))
-
-
-def test_recurrences_are_refused():
-    steps, z = td.indices("steps"), td.TensorSymbol("z", 3)
-    recurrence = td.scan(lambda state: state**2 / 2, z, length=steps)
-    with pytest.raises(UnsupportedError, match=r"backend='cupy' has no recurrences; take 'llvm' or 'numpy', or write"):
-        td.generate_code([z, steps], recurrence, "cupy")

@@ -11,7 +11,8 @@ import pytest
 import sympy
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.programs import Program, Table
+from sympy_tensordiff.codegen.emit.llvm_entries import shared_memory
+from sympy_tensordiff.codegen.ir.programs import Array, ContractionStep, Kernel, Operand, Program, Table
 from sympy_tensordiff.codegen.ir.verify import verify
 from sympy_tensordiff.codegen.lower.materialise import LARGEST_TABLE
 from sympy_tensordiff.codegen.program import build_program
@@ -187,3 +188,15 @@ def test_what_a_number_in_it_changes_has_no_array():
     waves_of = table(total(x[j] * sympy.cos(2 * sympy.pi * i * j / n), (j, 0, N - 1)), (i, N))
     program = build_program([x, n], td.gradient(total(waves_of[i] ** 2, (i, 0, N - 1)), x), tables=True)
     assert [len(array.shape) for array in program.temporaries] == [1]
+
+
+def test_a_table_shares_no_memory_with_arrays_before_it() -> None:
+    """It is filled once, before the first call, wherever its step is; arrays of later calls must not overwrite it."""
+
+    def product(array: str, operand: str) -> ContractionStep:
+        return ContractionStep(array, (), Operand(operand, ()), Operand(operand, ()))
+
+    steps = Kernel("a", (), ()), product("b", "a"), Table("c", (), ()), product("d", "c")
+    program = Program((), (), tuple(Array(name, ()) for name in "abcd"), steps)
+    groups = shared_memory(program, [Array(name, ()) for name in "ac"])
+    assert [[array.name for array in group] for group in groups] == [["a"], ["c"]]

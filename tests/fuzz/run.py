@@ -24,12 +24,12 @@ from sympy_tensordiff.errors import (
     VerificationError,
 )
 
-from . import convexity, extrema, formulas, function_checks, second_orders, special_checks, system_checks
+from . import convexity, extrema, formulas, function_checks, recurrences, second_orders, special_checks, system_checks
 from .costs import CostExceededError
 
 KINDS = (
     *("systems", "functions", "tensors", "maps", "named", "large", "strides", "formulas", "convexity"),
-    *("pairs", "selections", "extrema", "masked"),
+    *("pairs", "selections", "extrema", "masked", "recurrences"),
 )
 _IN_A_BATCH = {**dict.fromkeys(KINDS, 1), "systems": 20}
 _WRONG = (CertificateError, CostExceededError, DerivativeMismatch, VerificationError, OutOfShapeError)
@@ -83,6 +83,7 @@ def _check(kind: str, seed: int) -> Outcome:
         "selections": lambda n: second_orders.check_second_order("selections", n),
         "extrema": extrema.check_extrema,
         "masked": lambda n: extrema.check_extrema(n, masks=True),
+        "recurrences": recurrences.check_recurrence,
     }
     try:
         return Outcome(kind, seed, "right", "", checks[kind](seed) or 0.0)

@@ -5,6 +5,14 @@ from __future__ import annotations
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
 
 HELPERS: dict[str, str] = {
+    "over_time": '''
+def over_time(step, states, rows, length, is_reversed):
+    """The last states, and the results of all steps stacked: step(states, (rows at a time, time)) returns both."""
+    found = [None]*length
+    for time in range(length - 1, -1, -1) if is_reversed else range(length):
+        states, found[time] = step(states, ([row[time] for row in rows], time))
+    return states, [np.stack(values) for values in zip(*found)]
+''',
     "nearest": '''
 def nearest(x, *index):
     """The entries of x, which may have none, that are nearest to an index; then 0."""

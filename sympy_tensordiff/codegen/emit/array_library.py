@@ -21,6 +21,7 @@ from sympy_tensordiff.codegen.emit.driver import (
 from sympy_tensordiff.codegen.emit.forms import INDENT, FormNames, TextBlock
 from sympy_tensordiff.codegen.emit.library import LibraryCall
 from sympy_tensordiff.codegen.ir.programs import Apply, ContractionStep, ProductStep, Program, Solve
+from sympy_tensordiff.codegen.ir.walk import filled_arrays
 
 
 class PureLibraryCall(LibraryCall):
@@ -70,17 +71,17 @@ def pure_library_text(
     return dialect.text("\n".join(lines)), "", passed
 
 
-def pure_driver(program: Program, names: FormNames, functions: Functions, dialect: Dialect) -> str:
-    """Return the text of the function ``run`` that calls the steps and returns the results as a tuple."""
+def pure_driver(program: Program, names: FormNames, functions: Functions, dialect: Dialect, name: str = "run") -> str:
+    """Return the text of the function ``name`` that calls the steps and returns the results as a tuple."""
     block = TextBlock()
     body = TextBlock()
     for line in size_lines(program, names):
         body.line(line)
     for step in program.kernels:
-        body.line(f"{names(step.array)} = {functions(step)}")
+        body.line(f"{', '.join(map(names, filled_arrays(step)))} = {functions(step)}")
     results = [names(output.name) for output in program.outputs]
     body.line(f"return {', '.join(results)}{',' * (len(results) == 1)}")
-    inner = block.child(f"def run({', '.join([*(names(a.name) for a in program.arguments), *dialect.preamble])}):")
+    inner = block.child(f"def {name}({', '.join([*(names(a.name) for a in program.arguments), *dialect.preamble])}):")
     inner.line('"""Return the results for arguments of one type, a tuple."""')
     inner.slot(body)
     return "\n".join(block.render())

@@ -43,6 +43,7 @@ from sympy_tensordiff.codegen.emit.driver import (
 from sympy_tensordiff.codegen.emit.forms import FormNames, TextBlock, tuple_text
 from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.emit.library import library_text
+from sympy_tensordiff.codegen.emit.pure_recurrences import pure_recurrence
 from sympy_tensordiff.codegen.emit.recurrences import recurrence_text, step_function, with_own_functions
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover, axis_rows, loop_rows
@@ -61,13 +62,7 @@ from sympy_tensordiff.codegen.ir.loops import (
 from sympy_tensordiff.codegen.ir.programs import Correlation, FusedKernels, Kernel, Program, Recurrence, Scatter
 from sympy_tensordiff.codegen.ir.rare_loops import condition_name, condition_of_loop, decided, without_condition
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import (
-    dependences,
-    loads,
-    loops,
-    scalar_arrays,
-)
-from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.codegen.ir.walk import dependences, loads, loops, scalar_arrays
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.rows import Rows
 
@@ -86,8 +81,9 @@ def print_arrays(program: Program, dialect: Dialect) -> str:
     """
     names = module_names(program, dialect.own_names)
     if dialect.is_pure:
-        functions, _ = _print_functions(program, names, dialect)
-        pieces = [*called_by(functions.texts, dialect.helpers).values(), *functions.texts]
+        functions, inner = _print_functions(program, names, dialect)
+        texts = [*inner, *functions.texts]
+        pieces = [*called_by(texts, dialect.helpers).values(), *texts]
         pieces.append(pure_driver(program, names, functions, dialect))
         return pure_module_text(program, dialect, names, pieces, constants=block_constant(pieces))
     pieces = print_steps(program, names)
@@ -105,9 +101,19 @@ def block_constant(pieces: Iterable[str]) -> str:
 
 def recurrence_pieces(step: Recurrence, names: FormNames) -> list[str]:
     """Return the texts of the functions of a recurrence's body, and last that of the recurrence."""
-    own = module_names(step.body, {*DIALECTS["numpy"].own_names, step_function(step)})
-    inner = with_own_functions(step, print_steps(step.body, own, step_function(step)), step_function(step))
-    return [*inner, recurrence_text(step, names)]
+    return [*_body_functions(step, DIALECTS["numpy"]), recurrence_text(step, names)]
+
+
+def _body_functions(step: Recurrence, dialect: Dialect) -> list[str]:
+    """Return the texts of the functions of a recurrence's body; the last runs one step."""
+    name = step_function(step)
+    own = module_names(step.body, {*dialect.own_names, name})
+    if not dialect.is_pure:
+        *pieces, last = print_steps(step.body, own, name)
+        return with_own_functions(step, pieces, [last])
+    functions, inner = _print_functions(step.body, own, dialect)
+    last = pure_driver(step.body, own, functions, dialect, name)
+    return with_own_functions(step, [*inner, *functions.texts], [last])
 
 
 def print_steps(program: Program, names: FormNames, name: str = "run") -> list[str]:
@@ -126,13 +132,11 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
     for kernel in program.kernels:
         assert not isinstance(kernel, FusedKernels | Correlation)
         if isinstance(kernel, Recurrence):
+            inner += _body_functions(kernel, dialect)
             if dialect.is_pure:
-                raise UnsupportedError(
-                    f"backend={dialect.backend!r} has no recurrences; take 'llvm' or 'numpy', or write it out"
-                )
-            *below, text = recurrence_pieces(kernel, names)
-            inner += below
-            functions.add(kernel, text)
+                functions.add(kernel, *pure_recurrence(kernel, names, dialect))
+            else:
+                functions.add(kernel, recurrence_text(kernel, names))
             continue
         if not isinstance(kernel, Kernel):
             if dialect.is_pure:

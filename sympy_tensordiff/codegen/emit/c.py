@@ -175,7 +175,7 @@ class CFile:
         local = self.names.copy()
         loop = CRecurrencePrinter(step, local, self.forms, f"{name}_unchecked", f"{name}_scratch({sizes})")
         found = self.printer.function(step, [*loop.lines()], local, {loop.work: loop.size})
-        return found._replace(text="\n\n".join([*with_own_functions(step, [*pieces, *entries], name), found.text]))
+        return found._replace(text="\n\n".join([*with_own_functions(step, pieces, entries), found.text]))
 
     @property
     def last_code(self) -> str:

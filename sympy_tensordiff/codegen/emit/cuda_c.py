@@ -13,13 +13,23 @@ from sympy_tensordiff.codegen.emit.c_library import c_helpers
 from sympy_tensordiff.codegen.emit.c_nests import MATH_FUNCTIONS, CForms, CPrinter, alloc_size
 from sympy_tensordiff.codegen.emit.c_steps import CStepPrinter, StepText
 from sympy_tensordiff.codegen.emit.cuda_c_library import DEVICE_HELPERS, LAUNCH, LAUNCH_HELPERS, OWN_NAMES, PREAMBLE
+from sympy_tensordiff.codegen.emit.cuda_library import OTHER_BACKENDS
 from sympy_tensordiff.codegen.emit.cuda_nests import checked_nest, known_names
 from sympy_tensordiff.codegen.emit.driver import Functions
 from sympy_tensordiff.codegen.emit.forms import INDENT, SUM, UNARY, FormNames
 from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Barrier, If, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.programs import NO_POSITION, FusedKernels, Kernel, Program, Scatter, Step, kernels_of
+from sympy_tensordiff.codegen.ir.programs import (
+    NO_POSITION,
+    FusedKernels,
+    Kernel,
+    Program,
+    Recurrence,
+    Scatter,
+    Step,
+    kernels_of,
+)
 from sympy_tensordiff.codegen.ir.scalars import Ends, Load
 from sympy_tensordiff.codegen.ir.sizes import check_determined
 from sympy_tensordiff.codegen.ir.steps import Shapes
@@ -164,9 +174,11 @@ class CudaStepPrinter(CStepPrinter):
     storage = 'extern "C" __global__'
 
     def step(self, step: Step) -> StepText:
-        """Return the kernel of a step; raise NotInCError for a routine of linear algebra."""
+        """Return the kernel of a step; raise NotInCError for a routine of linear algebra and for a scan."""
         if isinstance(step, Kernel | FusedKernels):
             return self.nest(step)
+        if isinstance(step, Recurrence):
+            raise NotInCError(f"{step.array} is computed by a scan, which CUDA kernels do not run: {OTHER_BACKENDS}")
         raise NotInCError(
             f"CUDA files have no routine for {step.array}, which needs the factors of a matrix: use the backend "
             "'cuda' with CuPy, or 'c'"
@@ -272,6 +284,10 @@ class CudaFile(CFile):
     def search_entries(self, search: CFile) -> str:
         """Return the number of entries of the scratch memory of the search, and of what it finds."""
         return f"{len(search.program.outputs)} + {super().search_entries(search)}"
+
+    def step_text(self, step: Step) -> StepText:
+        """Return the kernel of a step; raise NotInCError for a routine of linear algebra and for a scan."""
+        return self.printer.step(step)
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
         """Yield the lines that launch a kernel, guarded if it may have no threads."""

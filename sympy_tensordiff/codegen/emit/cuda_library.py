@@ -64,13 +64,14 @@ def has_cupy() -> bool:
     return not is_simulated and importlib.util.find_spec("cupy") is not None
 
 
+OTHER_BACKENDS = "use backend='jax', 'torch' or 'cupy' on a device, or 'llvm', which has a loop over time"
+"""The way out for scans."""
+
+
 def require_library(step: Step) -> None:
     """Raise UnsupportedError, which names what ``step`` computes, if CuPy is not available, or for a scan."""
     if isinstance(step, Recurrence):
-        raise UnsupportedError(
-            f"{step.array} is computed by a scan, which CUDA kernels do not run: use backend='llvm', which has a loop "
-            "over time, or 'numpy'"
-        )
+        raise UnsupportedError(f"{step.array} is computed by a scan, which CUDA kernels do not run: {OTHER_BACKENDS}")
     if not has_cupy():
         raise UnsupportedError(
             f"{_computed_value(step)} cannot be computed without a library for matrices, which there is none of "

@@ -30,8 +30,10 @@ UNROLLED_ITERATIONS = 4
 In single precision the rows layernorm and fir take 0.89 of the time that they take if none are.
 """
 
-TOO_LARGE, NO_MEMORY, OUTSIDE = 1, 2, 4
-"""The return codes of functions, as bits: extents too large for BLAS, no memory, an entry outside its array."""
+TOO_LARGE, NO_MEMORY, OUTSIDE, SINGULAR = 1, 2, 4, 8
+"""The return codes of functions, as bits: extents too large for BLAS, no memory, an entry outside its array, a matrix
+without an inverse.
+"""
 
 Value = tuple[str, str]
 """A value: its text and its type."""

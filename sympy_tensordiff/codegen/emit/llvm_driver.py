@@ -20,6 +20,7 @@ from sympy_tensordiff.codegen.emit.forms import FormNames
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
 from sympy_tensordiff.codegen.emit.llvm import Module
+from sympy_tensordiff.codegen.emit.llvm_algebra import LlvmAlgebraPrinter
 from sympy_tensordiff.codegen.emit.llvm_copies import Copies, matrices_of, part_count
 from sympy_tensordiff.codegen.emit.llvm_entries import EntryPrinter, StepFunction, shared_memory
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
@@ -30,12 +31,14 @@ from sympy_tensordiff.codegen.emit.numba_cpu import BLOCKS, PARTIAL_TOTALS, bloc
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.nests import ZERO
 from sympy_tensordiff.codegen.ir.programs import (
+    Apply,
     ContractionStep,
     Correlation,
     FusedKernels,
     Kernel,
     Program,
     Recurrence,
+    Solve,
     Step,
     Table,
     Trapezoid,
@@ -119,6 +122,7 @@ class LlvmStepPrinter:
         self, program: Program, prover: Prover, module: Module, target: Target, copies: Copies, parallel: frozenset[str]
     ) -> None:
         self.module, self.target, self.prover, self.copies, self.parallel = module, target, prover, copies, parallel
+        self.is_body = False
         self.names, self.rules_off = FormNames(all_names(program), ()), program.rules_off
         integers = frozenset(a.name for a in program.arguments if a.dtype == "integer")
         self.site = prover.shapes, integers, scalar_arrays(program.arguments)
@@ -130,6 +134,10 @@ class LlvmStepPrinter:
         shapes, integers, bare = self.site
         if isinstance(step, Recurrence):
             return self.recurrence_function(step)
+        if isinstance(step, Solve | Apply):
+            algebra = LlvmAlgebraPrinter(self.module, shapes, integers, bare)
+            algebra.print_algebra(step)
+            return self.shared_function(step, algebra, algebra.function_text())
         if isinstance(step, Correlation):
             windows = LlvmCorrelationPrinter(self.module, shapes, integers, bare)
             tiles = tiling(step, shapes)
@@ -138,6 +146,7 @@ class LlvmStepPrinter:
             return self.shared_function(step, windows, windows.function(), (LOW, HIGH), part_count(step, shapes))
         assert isinstance(step, ContractionStep | Trapezoid)
         product = LlvmProductPrinter(self.module, shapes, integers, bare)
+        product.is_inlined = self.is_body
         product.print_contraction(step)
         turns = BLOCKS if matrices_of(step).both or isinstance(step, Trapezoid) else "panels"
         return self.shared_function(
@@ -150,6 +159,7 @@ class LlvmStepPrinter:
         copies = Copies(fuse(body, Prover(body)), BYTES // self.module.size)
         body = copies.program
         printer = LlvmStepPrinter(body, Prover(body), self.module, self.target, copies, frozenset())
+        printer.is_body = True
         functions = [(inner, printer.function(inner)) for inner in body.kernels]
         loop = LlvmRecurrencePrinter(self.module, self.site[0], step, body, functions)
         loop.print_recurrence()
@@ -162,6 +172,7 @@ class LlvmStepPrinter:
         ends = block_ends(names) if function_name(step) in self.parallel else None
         nest = nest_of(step, Site(self.prover, names.fresh, bare, block=ends, off=self.rules_off))
         printer = LlvmNestPrinter(self.module, shapes, integers, nest.bare)
+        printer.is_inlined = self.is_body
         if isinstance(step, Table):
             printer.real = "double"  # the angles of sines may be large
         printer.print_nest(nest.arrays, nest.body)

@@ -14,7 +14,7 @@ from math import inf, prod
 
 from sympy_tensordiff.codegen.emit.driver import Temporaries
 from sympy_tensordiff.codegen.emit.forms import FormNames, FormPrinter
-from sympy_tensordiff.codegen.emit.llvm import NO_MEMORY, OUTSIDE, TOO_LARGE, Module
+from sympy_tensordiff.codegen.emit.llvm import NO_MEMORY, OUTSIDE, SINGULAR, TOO_LARGE, Module
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
 from sympy_tensordiff.codegen.emit.matrix_products import MIN_HALF_ROWS, MIN_PANEL_ROWS
 from sympy_tensordiff.codegen.emit.numba_cpu import BLOCK_STRIDE, PARTIAL_TOTALS
@@ -34,6 +34,7 @@ ALIGNMENT = 64
 MESSAGES = {
     TOO_LARGE: "BLAS counts to 2**31 - 1",
     OUTSIDE: "a kernel reads or writes outside an array: this is an error of sympy_tensordiff, please report it",
+    SINGULAR: "a matrix in the steps of a scan is singular: it has no inverse",
 }
 """The messages of errors by their codes."""
 
@@ -254,19 +255,32 @@ class EntryPrinter(LlvmNestPrinter):
         found = self.new(f"load i32, ptr {self.code}")
         if "outside" in self.module.declared:
             found = self.new(f"or i32 {found}, {self.new('atomicrmw xchg ptr @outside, i32 0 monotonic')}")
-        for code in (NO_MEMORY, *MESSAGES):
+        solves = any(name.startswith("solved") for name in self.module.functions)
+        for code in (NO_MEMORY, *(code for code in MESSAGES if code != SINGULAR or solves)):
             with self.when(partial(self.has_code, found, code)):
                 if code == NO_MEMORY:
                     self.new("call ptr @PyErr_NoMemory()")
                 else:
                     size, name = len(MESSAGES[code]) + 1, f"message.{code}"
                     self.module.declared[name] = f'@{name} = private constant [{size} x i8] c"{MESSAGES[code]}\\00"'
-                    error = self.new("load ptr, ptr @PyExc_ValueError")
+                    error = self.error_class(code)
                     self.line(f"call void @PyErr_SetString(ptr {error}, ptr @{name})")
                 self.line("ret ptr null")
                 self.start(*self.labels("never"))
         self.result = self.call("ptr", "PyLong_FromLongLong", ["0"], "i64")
         return self
+
+    def error_class(self, code: int) -> str:
+        """Return the class of errors for a return code: ``ValueError``, or NumPy's ``LinAlgError``."""
+        if code != SINGULAR:
+            return self.new("load ptr, ptr @PyExc_ValueError")
+        names = {"module": "numpy.linalg", "class": "LinAlgError"}
+        for name, text in names.items():
+            self.module.declared[f"error.{name}"] = (
+                f'@error.{name} = private constant [{len(text) + 1} x i8] c"{text}\\00"'
+            )
+        module = self.call("ptr", "PyImport_ImportModule", ["@error.module"], "ptr")
+        return self.call("ptr", "PyObject_GetAttrString", [module, "@error.class"], "ptr")
 
     def has_code(self, found: str, code: int) -> str:
         """Return whether the bits of ``found``, combined return codes, include ``code``."""
@@ -297,6 +311,7 @@ def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]
         kept -= set(uses(step).arrays)
     for step in program.kernels:
         last |= dict.fromkeys(kept.union(filled_arrays(step)) if isinstance(step, Table) else kept, inf)
+        first |= dict.fromkeys(filled_arrays(step), -1) if isinstance(step, Table) else {}  # before all other steps
     groups: list[list[Array]] = []
     by_size: dict[tuple[int, tuple[str, ...]], list[list[Array]]] = {}
     for array in arrays:

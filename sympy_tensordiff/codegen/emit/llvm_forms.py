@@ -44,6 +44,8 @@ class LlvmFormPrinter(Builder):
         self.changing: frozenset[str] = frozenset()
         self.depth = 0
         self.defined: dict[str, int] = {}
+        self.is_inlined = False
+        """Whether LLVM may inline the function: in loops over time, where a call takes as long as a short step."""
 
     @property
     def types(self) -> dict[str, str]:
@@ -69,7 +71,8 @@ class LlvmFormPrinter(Builder):
             self.line(f"call void @free(ptr {pointer})")
         body = ["entry:", *self.slots, *self.lines, f"  ret {result}"]
         body += ["failed:", f"  ret i32 {NO_MEMORY}"] if self.allocated else []
-        return "\n".join([f"define internal i32 @{{name}}({declared}) noinline {{", *body, "}"])
+        attribute = "" if self.is_inlined else "noinline "
+        return "\n".join([f"define internal i32 @{{name}}({declared}) {attribute}{{", *body, "}"])
 
     # ------------------------------------------------------------------------ integers
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from functools import reduce
 
 from sympy_tensordiff.codegen.emit.library import LibraryMatrices
-from sympy_tensordiff.codegen.emit.llvm import TOO_LARGE, Module
+from sympy_tensordiff.codegen.emit.llvm import FLAGS, TOO_LARGE, Module
 from sympy_tensordiff.codegen.emit.llvm_copies import block_count, is_turned, matrices_of
 from sympy_tensordiff.codegen.emit.llvm_elementary import real_text
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
@@ -126,6 +126,9 @@ def multiply(module: Module) -> str:
     return module.define("multiply", MULTIPLY.format(real=module.real, x=x, code=TOO_LARGE, size=module.size))
 
 
+MAX_SMALL_PRODUCT = 2**11
+"""The most multiplications of a product in a step of a scan that loops compute, since a call of BLAS takes longer."""
+
 LOW, HIGH = "block low", "block high"
 """The parameters for the range of parts that a function computes."""
 
@@ -192,10 +195,66 @@ class LlvmProductPrinter(LlvmNestPrinter):
         sides = [f"ptr {p}, i64 {s}, i1 {str(t).lower()}" for p, s, t in zip((left, right), steps, turned, strict=True)]
         numbers = ", ".join(f"i64 {value}" for value in (rows, columns, terms))
         factor = real_text(float(self.step.factor), self.module.real)
+        size = reduce(self.times, (own, other, terms)) if self.is_inlined else str(MAX_SMALL_PRODUCT + 1)
         name = multiply(self.module)
-        code = self.new(f"call i32 @{name}(ptr {out}, {', '.join(sides)}, {numbers}, {self.module.real} {factor})")
-        before = self.new(f"load i32, ptr {self.code}")
-        self.line(f"store i32 {self.new(f'or i32 {before}, {code}')}, ptr {self.code}")
+        with self.when(lambda: self.new(f"icmp sgt i64 {size}, {MAX_SMALL_PRODUCT}")):
+            code = self.new(f"call i32 @{name}(ptr {out}, {', '.join(sides)}, {numbers}, {self.module.real} {factor})")
+            before = self.new(f"load i32, ptr {self.code}")
+            self.line(f"store i32 {self.new(f'or i32 {before}, {code}')}, ptr {self.code}")
+        if self.is_inlined:
+            with self.when(lambda: self.new(f"icmp sle i64 {size}, {MAX_SMALL_PRODUCT}")):
+                self.small_product(pointers, (own, other, terms), steps, turned, factor)
+
+    def small_product(
+        self,
+        pointers: Sequence[str],
+        lengths: tuple[str, str, str],
+        steps: Sequence[str],
+        turned: Sequence[bool],
+        factor: str,
+    ) -> None:
+        """Append loops for a product of ``lengths`` rows, columns and terms, whose innermost loop reads entries one
+        after the other: it adds multiples of rows, or is a dot product.
+        """
+        (out, left, right), (rows, columns, terms) = pointers, lengths
+        has_columns = columns != "1"
+        if not has_columns and turned[0]:  # the columns of the matrix, times the vector
+            out, left, right = out, right, left
+            rows, columns, steps, turned = "1", rows, ("1", steps[0]), (False, False)
+        is_sum_of_rows = columns != "1" and not turned[1]
+        real, flags = self.module.real, f"reassoc {FLAGS}"
+
+        def entry(pointer: str, first: str, second: str, step: str, swaps: bool) -> str:
+            """Return an entry of a matrix, whose indices are in the other order if it is transposed."""
+            first, second = (second, first) if swaps else (first, second)
+            return self.new(f"load {real}, ptr {self.pointer_at(pointer, self.add(self.times(first, step), second))}")
+
+        with self.loop("0", rows) as row:
+            target = self.pointer_at(out, self.times(row, columns))
+            if is_sum_of_rows:
+                with self.loop("0", columns) as column:
+                    self.line(f"store {real} 0.0, ptr {self.pointer_at(target, column)}")
+                with self.loop("0", terms) as term:
+                    scale = self.new(f"fmul {real} {entry(left, row, term, steps[0], turned[0])}, {factor}")
+                    with self.loop("0", columns) as column:
+                        place = self.pointer_at(target, column)
+                        product = self.new(
+                            f"fmul {FLAGS} {real} {scale}, {entry(right, term, column, steps[1], False)}"
+                        )
+                        total = self.new(f"fadd {FLAGS} {real} {self.new(f'load {real}, ptr {place}')}, {product}")
+                        self.line(f"store {real} {total}, ptr {place}")
+                return
+            with self.loop("0", columns) as column:
+                total = self.slot(real)
+                self.line(f"store {real} 0.0, ptr {total}")
+                with self.loop("0", terms) as term:
+                    one = entry(left, row, term, steps[0], turned[0])
+                    other = entry(right, column, term, steps[1] if has_columns else "1", False)
+                    product = self.new(f"fmul {flags} {real} {one}, {other}")
+                    before = self.new(f"load {real}, ptr {total}")
+                    self.line(f"store {real} {self.new(f'fadd {flags} {real} {before}, {product}')}, ptr {total}")
+                scaled = self.new(f"fmul {real} {self.new(f'load {real}, ptr {total}')}, {factor}")
+                self.line(f"store {real} {scaled}, ptr {self.pointer_at(target, column)}")
 
     def print_blocks(
         self,

@@ -2,7 +2,7 @@
 
 The rows of sequences and of stacked results are pointers into whole arrays. A result that is the next state has two
 buffers, which take turns, unless all of its values are stacked: then a state is the row that the step before has
-filled. Nothing is copied but the last value of a result that is kept.
+filled. Nothing is copied but numbers and the last value of a result that is kept.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from functools import partial, reduce
 from typing import Any
 
-from sympy_tensordiff.codegen.emit.llvm import Module
-from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
+from sympy_tensordiff.codegen.emit.llvm import Module, is_number
+from sympy_tensordiff.codegen.emit.llvm_nests import MAX_STACK_BYTES, LlvmNestPrinter
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import FusedKernels, Program, Recurrence, Scatter, Step
 from sympy_tensordiff.codegen.ir.steps import Shapes
@@ -89,6 +89,10 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.point(name, self.base(array))
         for state in self.step.carried:
             name = state.argument
+            if not self.given[name]:
+                self.numbers[name] = self.slot(self.module.real)
+                self.copy(self.numbers[name], self.base(state.initial), "1")
+                continue
             self.states[name] = self.slot("ptr")
             self.line(f"store ptr {self.base(state.initial)}, ptr {self.states[name]}")
             self.point(name, self.states[name])
@@ -102,7 +106,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         """Allocate temporaries and the buffers of results, and fill sums with zeros."""
         for array in self.body.temporaries:
             self.pointers[array.name] = self.memory(array.name, array.shape)
-        carried = {state.result for state in self.step.carried}
+        carried = {state.result for state in self.step.carried if self.given[state.argument]}
         for name, shape in self.results.items():
             if name not in self.stacked:
                 self.pointers[name] = first = self.memory(name, shape)
@@ -145,7 +149,10 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
     def exchange(self) -> None:
         """Use the results as states of the next step, by exchanging buffers."""
         for state in self.step.carried:
-            self.line(f"store ptr {self.place(state.result)}, ptr {self.states[state.argument]}")
+            if state.argument in self.states:
+                self.line(f"store ptr {self.place(state.result)}, ptr {self.states[state.argument]}")
+            else:
+                self.copy(self.numbers[state.argument], self.place(state.result), "1")
         for name, (first, second) in self.buffers.items():
             is_first = self.new(f"icmp eq ptr {self.place(name)}, {first}")
             other = self.new(f"select i1 {is_first}, ptr {second}, ptr {first}")
@@ -194,7 +201,10 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
     # -------------------------------------------------------------- memory
 
     def memory(self, name: str, shape: Sequence[Affine]) -> str:
-        """Allocate an array of the body, and return its pointer."""
+        """Allocate an array of the body, on the stack if it is small, and return its pointer."""
+        entries = self.body_entries(shape)
+        if is_number(entries) and int(entries) * self.module.size <= MAX_STACK_BYTES:
+            return self.slot(f"[{entries} x {self.module.real}], align 64")
         return self.allocate(f"body {name}", [extent.substitute(self.forms) for extent in shape])
 
     def fill_zeros(self, target: str, count: str) -> None:

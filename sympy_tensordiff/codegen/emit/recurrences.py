@@ -12,17 +12,22 @@ from sympy_tensordiff.codegen.ir.walk import filled_arrays
 
 
 def step_function(step: Recurrence) -> str:
-    """Return the name of the function that runs one step of a recurrence."""
-    return f"step_{step.array}"
+    """Return the name of the function that runs one step of a recurrence; those of recurrences in it differ."""
+    return f"step{_depth(step) or ''}_{step.array}"
 
 
-def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: str) -> list[str]:
-    """Return the function texts of a recurrence's body, renamed to start with its array's name, except those starting
-    with `entries`.
+def _depth(step: Recurrence) -> int:
+    """Return how many recurrences are inside of each other in a recurrence's body; 0 without any."""
+    return max((1 + _depth(inner) for inner in step.body.kernels if isinstance(inner, Recurrence)), default=0)
+
+
+def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: Sequence[str]) -> list[str]:
+    """Return the function texts `pieces` and `entries` of a recurrence's body, with the functions that `pieces` define
+    renamed to start with the name of the recurrence's array.
     """
-    heads = (_FUNCTION.findall(piece) for piece in pieces)
-    own = {name for names in heads for name in names if not name.startswith(entries)}
-    return [WORD.sub(lambda m: f"{step.array}_{m[0]}" if m[0] in own else m[0], piece) for piece in pieces]
+    own = {name for piece in pieces for name in _FUNCTION.findall(piece)}
+    texts = [*pieces, *entries]
+    return [WORD.sub(lambda m: f"{step.array}_{m[0]}" if m[0] in own else m[0], text) for text in texts]
 
 
 _FUNCTION = re.compile(r"^(?:def|static \w+) (\w+)\(", re.MULTILINE)

@@ -38,13 +38,26 @@ def not_compiled(program: Program, recurrences: bool = False) -> list[str]:
     """Return the arrays filled by steps that Numba cannot compile; ``recurrences`` says that LLVM compiles recurrences
     too.
     """
-    compiled = Kernel | FusedKernels | ContractionStep | Trapezoid | Correlation
     return [
         step.array
         for step in program.kernels
-        if not isinstance(step, compiled)
-        and not (recurrences and isinstance(step, Recurrence) and not not_compiled(step.body, True))
+        if not isinstance(step, _COMPILED)
+        and not (recurrences and isinstance(step, Recurrence) and is_compiled_step(step))
     ]
+
+
+_COMPILED = Kernel | FusedKernels | ContractionStep | Trapezoid | Correlation
+
+
+def is_compiled_step(step: Step) -> bool:
+    """Return whether LLVM compiles a step of a recurrence's body, or a recurrence: all but derivatives of determinants
+    at singular matrices, and Cholesky factors, which steps need for constants only.
+    """
+    if isinstance(step, Recurrence):
+        return all(map(is_compiled_step, step.body.kernels))
+    return isinstance(step, _COMPILED | Solve) or (
+        isinstance(step, Apply) and step.function != "cofactor" and step.options != (2,)
+    )
 
 
 def is_compiled_whole(program: Program) -> bool:

@@ -106,15 +106,26 @@ def _array(graph: Graph, name: str, node: Node) -> Node:
     return graph.tensor(f"array {name}", node.shape)
 
 
-def same_recurrence(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
-    """Group scans with the same recurrence and operands: map the first of each group to all of its members."""
+def same_recurrence(nodes: Iterable[Node], depths: Mapping[Node, int]) -> dict[Node, list[Node]]:
+    """Group scans with the same recurrence, operands and depth: map each member of a group to all of its members."""
     groups: dict[object, list[Node]] = {}
     for node in nodes:
         if node.op == "scan":
             scan = node.data.scan
             operands = node.args[: len(scan.states) + len(scan.sequences)]
-            groups.setdefault((scan.recurrence, operands), []).append(node)
+            groups.setdefault((scan.recurrence, operands, depths[node]), []).append(node)
     return {node: group for group in groups.values() for node in group}
+
+
+def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
+    """Return the greatest number of scans that read each other at or below each node; 0 without any.
+
+    Scans of one depth depend on none of each other, so that one loop may compute several.
+    """
+    found: dict[Node, int] = {}
+    for node in reachable(*roots):
+        found[node] = max((found[arg] for arg in node.args), default=0) + (node.op == "scan")
+    return found
 
 
 def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
@@ -155,7 +166,9 @@ class _Definitions:
                 self.names.setdefault(root, name)
         arrays = arrays_of(roots)
         self.moved = _moved(roots, arrays)
-        ordered = sorted(arrays.difference(self.moved.values()), key=lambda node: node.id)
+        depths = scan_depths(roots)
+        order = lambda node: (depths[node], node.op != "scan", node.id)  # noqa: E731
+        ordered = sorted(arrays.difference(self.moved.values()), key=order)
         used = set(results)
         tried: dict[str, int] = {}
         for node in ordered:
@@ -167,7 +180,7 @@ class _Definitions:
         self.done: dict[Node, Node] = {}
         self.found: list[Definition] = []
         self.factors: dict[Node, str] = {}
-        self.scans = same_recurrence(ordered)
+        self.scans = same_recurrence(ordered, depths)
         needed = Counter(filter(None, map(self.factorized, ordered)))
         for node in ordered:
             matrix = self.factorized(node) if factorizes else None

@@ -113,7 +113,7 @@ def driver_lines(
     library = not_compiled(fused, recurrences=backend == "llvm")
     is_one = bool(fused.nests) or is_compiled_whole(fused) or (backend == "llvm" and not library)
     lines = ["compiled: one function" if is_one else "compiled: nothing"]
-    if library and fused.nests:
+    if library and (fused.nests or (backend == "llvm" and len(library) < len(fused.kernels))):
         lines = [
             f"compiled: each kernel, called from Python, since the library call for {', '.join(library)} cannot be"
         ]

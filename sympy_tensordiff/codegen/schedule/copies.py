@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from sympy_tensordiff.codegen.ir.dataflow import Dataflow, uses
 from sympy_tensordiff.codegen.ir.loops import is_store
-from sympy_tensordiff.codegen.ir.programs import ContractionStep, Kernel, Operand, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.programs import ContractionStep, Kernel, Operand, Program, Recurrence, Scatter, Step
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, with_values
 from sympy_tensordiff.integer.affine import Affine
@@ -90,6 +90,8 @@ def eliminate_dead_steps(program: Program) -> Program:
     kept: list[Step] = []
     for step in reversed(program.kernels):
         if not needed.isdisjoint(filled_arrays(step)):
+            if isinstance(step, Recurrence):
+                step = replace(step, recorded=tuple([one for one in step.recorded if one.array in needed]))
             kept.append(step)
             needed.update(uses(step).arrays)
     return program.with_steps(reversed(kept), {array.name for array in program.temporaries} - needed)

@@ -113,7 +113,7 @@ class _Fusion:
                     left = [other for other in left if other not in producers]
                 else:
                     left.append(step)
-                    group.others |= {step.array, *(other.array for other in producers)}
+                    group.others |= {*filled_arrays(step), *(other.array for other in producers)}
             waiting.extendleft(reversed(left))
             result.append(self.fused(group) if len(group.kernels) > 1 else first)
         return result

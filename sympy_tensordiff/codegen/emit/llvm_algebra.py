@@ -1,0 +1,302 @@
+"""Linear algebra in the steps of recurrences, as LLVM functions: triangular factors, solutions and determinants.
+
+Matrices are factored by rows into L and U, with exchanges of rows, as LAPACK does with its columns. Factors are stored
+as in the backends that call LAPACK: n rows, and one with the exchanges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from sympy_tensordiff.codegen.emit.llvm import FLAGS, SINGULAR, Builder, Module
+from sympy_tensordiff.codegen.emit.llvm_elementary import real_text
+from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
+from sympy_tensordiff.codegen.ir.programs import Apply, Solve
+from sympy_tensordiff.integer.affine import Affine
+
+
+class _MatrixFunction(Builder):
+    """Emits a function of the factors ``%f`` of a matrix with ``%n`` rows."""
+
+    def __init__(self, module: Module) -> None:
+        super().__init__(module)
+        self.real = module.real
+
+    def pointer(self, array: str, row: str, width: str, column: str) -> str:
+        """Return the pointer to an entry of a matrix with ``width`` columns."""
+        place = self.add(self.times(row, width), column)
+        return self.new(f"getelementptr inbounds {self.real}, ptr {array}, i64 {place}")
+
+    def load(self, pointer: str) -> str:
+        """Return the number at a pointer."""
+        return self.new(f"load {self.real}, ptr {pointer}")
+
+    def entry(self, row: str, column: str) -> str:
+        """Return an entry of the factors."""
+        return self.load(self.pointer("%f", row, "%n", column))
+
+    def compute(self, operation: str, *values: str) -> str:
+        """Return the value of an operation of floating-point numbers."""
+        return self.new(f"{operation} {FLAGS} {self.real} {', '.join(values)}")
+
+    def store(self, value: str, pointer: str) -> None:
+        """Store a number."""
+        self.line(f"store {self.real} {value}, ptr {pointer}")
+
+    def compare(self, operation: str, left: str, right: str) -> str:
+        """Return the comparison of two floating-point numbers."""
+        return self.new(f"fcmp {operation} {self.real} {left}, {right}")
+
+    def size(self, value: str) -> str:
+        """Return an absolute value."""
+        return self.call(self.real, f"llvm.fabs.{_suffix(self.real)}", [value], self.real)
+
+    def exchange(self, array: str, row: str, other: str, width: str) -> None:
+        """Exchange two rows of a matrix."""
+        with self.loop("0", width) as column:
+            first, second = (self.pointer(array, place, width, column) for place in (row, other))
+            one, two = self.load(first), self.load(second)
+            self.store(two, first)
+            self.store(one, second)
+
+    def subtract(self, array: str, row: str, factor: str, other: str, ends: tuple[str, str], width: str) -> None:
+        """Subtract a multiple of another row from a row of a matrix, in a range of columns."""
+        with self.loop(*ends) as column:
+            target = self.pointer(array, row, width, column)
+            product = self.compute("fmul", factor, self.load(self.pointer(array, other, width, column)))
+            self.store(self.compute("fsub", self.load(target), product), target)
+
+    def exchanged(self, row: str) -> str:
+        """Return the number of the row that has been exchanged with ``row``."""
+        return self.new(f"fptosi {self.real} {self.entry('%n', row)} to i64")
+
+    def define(self, name: str, result: str, parameters: str, value: str) -> str:
+        """Define the function in the module, and return its symbol."""
+        head = f"define internal {result} @{name}({parameters}) {{"
+        return self.module.define(name, "\n".join([head, "entry:", *self.slots, *self.lines, f"  ret {value}", "}"]))
+
+
+def _suffix(real: str) -> str:
+    """Return the suffix of LLVM's intrinsic functions for a type."""
+    return "f64" if real == "double" else "f32"
+
+
+def factorized(module: Module) -> str:
+    """Define the function that replaces a matrix by its factors, and return its symbol."""
+    f = _MatrixFunction(module)
+    largest, place = f.slot(f.real), f.slot("i64")
+    with f.loop("0", "%n") as k:
+        following = f.add(k, "1")
+        f.store(f.size(f.entry(k, k)), largest)
+        f.line(f"store i64 {k}, ptr {place}")
+        with f.loop(following, "%n") as i:
+            own = f.size(f.entry(i, k))
+            with f.when(lambda: f.compare("ogt", own, f.load(largest))):
+                f.store(own, largest)
+                f.line(f"store i64 {i}, ptr {place}")
+        other = f.new(f"load i64, ptr {place}")
+        f.store(f.new(f"sitofp i64 {other} to {f.real}"), f.pointer("%f", "%n", "%n", k))
+        with f.when(lambda: f.new(f"icmp ne i64 {other}, {k}")):
+            f.exchange("%f", k, other, "%n")
+        pivot = f.entry(k, k)
+        with f.when(lambda: f.compare("une", pivot, "0.0")), f.loop(following, "%n") as i:
+            target = f.pointer("%f", i, "%n", k)
+            factor = f.compute("fdiv", f.load(target), pivot)
+            f.store(factor, target)
+            f.subtract("%f", i, factor, k, (following, "%n"), "%n")
+    return f.define("factorized", "void", "ptr %f, i64 %n", "void")
+
+
+def solved(module: Module, is_transposed: bool) -> str:
+    """Define the function that replaces ``%m`` right sides, the columns of ``%x``, by the solutions of the system with
+    the matrix, or its transpose, and return its symbol; it returns `SINGULAR` if there are none.
+    """
+    f = _MatrixFunction(module)
+    code = f.slot("i32")
+    f.line(f"store i32 0, ptr {code}")
+
+    def exchange(k: str) -> None:
+        """Exchange the rows of the right sides that step ``k`` of the factorization has exchanged."""
+        other = f.exchanged(k)
+        with f.when(lambda: f.new(f"icmp ne i64 {other}, {k}")):
+            f.exchange("%x", k, other, "%m")
+
+    def eliminate(row: str, low: str, high: str) -> None:
+        """Subtract the multiples of the solved rows ``low`` to ``high - 1``."""
+        with f.loop(low, high) as k:
+            f.subtract("%x", row, f.entry(k, row) if is_transposed else f.entry(row, k), k, ("0", "%m"), "%m")
+
+    def divide(row: str) -> None:
+        """Divide a row by the entry of the diagonal."""
+        diagonal = f.entry(row, row)
+        with f.when(lambda: f.compare("oeq", diagonal, "0.0")):
+            f.line(f"store i32 {SINGULAR}, ptr {code}")
+        with f.loop("0", "%m") as column:
+            target = f.pointer("%x", row, "%m", column)
+            f.store(f.compute("fdiv", f.load(target), diagonal), target)
+
+    if not is_transposed:
+        with f.loop("0", "%n") as k:
+            exchange(k)
+    with f.loop("0", "%n") as row:
+        eliminate(row, "0", row)
+        if is_transposed:
+            divide(row)
+    with f.loop("0", "%n", -1) as row:
+        eliminate(row, f.add(row, "1"), "%n")
+        if not is_transposed:
+            divide(row)
+    if is_transposed:
+        with f.loop("0", "%n", -1) as k:
+            exchange(k)
+    name = "solved.transposed" if is_transposed else "solved"
+    return f.define(name, "i32", "ptr %f, ptr %x, i64 %n, i64 %m", f"i32 {f.new(f'load i32, ptr {code}')}")
+
+
+def determinant(module: Module, function: str) -> str:
+    """Define the function of the determinant, its logarithm ("logdet") or that of its absolute value ("logabsdet"), and
+    return its symbol.
+    """
+    f = _MatrixFunction(module)
+    value, negative = f.slot(f.real), f.slot("i1")
+    f.store("1.0" if function == "det" else "0.0", value)
+    f.line(f"store i1 false, ptr {negative}")
+    with f.loop("0", "%n") as k:
+        entry = f.entry(k, k)
+        size = f.size(entry)
+        if function == "det":
+            f.store(f.compute("fmul", f.load(value), size), value)
+        else:
+            logarithm = f.call(f.real, f"llvm.log.{_suffix(f.real)}", [size], f.real)
+            f.store(f.compute("fadd", f.load(value), logarithm), value)
+        sign, moved = f.compare("olt", entry, "0.0"), f.new(f"icmp ne i64 {f.exchanged(k)}, {k}")
+        both = f.new(f"xor i1 {sign}, {moved}")
+        before = f.new(f"load i1, ptr {negative}")
+        f.line(f"store i1 {f.new(f'xor i1 {before}, {both}')}, ptr {negative}")
+    found, is_negative = f.load(value), f.new(f"load i1, ptr {negative}")
+    if function == "det":
+        found = f.new(f"select i1 {is_negative}, {f.real} {f.compute('fneg', found)}, {f.real} {found}")
+    elif function == "logdet":
+        is_zero = f.compare("oeq", found, "0xFFF0000000000000")
+        wrong = f.new(f"and i1 {is_negative}, {f.new(f'xor i1 {is_zero}, true')}")
+        found = f.new(f"select i1 {wrong}, {f.real} 0x7FF8000000000000, {f.real} {found}")
+    return f.define(function, f.real, "ptr %f, i64 %n", f"{f.real} {found}")
+
+
+class LlvmAlgebraPrinter(LlvmNestPrinter):
+    """Prints the function of a linear-algebra step, which handles the matrices of a batch one by one."""
+
+    def print_algebra(self, step: Solve | Apply) -> None:
+        """Append the LLVM instructions of an inverse, a determinant, the factors of a matrix or a solution."""
+        self.step = step
+        self.code = self.slot("i32")
+        self.line(f"store i32 0, ptr {self.code}")
+        self.operand = step.operand if isinstance(step, Apply) else step.left.array
+        *batch, self.n, _ = self.shapes[self.operand]
+        self.n -= bool(step.factored)
+        is_factorization = isinstance(step, Apply) and step.function == "factors"
+        if not step.factored and not is_factorization:
+            self.allocate("factors", (self.n + 1, self.n))
+        axes = self.right_axes(step) if isinstance(step, Solve) else [("row", self.n), ("column", self.n)]
+        needs_columns = isinstance(step, Solve) or step.function == "inv"
+        if needs_columns:
+            self.allocate("columns", [extent for _, extent in axes])
+        with self.axes([(f"batch {place}", extent) for place, extent in enumerate(batch)]) as index:
+            if is_factorization:
+                self.factorize(step.array, index)
+                return
+            if step.factored:
+                factors = self.entry_pointer(self.operand, [*index, Affine(), Affine()])
+            else:
+                self.factorize("factors", [], index)
+                factors = self.arrays["factors"]
+            if isinstance(step, Apply) and not needs_columns:
+                symbol = determinant(self.module, step.function)
+                value = self.new(f"call {self.real} @{symbol}(ptr {factors}, i64 {self.form(self.n)})")
+                self.store(value, [index[axis] for axis in step.axes] if step.axes else index)
+            else:
+                self.solve(factors, axes, index)
+
+    def right_axes(self, step: Solve) -> list[tuple[str, Affine]]:
+        """Return the axes of the right sides besides those of the batch, by name: that of the matrix is first."""
+        *batch, first, second = step.left.labels
+        self.summed, self.free = (second, first) if first in step.output else (first, second)
+        extents = dict(zip(step.right.labels, self.shapes[step.right.array], strict=True))
+        rest = [label for label in step.output if label != self.free and label not in batch]
+        return [("row", self.n), *((f"column {label}", extents[label]) for label in rest)]
+
+    @contextmanager
+    def axes(self, axes: Sequence[tuple[str, Affine]]) -> Iterator[list[Affine]]:
+        """Context manager: emit loops over axes, and yield their variables."""
+        with ExitStack() as stack:
+            for name, extent in axes:
+                self.values[name] = stack.enter_context(self.loop("0", self.form(extent)))
+            yield [Affine.variable(name) for name, _ in axes]
+
+    def load(self, array: str, index: Sequence[Affine]) -> str:
+        """Return an entry of an array."""
+        return self.new(f"load {self.real}, ptr {self.entry_pointer(array, index)}")
+
+    def store(self, value: str, index: Sequence[Affine]) -> None:
+        """Store the product of a value and the step's factor in an entry of the result."""
+        if self.step.factor != 1:
+            factor = real_text(float(self.step.factor), self.real)
+            value = self.new(f"fmul {FLAGS} {self.real} {value}, {factor}")
+        self.line(f"store {self.real} {value}, ptr {self.entry_pointer(self.step.array, index)}")
+
+    def run_function(self, symbol: str, arguments: str) -> None:
+        """Append the call of a function, and add its return code."""
+        found, before = self.new(f"call i32 @{symbol}({arguments})"), self.new(f"load i32, ptr {self.code}")
+        self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
+
+    def factorize(self, target: str, place: Sequence[Affine], source: Sequence[Affine] = ()) -> None:
+        """Fill ``target`` at ``place`` with the factors of the operand's matrix at ``source``, by default ``place``."""
+        with self.axes([("row", self.n), ("column", self.n)]) as index:
+            value = self.load(self.operand, [*(source or place), *index])
+            self.line(f"store {self.real} {value}, ptr {self.entry_pointer(target, [*place, *index])}")
+        pointer = self.entry_pointer(target, [*place, Affine(), Affine()])
+        self.line(f"call void @{factorized(self.module)}(ptr {pointer}, i64 {self.form(self.n)})")
+
+    def solve(self, factors: str, axes: Sequence[tuple[str, Affine]], batch: Sequence[Affine]) -> None:
+        """Append the solutions of systems: of those of the step, or with the unit matrix as the right sides."""
+        step, is_transposed = self.step, False
+        source: Callable[[Sequence[Affine]], str]
+        target: Callable[[Sequence[Affine]], Sequence[Affine]]
+        if isinstance(step, Solve):
+            *labels, first, _ = step.left.labels
+            is_transposed = first == self.summed
+            columns = [label for label in step.output if label != self.free and label not in labels]
+
+            def place(of: Sequence[int], index: Sequence[Affine]) -> list[Affine]:
+                """Return the index of an array with these labels."""
+                known = dict(zip([*labels, self.summed, *columns], [*batch, *index], strict=True))
+                return [known[self.summed if label == self.free else label] for label in of]
+
+            source = lambda index: self.load(step.right.array, place(step.right.labels, index))  # noqa: E731
+            target = lambda index: place(step.output, index)  # noqa: E731
+        else:
+
+            def source(index: Sequence[Affine]) -> str:
+                """Return the entry of the unit matrix."""
+                row, column = (self.form(one) for one in index)
+                is_one = self.new(f"icmp eq i64 {row}, {column}")
+                return self.new(f"select i1 {is_one}, {self.real} 1.0, {self.real} 0.0")
+
+            def target(index: Sequence[Affine]) -> Sequence[Affine]:
+                """Return the index of the result, whose axes may be exchanged."""
+                found = [*batch, *index]
+                return [found[axis] for axis in step.axes] if step.axes else found
+
+        with self.axes(axes) as index:
+            value = source(index)
+            self.line(f"store {self.real} {value}, ptr {self.entry_pointer('columns', index)}")
+        count = self.entries([extent for _, extent in axes[1:]])
+        arguments = f"ptr {factors}, ptr {self.arrays['columns']}, i64 {self.form(self.n)}, i64 {count}"
+        self.run_function(solved(self.module, is_transposed), arguments)
+        with self.axes(axes) as index:
+            self.store(self.load("columns", index), target(index))
+
+    def function_text(self) -> str:
+        """Return the LLVM text of the step's function."""
+        return self.function(f"i32 {self.new(f'load i32, ptr {self.code}')}")
