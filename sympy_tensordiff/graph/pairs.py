@@ -7,8 +7,8 @@ forward and reverse mode at every place is known as cross-country elimination.) 
 product, however often it is used; and a sum with a diagonal or an outer product among its terms is
 multiplied term by term where that is less work: ``(diag(p) - p p^T) A`` needs no square matrix.
 
-A congruence ``P.T @ M @ P`` computes ``P`` once (`congruences`), and multiplies a sum ``M`` term by term where its terms
-are congruences again: the Hessian of a network needs each product with a weight once.
+A congruence ``P.T @ M @ P`` computes ``P`` once (`congruences`), and multiplies a sum ``M`` term by term where its
+terms are congruences again: the Hessian of a network needs each product with a weight once.
 
 Where several orders take as little work, one comes first that multiplies two operands which another einsum node can
 multiply first as well: ``Sum_ij T_ijk A_i`` serves the derivatives by b and by c of ``Sum T_ijk A_i b_j c_k``.
