@@ -202,7 +202,7 @@ class Differentiation:
 
     def numbers(self, root: Node) -> Numbers:
         """Return the nodes that are finite numbers wherever `root` and what it is a derivative of are."""
-        return Numbers(self.graph, [*self._values, root])
+        return Numbers(self.graph, root, self._values)
 
     def tensor_sweep(self, leaves: Sequence[Node]) -> TensorSweep:
         """Return a new reverse sweep over whole tensors to `leaves`; the caller starts it."""

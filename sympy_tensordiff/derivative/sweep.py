@@ -176,7 +176,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             """Return the argument's cotangent for `part`, one branch or term of the node's cotangent."""
             return pull(self.graph, node, part, position)
 
-        return applied(self.graph, cotangent, rule, certain=node in self._numbers or node.total)
+        return applied(self.graph, cotangent, rule, certain=node.total or node in self._numbers)
 
     def _reduction(self, node: Node, rows: Rows, cotangent: Node) -> None:
         """Pass the cotangent of a sum, product or extremum over a range on to its body."""

@@ -58,7 +58,7 @@ class TensorSweep(ReverseSweep[Node]):
         `numbers` are the nodes known to be finite where `root` is; by default `Numbers` of `root`.
         """
         self._prefix = prefix
-        self._numbers = Numbers(self.graph, [root]) if numbers is None else numbers
+        self._numbers = Numbers(self.graph, root) if numbers is None else numbers
         if root in self.graph.letters and not prefix and cotangent.op == "tensor":
             self.graph.letters.setdefault(cotangent, self.graph.letters[root])
         self._hand(root, cotangent)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from sympy_tensordiff.graph.contraction_order import Labelled
 
 
-class Congruence(NamedTuple):
+class CongruentFactors(NamedTuple):
     """Two disjoint sets of operands of an einsum whose products are equal up to the names of labels.
 
     Both products have axes of the result, and no other operand has any.
@@ -25,7 +25,7 @@ class Congruence(NamedTuple):
     """The labels of both products that are used outside of them, in the same order."""
 
 
-def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> Congruence | None:
+def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> CongruentFactors | None:
     """Return the largest product that an einsum contains twice, if it is a congruence; None otherwise."""
     best: tuple[list[tuple[int, int]], dict[int, int]] | None = None
     for i, (node, labels) in enumerate(operands):
@@ -47,7 +47,7 @@ def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> Congruenc
     if any(not inner.issuperset(labels) for _, labels in others):
         return None
     first, second = ([operands[n] for n in sorted(side)] for side in sides)
-    return Congruence(first, second, others, (axes, renamed))
+    return CongruentFactors(first, second, others, (axes, renamed))
 
 
 def _grown(operands: Sequence[Labelled], i: int, j: int) -> tuple[list[tuple[int, int]], dict[int, int]]:

@@ -24,7 +24,7 @@ from math import prod
 from typing import NamedTuple, TypeAlias
 
 from sympy_tensordiff.graph.cofactor_tangents import cofactor_direction, cofactor_tangent
-from sympy_tensordiff.graph.congruences import Congruence, congruence
+from sympy_tensordiff.graph.congruences import CongruentFactors, congruence
 from sympy_tensordiff.graph.contraction_order import Extents, Hints, Labelled, Products, is_outer
 from sympy_tensordiff.graph.contraction_paths import Order, orders_of_least_work
 from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view, sums_labels
@@ -379,7 +379,7 @@ class _Pairing:
         return work, self.graph.ein(1, [tensors[-1]], output, extents)
 
     def is_less_work_shared(
-        self, shared: Congruence, operands: list[Labelled], output: tuple[int, ...], extents: Extents
+        self, shared: CongruentFactors, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> bool:
         """Return whether it takes less work to compute the equal products in ``operands`` first, once."""
         axes, renamed = shared.axes

@@ -306,27 +306,40 @@ def unconditional(root: Node) -> set[Node]:
 class Numbers(Container[Node]):
     """The nodes that have a finite value wherever a function has one.
 
-    These are the nodes that the function evaluates under no condition, and what `is_number_of_numbers` says of such
-    nodes. Nodes that are visited are cached.
+    These are the nodes that the function evaluates under no condition, and what `is_number_of_numbers` says of nodes
+    that are finite for all finite entries of the tensors. A quotient that the function evaluates is not among these:
+    the function may be finite where it is infinite, as ``relu(-oo)``. An exponential is, since overflow does not count.
+    Nodes that are visited are cached.
 
     Parameters
     ----------
     graph : Graph
-    roots : sequence of Node
-        The values of the function; each is a finite number where the function has a value.
+    root : Node
+        The value of the function.
+    values : sequence of Node
+        The functions that `root` is a derivative of, whose exponentials are numbers too.
     """
 
-    def __init__(self, graph: Graph, roots: Sequence[Node]) -> None:
+    def __init__(self, graph: Graph, root: Node, values: Sequence[Node] = ()) -> None:
         self._graph = graph
-        self._known = dict.fromkeys(set[Node]().union(*map(unconditional, roots)), True)
+        self._evaluated = unconditional(root)
+        self._exponentials = {
+            node
+            for nodes in (self._evaluated, *map(unconditional, values))
+            for node in nodes
+            if node.op == "call" and node.data is sympy.exp
+        }
+        self._finite: dict[Node, bool] = {}
 
     def __contains__(self, node: object) -> bool:
         """Return whether `node` has a finite value wherever the function has one."""
         assert isinstance(node, Node)
-        for part in reachable(node, known=self._known):
-            is_finite = all(self._known[arg] for arg in part.args)
-            self._known[part] = is_finite and is_number_of_numbers(self._graph, part)
-        return self._known[node]
+        if node in self._evaluated:
+            return True
+        for part in reachable(node, known=self._finite):
+            is_finite = part in self._exponentials or is_number_of_numbers(self._graph, part)
+            self._finite[part] = is_finite and all(self._finite[arg] for arg in part.args)
+        return self._finite[node]
 
 
 def is_number_of_numbers(graph: Graph, node: Node) -> bool:
