@@ -71,7 +71,8 @@ class Differentiation:
         tensors = self._tensors(by)
         self.facts = checked_facts(self.reader, given, [self.root, *self.inputs, *tensors])
         whole = [self.reader.tensor(v) for v in map(self.variable, by) if isinstance(v, TensorSymbol)]
-        self.root = with_sums_over_components(self.graph, [self.root], whole)[0]
+        if "add" in self.graph.kinds:
+            self.root = with_sums_over_components(self.graph, [self.root], whole)[0]
         self.names = names_in([expr, *also])
         self._values: tuple[Node, ...] = ()
         self._sizes: tuple[tuple[Node, ...], frozenset[int]] = (), frozenset()

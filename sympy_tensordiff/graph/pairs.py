@@ -42,7 +42,7 @@ The matrix of the sum may be much larger than the result, where a size is not wh
 
 
 class PrivateParts(NamedTuple):
-    """What only one sum uses: it is saved where the sum is multiplied term by term."""
+    """The nodes that only one sum uses, which are saved where it is multiplied term by term."""
 
     sums: Collection[Node]
     """Sums among the terms of the sum, and among their terms."""
