@@ -182,7 +182,7 @@ def test_kernels_are_made_in_stages() -> None:
     imports = imports_of_all()
     assert backward_stages(imports) == []
     parts = {m.split(".")[2] for m in imports if m.startswith(f"{PACKAGE}.codegen.")}
-    assert parts == {*STAGES, "api", "cost", "program"}
+    assert parts == {*STAGES, "api", "cost", "program", "tuning"}
 
 
 def test_no_import_cycles() -> None:
