@@ -86,6 +86,8 @@ LOST = {
     "v[None, :]": "the same",
     "X[:, None, :]": "the same",
     "EinsumProduct('ikl,k,l->i', T, TensorComprehension(k*x[j], (j, n)), y)": "an integer is printed as a number",
+    "EinsumProduct('bhkd,bhqk->bhqd', K, softmax(EinsumProduct('bhkd,bhqd->bhqk', K, Q), axis=3)*(S - sum(S*softmax("
+    "EinsumProduct('bhkd,bhqd->bhqk', K, Q), axis=3), axis=3)[:, :, :, None]))": "an index of a sum is named as a size",
 }
 """Printed forms that lose what is needed to read them."""
 SECTIONS = (

@@ -7,7 +7,7 @@ For numbers and whole tensors, with the angle ``t = acos(u)``, whose sine is ``s
     (t - pi)/sqrt(1 - u**2)      -1/sinc(acos(-u))
     jn(m, t)/sqrt(1 - u**2)      (jn(m - 1, t) + jn(m + 1, t))/((2*m + 1)*sinc(t)),  m odd
 
-and sums of such terms.
+and sums of products with such terms.
 The derivatives of ``sinc`` are spherical Bessel functions, so that derivatives of the right sides are finite, too.
 """
 
@@ -68,6 +68,11 @@ class _Quotients(PairJoiner):
         applies.
         """
         graph = self.graph
+        factors = graph.factors(base)
+        for factor in factors if len(factors) > 1 else ():
+            found = self.quotient(factor, radicand)
+            if found is not None:
+                return [*found, *(other for other in factors if other is not factor)]
         if base.op == "add":
             pairs = [graph.split_view(term) for term in base.args]
             sign, angle = next((pair for pair in pairs if _is_angle(pair[1])), pairs[0])
@@ -76,9 +81,9 @@ class _Quotients(PairJoiner):
                     return None
                 return [graph.scale(-sign, self.inverse(graph.call(sympy.acos, (graph.neg(angle.args[0]),))))]
             terms = [(factor, self.quotient(term, radicand)) for factor, term in pairs if term.op != "add"]
-            if len(terms) < len(pairs) or any(found is None for _, found in terms):
+            if len(terms) < len(pairs) or any(part is None for _, part in terms):
                 return None
-            return [graph.add([graph.scale(factor, graph.mul(found or ())) for factor, found in terms])]
+            return [graph.add([graph.scale(factor, graph.mul(part or ())) for factor, part in terms])]
         order, angle = base.args if base.op == "call" and base.data is sympy.jn else (None, base)
         if not _is_angle(angle) or not self.is_square_of_sine(radicand, angle.args[0]):
             return None

@@ -40,6 +40,8 @@ def _joined(graph: Graph, addition: Node, tensors: Collection[Node]) -> Node:
     index = graph.fresh("c")
     groups: dict[tuple[Node, int], dict[int, Node]] = {}
     for term in addition.args:
+        if term.has_tensor_ops:  # a sum over indices is of scalars
+            continue
         parts = reachable(term)
         places = set().union(*map(_components, parts))
         if len(places) == 1 and any(part.op == "read" and part.args[0] in tensors for part in parts):
