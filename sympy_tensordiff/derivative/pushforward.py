@@ -29,7 +29,7 @@ from sympy_tensordiff.derivative.tensor_pullbacks import DIRECT, axes_of, contra
 from sympy_tensordiff.derivative.tensor_sweep import ENTRYWISE, Names, closed_parts, diagonal_terms
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.einsum_normal_form import Label, Operand
-from sympy_tensordiff.graph.einsums import tensor_of
+from sympy_tensordiff.graph.einsums import entry, tensor_of
 from sympy_tensordiff.graph.interning import Recursion, Shape, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine
@@ -115,6 +115,13 @@ class Pushforward:
         variables, rows, body = self._open(node)
         return self.graph.sum(variables, rows, (yield self._visit(body)))
 
+    def _ein(self, node: Node) -> Recursion[Node]:
+        """Return the tangent of a scalar contraction or log-sum-exp inside of a sum: that of its index notation."""
+        tangent: Node = yield self._visit(entry(self.graph, node, ()))
+        return tangent
+
+    _lse = _ein
+
     def _max(self, node: Node) -> Recursion[Node]:
         """Return the tangent of an extremum over a range: the mean tangent of the values that attain it."""
         variables, rows, body = self._open(node)
@@ -158,6 +165,9 @@ class Pushforward:
                 return moved
             exchanged = self.graph.add([self._at(table, node.data[::-1]) for table in tables])
             return self.graph.scale(Fraction(1, 2), self.graph.add((moved, exchanged)))
+        if tensor.op != "comprehension" and (written := entry(self.graph, tensor, node.data)) is not node:
+            tangent: Node = yield self._visit(written)  # a tensor that depends on an index of a sum around it
+            return tangent
         table = yield self._visit(tensor)
         return self._entry(table, node.data)
 

@@ -162,6 +162,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         elif (product := _multiple(self.graph, node)) is not None:
             # ``u`` and ``-u`` have one cotangent, whose terms are collected.
             self._hand(product[1], rows, self.graph.scale(product[0], cotangent))
+        elif node.op in ("ein", "lse"):  # a scalar of whole tensors inside of a sum
+            self._hand(entry(self.graph, node, ()), rows, cotangent)
         else:
             for position, arg in enumerate(node.args):
                 if self._is_active(arg):

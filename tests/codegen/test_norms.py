@@ -134,3 +134,21 @@ def test_conditional_sums_run_only_where_they_are_needed():
             compute = td.lambdify((x, y), form, backend)
             assert compute(np.array([-1.0, -1.0]), np.array([-1.0, 0.0])) == pytest.approx(wanted)
         assert td.lambdify((x, y), largest, backend)(np.array([-1.0, -2.0]), np.array([1.0, 0.0])) == -1
+
+
+@pytest.mark.parametrize("backend", ["numba", "llvm"])
+def test_norms_of_rows_that_data_select(backend):
+    """The loop of the usual case has integers of its own: a nest used one before it was set."""
+    pair = td.TensorSymbol("pair", (n, 2), dtype=int, below=m)
+    row = td.TensorComprehension(P[pair[i, 1], k] - P[pair[i, 0], k], (k, 3))
+    length = td.TensorComprehension(td.norm(row), (i, n))
+    function = td.lambdify((P, pair), (td.sum(length), td.gradient(td.sum(length**3), P)), backend, parallel=False)
+    points, pairs = np.random.default_rng(0).normal(size=(6, 3)), np.array([[0, 1], [4, 2], [5, 3], [1, 5]])
+    total, slope = function(points, pairs)
+    steps = points[pairs[:, 1]] - points[pairs[:, 0]]
+    lengths = np.linalg.norm(steps, axis=1)
+    wanted = np.zeros_like(points)
+    np.add.at(wanted, pairs[:, 1], 3 * lengths[:, None] * steps)
+    np.add.at(wanted, pairs[:, 0], -3 * lengths[:, None] * steps)
+    np.testing.assert_allclose(total, lengths.sum(), rtol=1e-13)
+    np.testing.assert_allclose(slope, wanted, rtol=1e-12, atol=1e-14)

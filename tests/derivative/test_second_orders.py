@@ -29,6 +29,19 @@ def test_no_random_function_differs(kind, seed):
     check_second_order(kind, seed)
 
 
+def test_products_within_sums_that_depend_on_their_index():
+    """The Hessian raised KeyError: the product has a row that the index of the sum around it selects."""
+    check_second_order("selections", 700110)
+    A, V = td.TensorSymbol("A", (n, 2)), td.TensorSymbol("V", (n, 2))
+    kdx = td.TensorSymbol("kdx", m, dtype=int, below=n)
+    row = td.TensorComprehension(A[kdx[t], k], (k, 2))
+    f = td.IndexedSum(log(1 + (A @ row)[0] ** 2), (t, 0, m - 1))
+    arrays = {A: [[0.3, -0.4], [1.1, 0.2], [0.5, 0.6]], V: [[1.0, 0.5], [-0.5, 0.2], [0.1, 0.7]], kdx: [2, 0]}
+    blocks = td.evaluate(td.hessian(f, A), {A: arrays[A], kdx: arrays[kdx]})
+    product = td.evaluate(td.jvp(td.gradient(f, A), A, V), arrays)
+    np.testing.assert_allclose(np.einsum("ijkl,kl->ij", blocks, np.array(arrays[V])), product, rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("kind", "seed", "way"),
     [("pairs", 4, "hessian"), ("selections", 4, "hessian"), ("selections", 5, "hvp"), ("selections", 9, "hessian")],

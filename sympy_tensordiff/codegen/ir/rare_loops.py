@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, defines, is_addition, is_let, reduction_of
-from sympy_tensordiff.codegen.ir.nests import FALSE, with_scalars
+from sympy_tensordiff.codegen.ir.nests import FALSE
+from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Identity, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import declared, loads, needed, statements, with_values
 from sympy_tensordiff.integer.affine import Affine, Constraint
@@ -127,6 +128,6 @@ def with_usual_loop(
     flag = Name(fresh("rare"))
     usual = decided(loop.body, test, False, Set(flag, test, "any"))
     arrays = {entry.array for entry in loads(loop.body)}
-    own = {name: Name(fresh(name)) for name in declared(loop.body) if name not in arrays}
+    renamed = Renaming({name: fresh(name) for name in declared(loop.body) if name not in arrays})
     again = If((Constraint("ge", Affine.variable(flag.name) - 1),), (loop,))
-    return Set(flag, FALSE), replace(loop, body=with_scalars(usual, own)), again
+    return Set(flag, FALSE), replace(loop, body=renamed.body(usual)), again

@@ -348,7 +348,7 @@ def filled(statement: Statement) -> list[str]:
 
 def needed(body: Sequence[Statement], wanted: set[str]) -> list[Statement]:
     """Return the live statements: stores, and those that compute the scalars ``wanted``, to which their inputs are
-    added.
+    added, also integers in indices and bounds.
     """
     found: list[Statement] = []
     for statement in reversed(body):
@@ -356,7 +356,7 @@ def needed(body: Sequence[Statement], wanted: set[str]) -> list[Statement]:
         if isinstance(statement, If):
             statement = replace(statement, body=tuple(needed(statement.body, wanted)))
         if not names or not wanted.isdisjoint(names):
-            wanted |= used_names(statement).union(names)
+            wanted |= used_names(statement).union(names, *(map(str, form.atoms()) for form in forms([statement])))
             found.append(statement)
     return found[::-1]
 

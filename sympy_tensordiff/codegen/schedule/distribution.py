@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.ir.facts import is_vectorised
-from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, defines
+from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, defines, is_let
 from sympy_tensordiff.codegen.ir.nests import exactly, with_scalars
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
-from sympy_tensordiff.codegen.ir.walk import loads, loops, scalars, statements, used_names, with_values
+from sympy_tensordiff.codegen.ir.walk import filled, forms, loads, loops, scalars, statements, used_names, with_values
 from sympy_tensordiff.codegen.schedule.primitives import split
 from sympy_tensordiff.codegen.schedule.rows import STRIP, has_few_steps, runs_less_often
 from sympy_tensordiff.integer.affine import Affine
@@ -38,10 +38,15 @@ def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[lis
     reductions, functions = body[: inner[-1] + 1], body[inner[-1] + 1 :]
     if all(map(has_few_steps, loops(reductions))) or any(True for _ in loops(functions)):
         return None  # an unrolled loop does not keep the one around it from being a vector
-    stored = [name for name in made if any(name in used_names(part) for part in functions)]
+    positions = {name for form in forms(functions) for name in form.atoms()} & made
+    lets = [part for part in reductions if is_let(part) and part.name in positions]
+    if len(lets) < len(positions) or any(not made.isdisjoint(_names_in(part)) for part in lets):
+        return None
+    functions = (*lets, *functions)  # positions that data select are read again
+    stored = [name for name in made - positions if any(name in used_names(part) for part in functions)]
     if not any(map(is_vectorised, scalars(functions))) or not 0 < len(stored) <= MAX_STORED:
         return None
-    if not _are_independent(reductions, functions, made):
+    if not _are_independent(reductions, functions[len(lets) :], made):
         return None
     first = fresh(f"{loop.variable}_first")
     strips = split(loop, STRIP, first)
@@ -56,6 +61,13 @@ def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[lis
     )
     buffers = [Alloc(load.array, (exactly(Affine.of(STRIP)),), like) for load in entries.values()]
     return buffers, replace(strips, body=both)
+
+
+def _names_in(statement: Statement) -> set[str]:
+    """Return the names of scalars and integers from which a statement computes its value."""
+    return used_names(statement) - set(filled(statement)) | {
+        str(name) for form in forms([statement]) for name in form.atoms()
+    }
 
 
 def _with_names(body: Sequence[Statement], made: Collection[str]) -> tuple[Statement, ...]:
