@@ -12,6 +12,7 @@ from sympy_tensordiff.graph.contraction_paths import contraction_path, operation
 from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view, sums_labels
 from sympy_tensordiff.graph.interning import Node, Number, reachable
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import atoms_in
 
 DEFAULT_SIZE = 100
@@ -32,7 +33,12 @@ class Hints:
         self.shorter: dict[Any, int] | None = None
 
     def __call__(self, form: Affine) -> int:
-        """The expected value of an extent, 1 or more."""
+        """The expected value of an extent or of a bound, 1 or more; entries of index arrays count as half of their
+        range.
+        """
+        for entry in data_entries([form]):
+            length = DEFAULT_SIZE if entry.below is None else self(entry.below)
+            form = form.substitute({entry: Affine.of(length // 2)})
         return max(1, form.evaluate({v: self.sizes.get(v, DEFAULT_SIZE) for v in form.atoms()}))
 
     def for_graph(self, roots: Iterable[Node], nodes: Iterable[Node]) -> Hints:

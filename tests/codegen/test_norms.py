@@ -9,7 +9,14 @@ from every import every
 from in_c import COMPILER, Function, build, sources
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.emit.base import ScalarPrinter
+from sympy_tensordiff.codegen.emit.forms import FormNames
+from sympy_tensordiff.codegen.ir.loops import Set, let
+from sympy_tensordiff.codegen.ir.nests import FALSE, TRUE
+from sympy_tensordiff.codegen.ir.rare_loops import decided
+from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation
 from sympy_tensordiff.codegen.program import build_program
+from sympy_tensordiff.integer.affine import Affine
 
 n, m, i, j, k = td.indices("n m i j k")
 x, y, P = td.TensorSymbol("x", n), td.TensorSymbol("y", n), td.TensorSymbol("P", (m, 3))
@@ -32,6 +39,7 @@ NORMS = {  # a function, its variable, and its degree of homogeneity
     "unit rows": (td.TensorComprehension(A[i, j] / row_norm, (i, m), (j, n)), A, 0),
     "cube": (td.norm(x) ** 3, x, 3),
 }
+TEST, OTHER = Name("test"), Name("other")
 SCALES = {np.float64: (1e200, 1e-200, 1e-12), np.float32: (1e30, 1e-30)}
 
 
@@ -139,16 +147,38 @@ def test_conditional_sums_run_only_where_they_are_needed():
 @pytest.mark.parametrize("backend", ["numba", "llvm"])
 def test_norms_of_rows_that_data_select(backend):
     """The loop of the usual case has integers of its own: a nest used one before it was set."""
-    pair = td.TensorSymbol("pair", (n, 2), dtype=int, below=m)
-    row = td.TensorComprehension(P[pair[i, 1], k] - P[pair[i, 0], k], (k, 3))
-    length = td.TensorComprehension(td.norm(row), (i, n))
-    function = td.lambdify((P, pair), (td.sum(length), td.gradient(td.sum(length**3), P)), backend, parallel=False)
-    points, pairs = np.random.default_rng(0).normal(size=(6, 3)), np.array([[0, 1], [4, 2], [5, 3], [1, 5]])
-    total, slope = function(points, pairs)
-    steps = points[pairs[:, 1]] - points[pairs[:, 0]]
-    lengths = np.linalg.norm(steps, axis=1)
+    three = td.TensorSymbol("three", (n, 3), dtype=int, below=m)
+    first, second = (
+        td.TensorComprehension(P[three[i, at + 1], k] - P[three[i, at], k], (i, n), (k, 3)) for at in range(2)
+    )
+    length = sympy.sqrt(td.IndexedSum(second[i, k] ** 2, (k, 0, 2)))
+    total = td.IndexedSum(length * td.IndexedSum(first[i, k] * second[i, k], (k, 0, 2)), (i, 0, n - 1))
+    function = td.lambdify((P, three), (total, td.gradient(total, P)), backend, parallel=False)
+    assert "usual" in function.plan
+    points, rows = np.random.default_rng(0).normal(size=(6, 3)), np.array([[0, 1, 2], [3, 4, 5], [1, 5, 2]])
+    value, slope = function(points, rows)
+    one, other = points[rows[:, 1]] - points[rows[:, 0]], points[rows[:, 2]] - points[rows[:, 1]]
+    lengths, products = np.linalg.norm(other, axis=1), (one * other).sum(1)
+    by_one = lengths[:, None] * other
+    by_other = lengths[:, None] * one + (products / lengths)[:, None] * other
     wanted = np.zeros_like(points)
-    np.add.at(wanted, pairs[:, 1], 3 * lengths[:, None] * steps)
-    np.add.at(wanted, pairs[:, 0], -3 * lengths[:, None] * steps)
-    np.testing.assert_allclose(total, lengths.sum(), rtol=1e-13)
-    np.testing.assert_allclose(slope, wanted, rtol=1e-12, atol=1e-14)
+    for row, cotangent in ((rows[:, 1], by_one - by_other), (rows[:, 0], -by_one), (rows[:, 2], by_other)):
+        np.add.at(wanted, row, cotangent)
+    np.testing.assert_allclose(value, (lengths * products).sum(), rtol=1e-12)
+    np.testing.assert_allclose(slope, wanted, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("holds", "wanted"), [(True, (OTHER, TRUE, TRUE, FALSE)), (False, (FALSE, OTHER, FALSE, TRUE))]
+)
+def test_conditions_of_a_decided_branch_are_decided(holds, wanted):
+    """A text of NumPy had ``v12 =``, since a condition had no parts left."""
+    conditions = Operation("and", (TEST, OTHER)), Operation("or", (TEST, OTHER)), Operation("or", (TEST,))
+    body = [let("test", Operation("lt", (Name("x"), Number(1))))]
+    stores = [Set(Load("y", (Affine.of(p),)), one) for p, one in enumerate((*conditions, Operation("not", (TEST,))))]
+    assert tuple(statement.value for statement in decided([*body, *stores], TEST, holds)) == wanted
+
+
+def test_conditions_that_always_or_never_hold_have_a_text():
+    printer = ScalarPrinter(FormNames([], ()))
+    assert [printer.scalar(one) for one in (TRUE, FALSE)] == ["True", "False"]

@@ -378,3 +378,22 @@ def test_values_of_congruences(sizes):
     a, b, c, x, y = (rng.standard_normal(shape) for shape in shapes)
     expected = a.T @ (np.diag(x) + b.T @ (np.diag(y) + c) @ b) @ a
     np.testing.assert_allclose(found(a, b, c, x, y), expected, rtol=1e-10)
+
+
+def test_entries_of_index_arrays_bound_sums():
+    """Of a range that ends at an entry, half of the values of the array count; a Hessian raised KeyError."""
+    n, m = td.indices("n m")
+    i, j = td.indices("i j")
+    x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)
+    ends = td.TensorSymbol("ends", m, dtype=int, below=n)
+    f = td.IndexedSum(sympy.exp(x[j] * y[i]), (j, 0, ends[i]), (i, 0, m - 1))
+    operations = td.cost(f, sizes={n: 40, m: 3}).operations
+    assert td.cost(f, sizes={n: 80, m: 3}).operations != 0 != operations
+    values = {x: [0.5, 0.25, -1.0], y: [1.0, 2.0, 0.5], ends: [2, 0]}
+    hessian = td.evaluate(td.hessian(f, x), values)
+    exact = np.zeros((3, 3))
+    for row, end in enumerate(values[ends]):
+        for column in range(end + 1):
+            slope = values[y][row]
+            exact[column, column] += slope**2 * np.exp(values[x][column] * slope)
+    np.testing.assert_allclose(hessian, exact)

@@ -24,7 +24,7 @@ from sympy_tensordiff.codegen.emit.forms import (
 )
 from sympy_tensordiff.codegen.ir.facts import integer_form
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.nests import FALSE
+from sympy_tensordiff.codegen.ir.nests import FALSE, TRUE
 from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, without_condition
 from sympy_tensordiff.codegen.ir.scalars import (
     EXTREMA,
@@ -91,6 +91,8 @@ class ScalarPrinter(FormPrinter):
     functions: Mapping[str, str] = {}
     """The texts of ``max``, ``min``, ``sqrt`` and the elementary functions in calls."""
 
+    truths: ClassVar[tuple[str, str]] = ("False", "True")
+    """The conditions that never hold and always hold."""
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {
         "lt": (" < ", COMPARE), "le": (" <= ", COMPARE), "eq": (" == ", COMPARE), "ne": (" != ", COMPARE),
         "and": (" and ", AND), "or": (" or ", OR),
@@ -155,6 +157,8 @@ class ScalarPrinter(FormPrinter):
         function, arguments = node.function, node.arguments
         if node == INFINITY:
             return self.constant("math.inf"), ATOM
+        if node in (TRUE, FALSE):
+            return self.truths[node == TRUE], ATOM
         if function == "add":
             return self._sum(arguments), SUM
         if function in ("mul", "neg"):
@@ -310,8 +314,6 @@ class NestPrinter(ScalarPrinter):
     }  # fmt: skip
     """The texts of the functions, without ``floor`` and ``ceil``, which return integers in `math`."""
 
-    false: ClassVar[str] = "False"
-
     def __init__(self, names: FormNames, bare: frozenset[str]) -> None:
         super().__init__(names)
         self.bare = bare
@@ -373,7 +375,3 @@ class NestPrinter(ScalarPrinter):
         # With "or", LLVM would see a branch.
         operator = {"any": "|", "sum": "+", "prod": "*"}.get(reduction, "")
         return f"{own} {operator}= {text}"
-
-    def operation(self, node: Operation) -> tuple[str, int]:
-        """Return an operation with its precedence, including the condition that never holds."""
-        return (self.false, ATOM) if node == FALSE else super().operation(node)

@@ -125,7 +125,7 @@ class CPrinter(CForms, NestPrinter):
         "and": (" && ", OR), "or": (" || ", OR),  # compilers warn about either inside the other without parentheses
     }  # fmt: skip
     negated = ("!{}", UNARY, UNARY)
-    false = "0"
+    truths = ("0", "1")
     language = "C"
     has_pragmas = True
 

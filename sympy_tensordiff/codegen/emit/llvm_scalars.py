@@ -13,7 +13,7 @@ from sympy_tensordiff.codegen.emit.llvm import FLAGS, Value
 from sympy_tensordiff.codegen.emit.llvm_elementary import real_text
 from sympy_tensordiff.codegen.emit.llvm_forms import LlvmFormPrinter
 from sympy_tensordiff.codegen.ir.facts import integer_form
-from sympy_tensordiff.codegen.ir.nests import FALSE
+from sympy_tensordiff.codegen.ir.nests import FALSE, TRUE
 from sympy_tensordiff.codegen.ir.scalars import (
     CONDITIONS,
     EXTREMA,
@@ -160,8 +160,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
     def condition_of(self, node: Operation) -> str:
         """Return a condition as a boolean; conjunctions and disjunctions are evaluated only as far as needed."""
         function, arguments = node.function, node.arguments
-        if node == FALSE:
-            return "false"
+        if node in (TRUE, FALSE):
+            return "true" if node == TRUE else "false"
         if function == "not":
             return self.new(f"xor i1 {self.truth(arguments[0])}, true")
         if function not in ("and", "or"):

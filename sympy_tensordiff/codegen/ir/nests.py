@@ -16,8 +16,8 @@ from sympy_tensordiff.integer.affine import Affine, Variable
 ZERO = Affine()
 """The first value of all axes."""
 
-FALSE = Operation("or", ())
-"""The condition that never holds."""
+TRUE, FALSE = Operation("and", ()), Operation("or", ())
+"""The conditions that always hold and never hold."""
 
 
 def extent(array: str, axis: int) -> Affine:

@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, defines, is_addition, is_let, reduction_of
-from sympy_tensordiff.codegen.ir.nests import FALSE
+from sympy_tensordiff.codegen.ir.nests import FALSE, TRUE
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Identity, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import declared, loads, needed, statements, with_values
 from sympy_tensordiff.integer.affine import Affine, Constraint
-
-_TRUE = Operation("and", ())
 
 
 def condition_of_loop(loop: Loop) -> Scalar | None:
@@ -94,19 +92,18 @@ def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) 
     def change(value: Scalar) -> Scalar:
         """Return a condition or a choice with `test` decided; any other value as it is."""
         if value == name:
-            return _TRUE if is_true else FALSE
+            return TRUE if is_true else FALSE
         if not isinstance(value, Operation):
             return value
         arguments = value.arguments
-        if value.function == "not" and arguments[0] in (_TRUE, FALSE):
-            return FALSE if arguments[0] == _TRUE else _TRUE
-        if value.function == "select" and arguments[0] in (_TRUE, FALSE):
-            return arguments[1 if arguments[0] == _TRUE else 2]
-        if value.function == "and" and FALSE in arguments:
-            return FALSE
-        if value.function == "and" and _TRUE in arguments:
-            rest = tuple(argument for argument in arguments if argument != _TRUE)
-            return rest[0] if len(rest) == 1 else Operation("and", rest)
+        if value.function == "not" and arguments[0] in (TRUE, FALSE):
+            return FALSE if arguments[0] == TRUE else TRUE
+        if value.function == "select" and arguments[0] in (TRUE, FALSE):
+            return arguments[1 if arguments[0] == TRUE else 2]
+        if value.function in ("and", "or"):
+            neutral, other = (TRUE, FALSE) if value.function == "and" else (FALSE, TRUE)
+            rest = tuple(argument for argument in arguments if argument != neutral)
+            return other if other in rest else rest[0] if len(rest) == 1 else Operation(value.function, rest)
         return value
 
     body = (*with_values(body, change), *others)
