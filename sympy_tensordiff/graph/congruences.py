@@ -42,6 +42,8 @@ def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> Congruent
     used = [_labels_outside(operands, side, output) for side in sides]
     axes = tuple(label for label in sorted(renaming) if label in used[0] or renaming[label] in used[1])
     renamed = tuple(renaming[label] for label in axes)
+    if any(label == other and label in output for label, other in zip(axes, renamed, strict=True)):
+        return None  # entries of one product, squared: the order of least work finds them
     others = [operand for n, operand in enumerate(operands) if n not in sides[0] | sides[1]]
     inner = {*axes, *renamed} - set(output)
     if any(not inner.issuperset(labels) for _, labels in others):

@@ -397,3 +397,11 @@ def test_entries_of_index_arrays_bound_sums():
             slope = values[y][row]
             exact[column, column] += slope**2 * np.exp(values[x][column] * slope)
     np.testing.assert_allclose(hessian, exact)
+
+
+def test_attention_has_no_array_of_three_axes():
+    """The sum over a row of ``P*(P @ V @ V.T)`` contains ``P @ V`` twice, with the same labels: no congruence."""
+    Q, K, V = (td.TensorSymbol(name, (n, d)) for name in "QKV")
+    gradient = td.gradient(td.sum((td.softmax(Q @ K.T, axis=1) @ V) ** 2), K)
+    program = td.lambdify((Q, K, V), gradient, "numpy").program
+    assert max(len(array.shape) for array in program.temporaries) == 2
