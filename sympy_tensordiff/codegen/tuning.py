@@ -28,10 +28,10 @@ MIN_GAIN = 0.97
 """An alternative is taken if it needs less than this part of the time; repeated readings differ by about 2 %."""
 
 ROUNDS = 7
-"""How often the two functions are timed, one after the other; the shortest times count, since other work only adds."""
+"""The number of readings of both functions, in turn; the shortest count, since other programs only add time."""
 
 ROUND_SECONDS = 0.004
-"""How long one reading takes at least: a call of some microseconds is repeated."""
+"""The least time of a reading, in seconds: calls of some microseconds are repeated."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def tune(function: CompiledFunction, /, *arrays: Any, seconds: float = 30.0, aga
             if not _agree(other(*arrays), wanted):
                 continue
         except TensorDiffError:
-            continue  # the alternative has no program: products over ranges that are no loops, for instance
+            continue  # the alternative has no program, as for a product over a range that no loop can run over
         ratio = _ratio(other, best, arrays)
         if ratio < MIN_GAIN:
             best, gains[alternative.name] = other, ratio

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from sympy_tensordiff.graph.einsums import OPAQUE
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine
+
+WHOLE = OPAQUE - {"tensor", "comprehension"}
+"""Functions of matrices, and scans: inside of a sum they would have no derivative."""
 
 
 def with_sums_over_components(graph: Graph, roots: Sequence[Node], tensors: Collection[Node]) -> list[Node]:
@@ -40,9 +44,9 @@ def _joined(graph: Graph, addition: Node, tensors: Collection[Node]) -> Node:
     index = graph.fresh("c")
     groups: dict[tuple[Node, int], dict[int, Node]] = {}
     for term in addition.args:
-        if term.has_tensor_ops:  # a sum over indices is of scalars
-            continue
         parts = reachable(term)
+        if any(part.op in WHOLE for part in parts):
+            continue
         places = set().union(*map(_components, parts))
         if len(places) == 1 and any(part.op == "read" and part.args[0] in tensors for part in parts):
             ((number, extent),) = places

@@ -279,7 +279,7 @@ def _cancelled(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _without_cancelling(graph: Graph, node: Node) -> Node | None:
-    """Return the product `node` after the rules of `products`; None if none applies or it is no product."""
+    """Return the product `node` after the rules of `products`; None if none applies or it is not a product."""
     if node.op not in ("ein", "mul") or not may_cancel(node.args):
         return None
     found = cancelled(graph, product_of(graph, node))

@@ -9,10 +9,11 @@ import sympy
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.loops import Set, accumulator, add, let
 from sympy_tensordiff.codegen.ir.nests import span
-from sympy_tensordiff.codegen.ir.scalars import Load, Name, Operation
+from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name, Operation
 from sympy_tensordiff.codegen.ir.walk import loops, scalars
 from sympy_tensordiff.codegen.schedule.distribution import distributed
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.indirect import IndirectIndex
 
 n, m, d = sympy.symbols("n m d", integer=True, positive=True)
 i, j, k = td.indices("i j k")
@@ -40,6 +41,16 @@ def test_a_function_of_a_sum_has_a_loop_without_loops():
     assert any(loops(reductions.body))
     assert not any(loops(functions.body))
     assert [part.function for part in scalars(functions.body) if isinstance(part, Operation)] == ["exp"]
+
+
+def test_positions_that_data_select_are_read_in_both_loops():
+    """An integer of the first loop, by which the second one reads, is set in the second one as well."""
+    place = let("place", Ends((Bound(Affine.variable(IndirectIndex("idx", (ROW,)))),)))
+    scaled = Operation("mul", (Name("r"), Load("v", (Affine.variable("place"),))))
+    found = distributed(loop_over([place, *OUTER[:2], add("s", Operation("exp", (scaled,)))]), "c", fresh)
+    assert found is not None
+    _, functions = found[1].body
+    assert functions.body[0] == place
 
 
 @pytest.mark.parametrize(

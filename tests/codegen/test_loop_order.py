@@ -199,3 +199,6 @@ def test_each_sum_of_permuted_reads_has_an_innermost_loop_of_its_own():
     assert sorted(names) == ["j", "r"]
     antisymmetric = td.IndexedSum((G[i, j, k, r] - G[i, r, k, j]) * Q[i, j], *[(v, 0, n - 1) for v in (r, k, j, i)])
     assert len(innermost(antisymmetric, G, Q)) == 1  # exactly 0 if G is symmetric
+    R = td.TensorSymbol("R", (n, 4, 4))
+    short = td.IndexedSum((2 * R[i, j, k] + R[i, k, j]) * b[i], (k, 0, 3), (j, 0, 3), (i, 0, n - 1))
+    assert len(innermost(short, R, b)) == 1  # loops that are unrolled

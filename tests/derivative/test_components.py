@@ -81,3 +81,28 @@ def made_of_components(seed):
 def test_values(seed):
     function, variables = made_of_components(seed)
     check_ways(function, [v for v in variables if function.has(v)], {n: 2}, seed)
+
+
+# ---------------------------------------------------------------------------- rows of whole tensors
+
+u, A = td.TensorSymbol("u", (2, n)), td.TensorSymbol("A", (n, n))
+OF_ROWS = {
+    "quadratic forms": td.dot(u[0], A @ u[0]) ** 2 + td.dot(u[1], A @ u[1]) ** 2,
+    "log-sum-exp": td.logsumexp(u[0]) * td.sum(u[0]) + td.logsumexp(u[1]) * td.sum(u[1]),
+    "norms": td.norm(u[0]) + td.norm(u[1]),
+    "determinants": td.det(A + td.outer(u[0], u[0])) + td.det(A + td.outer(u[1], u[1])),
+}
+
+
+@pytest.mark.parametrize("name", OF_ROWS)
+def test_whole_rows_are_joined_too(name):
+    """One formula for all rows, of scalars of whole tensors as well; determinants stay as they are."""
+    td.check_derivative(OF_ROWS[name], u, sizes={n: 3})
+    direction = td.TensorSymbol("direction", (2, n))
+    random = np.random.default_rng(0)
+    values = {s: random.normal(size=[3 if e == n else int(e) for e in s.shape]) for s in (u, A, direction)}
+    blocks = td.evaluate(td.hessian(OF_ROWS[name], u), {u: values[u], A: values[A]})
+    product = td.evaluate(td.hvp(OF_ROWS[name], u, direction), values)
+    np.testing.assert_allclose(np.einsum("ijkl,kl->ij", blocks, values[direction]), product, rtol=1e-10)
+    if name != "determinants":
+        assert "KroneckerDelta" not in str(td.gradient(OF_ROWS[name], u))  # a delta for each row otherwise

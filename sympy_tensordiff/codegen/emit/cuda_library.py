@@ -65,7 +65,7 @@ def has_cupy() -> bool:
 
 
 OTHER_BACKENDS = "use backend='jax', 'torch' or 'cupy' on a device, or 'llvm', which has a loop over time"
-"""The way out for scans."""
+"""The advice in errors about scans."""
 
 
 def require_library(step: Step) -> None:

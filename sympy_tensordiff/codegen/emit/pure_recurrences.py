@@ -28,7 +28,7 @@ def selects_by_time(step: Recurrence) -> bool:
 def pure_recurrence(step: Recurrence, names: FormNames, dialect: Dialect) -> tuple[str, str, list[str]]:
     """Return ``(text, decorator "", parameters)`` of the function of a recurrence that returns its arrays.
 
-    Its loop carries the states, the sums, and last values that are no states. With JAX it is ``jax.lax.scan``, unless
+    Its loop carries the states, the sums, and last values that are not states. With JAX it is ``jax.lax.scan``, unless
     the time selects entries.
     """
     printer = _PureLoop(step, names.copy(), dialect)
