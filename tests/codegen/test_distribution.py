@@ -11,7 +11,10 @@ from sympy_tensordiff.codegen.ir.loops import Set, accumulator, add, let
 from sympy_tensordiff.codegen.ir.nests import span
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name, Operation
 from sympy_tensordiff.codegen.ir.walk import loops, scalars
+from sympy_tensordiff.codegen.lower.materialise import is_dear
 from sympy_tensordiff.codegen.schedule.distribution import distributed
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.indirect import IndirectIndex
 
@@ -137,3 +140,15 @@ def test_rows_of_one_number_are_stored_between_the_loops(backend):
 
 def test_the_plan_says_so():
     assert "distribute: functions of inner sums" in td.lambdify([X, C, w], network, "llvm", parallel=False).plan
+
+
+@pytest.mark.parametrize(
+    ("exponent", "is_stored"), [(sympy.Rational(7, 3), True), (6, False), (sympy.Rational(7, 2), False)]
+)
+def test_powers_that_need_a_logarithm_are_stored_as_functions_are(exponent, is_stored):
+    """A value and a sum share a power of an inner sum if its exponent is general, and compute products again."""
+    power = (1 + td.IndexedSum(X[i, k] ** 2, (k, 0, d - 1))) ** exponent
+    results = (td.TensorComprehension(power / 3, (i, n)), td.IndexedSum(power * X[i, 0], (i, 0, n - 1)))
+    assert is_dear(Reader(Graph()).read(power.subs(i, 0))) == is_stored
+    source = td.lambdify([X], results, "numba", parallel=False).source.partition("def fill_")[2]
+    assert source.count("general_power(") == (1 if is_stored else 0)

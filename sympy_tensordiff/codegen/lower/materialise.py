@@ -134,7 +134,13 @@ def is_general_power(node: Node) -> bool:
     if node.op != "pow":
         return False
     exponent = node.args[1].data if node.args[1].op == "const" else None
-    return not isinstance(exponent, int | Fraction) or exponent.denominator > 2 or not -4 <= exponent <= 4
+    if not isinstance(exponent, int | Fraction) or exponent.denominator > 2:
+        return True
+    return not -MAX_PRODUCT_EXPONENT <= exponent <= MAX_PRODUCT_EXPONENT
+
+
+MAX_PRODUCT_EXPONENT = 16
+"""The largest integer or half-integer exponent of a power that a few products compute, as ``r**-12``."""
 
 
 def is_slice(graph: Graph, tensor: Node) -> bool:
