@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sympy
@@ -10,14 +10,19 @@ import sympy
 from sympy_tensordiff.codegen.run.results import flatten
 from sympy_tensordiff.codegen.run.signature import expected_sizes
 from sympy_tensordiff.graph import cost as graph_cost
+from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.graph.scans import needed_states, step_constants
 from sympy_tensordiff.graph.write import write
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.polynomials import Polynomial
 from sympy_tensordiff.simplify.facts import read_with_ranges
 from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.symbolic.lift import as_operand
+from sympy_tensordiff.symbolic.operations import shape_of
+from sympy_tensordiff.symbolic.scans import ScanVariable, Time, fresh_name
+from sympy_tensordiff.symbolic.traversal import nodes_in, scans_in
 
 
 class ProgramCost(NamedTuple):
@@ -62,7 +67,7 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> ProgramCost:
     Notes
     -----
     Counted is what is planned for a kernel: products of two operands in the order of least work, sums that are used
-    more than once as arrays. A derivative takes a small multiple of the operations of its function (Griewank & Walther
+    more than once as arrays, a step of a scan as often as it runs, with what no step changes once. A derivative takes a small multiple of the operations of its function (Griewank & Walther
     2008, *Evaluating Derivatives*, section 3.3): a gradient at most 5 times, a product with a Hessian at most 4 times
     those of the gradient.
 
@@ -82,11 +87,14 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> ProgramCost:
     flat, _ = flatten(expr)
     exprs = [as_operand(e, "the expression") for e in flat]
     graph = Graph()
-    reader = Reader(graph)
+    reader = Reader(graph, scans="leaf")
     reader.use(exprs)
-    nodes = recognise(graph, read_with_ranges(reader, exprs))
+    for scan in nodes_in(exprs):
+        if getattr(scan, "is_scan", False):
+            reader.affine(scan.length)
+    read_with_ranges(reader, exprs)
     hints = None if sizes is None else expected_sizes(reader, sizes)
-    found = graph_cost.cost(graph, nodes, hints)
+    found = _with_scans(reader, exprs, hints)
     values = {} if hints is None else {Affine.variable(v): size for v, size in hints.sizes.items()}
     symbols: dict[Any, Any] = {}
 
@@ -106,3 +114,68 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> ProgramCost:
         return sympy.Add(*terms)
 
     return ProgramCost(written(found.operations), written(found.largest), written(found.memory))
+
+
+def _with_scans(reader: Reader, exprs: Sequence[Any], hints: Hints | None) -> graph_cost.Cost:
+    """Return the cost of ``exprs``, with that of one step for each time of the scans in them; scans of one recurrence
+    run together.
+    """
+    recurrences: dict[Any, dict[Any, Any]] = {}
+    roots, waiting = [*exprs], [*exprs]
+    while waiting:
+        for scan in scans_in([waiting.pop()]):
+            together = recurrences.setdefault(scan.recurrence, {})
+            if scan not in together:
+                together[scan] = moved = step_constants(scan)[0]
+                waiting += [*scan.outer, *moved]
+                roots += [*scan.outer, *moved]
+    nodes = recognise(reader.graph, read_with_ranges(reader, list(dict.fromkeys(roots))))
+    total = graph_cost.cost(reader.graph, nodes, hints)
+    for scans in recurrences.values():
+        total = _added(reader, total, scans, hints)
+    return total
+
+
+def _added(
+    reader: Reader, total: graph_cost.Cost, scans: Mapping[Any, Mapping[Any, Any]], hints: Hints | None
+) -> graph_cost.Cost:
+    """Return the cost ``total`` with that of the steps of one recurrence: its ``scans``, each with the variables for
+    what no step changes.
+    """
+    first = next(iter(scans))
+    rule = {v: ScanVariable(fresh_name(v.name), v.shape) for v in first.bound[:-1]}
+    rule[first.time] = time = Time(fresh_name(first.time.name))
+    moved = {expr: variable for own in scans.values() for expr, variable in own.items()}
+    values = [scan.value.xreplace(moved) for scan in scans]
+    updates = [(state.variable, state.update.xreplace(moved)) for state in first.states]
+    needed = needed_states(updates, values)
+    steps = [*values, *(update for variable, update in updates if variable in needed)]
+    step = _with_scans(reader, [*dict.fromkeys(one.xreplace(rule) for one in steps)], hints)
+    length = Polynomial.of(reader.affine(first.length))
+    volumes = [Polynomial.of(1)]
+    added = Polynomial()
+    for scan in scans:
+        volume = length if scan.kind != "last" else Polynomial.of(1)
+        for extent in shape_of(scan.value):
+            volume *= Polynomial.of(reader.affine(extent))
+        added += volume if scan.kind == "sum" else Polynomial()
+        volumes += [volume] if scan.kind == "stack" else []
+    model = graph_cost.CostModel(reader.graph, hints or Hints())
+    variable = reader.free.get(time)
+    work = step.operations if variable is None else _at_last(step.operations, variable, length)
+    return total._replace(
+        operations=total.operations + work * length + added,
+        largest=max(total.largest, step.largest, *volumes, key=model.value),
+        memory=sum([total.memory, step.memory, *volumes[1:]], Polynomial()),
+    )
+
+
+def _at_last(polynomial: Polynomial, time: int, length: Polynomial) -> Polynomial:
+    """Return a polynomial in the time with the last time, ``length - 1``, in its place."""
+    total = Polynomial()
+    for monomial, coefficient in polynomial.terms.items():
+        term = Polynomial({tuple([pair for pair in monomial if pair[0] != time]): coefficient})
+        for _ in range(dict(monomial).get(time, 0)):
+            term *= length - 1
+        total += term
+    return total

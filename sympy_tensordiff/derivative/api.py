@@ -116,6 +116,10 @@ def _tangents_with_scans(values: Sequence[Any], variables: Sequence[Any], direct
 
 def _pullbacks_with_scans(value: Any, cotangent: Any, variables: Sequence[Any]) -> list[Any]:
     """Return the pullbacks (vjp) of `cotangent` through `value`, which contains scans, one per variable."""
+    if variables and all(isinstance(v, NamedTensor) for v in variables):  # by the names: their definitions are not read
+        own = {v: TensorSymbol(v.name, v.shape) for v in variables}
+        parts = _pullbacks(value.xreplace(own), tuple(own.values()), cotangent.xreplace(own), value)
+        return [part.xreplace({symbol: v for v, symbol in own.items()}) for part in parts]
     value, cotangent = in_full(value), in_full(cotangent)
     work = Differentiation(value, cotangent, by=variables, scans=True)
     leaves = [work.leaf(v) for v in variables]

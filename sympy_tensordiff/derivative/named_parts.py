@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -26,7 +27,7 @@ from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.signatures import Scalar
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import free_symbols_in, named_in, postorder
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, named_in, nodes_in, postorder, scans_in
 
 
 class CommonParts(tuple[list[tuple[TensorSymbol, Any]], list[Any]]):
@@ -98,6 +99,8 @@ def cse(
     given = exprs if isinstance(exprs, (tuple, list, sympy.Tuple)) else [exprs]
     operands = [as_operand(expr, "the expression") for expr in given]
     named = _checked(names)
+    if any(getattr(expr, "is_scan", False) for expr in nodes_in(operands)):
+        return _with_scans_as_parts(operands, named)
     units = named_in([*operands, *named])
     reader = Reader(Graph(), names=True)
     reader.use((*operands, *named))
@@ -122,6 +125,36 @@ def cse(
             reader.graph.symmetric[leaves[part.key]] = True
     defined, reduced = _in_parts(reader, parts, symbols, leaves, roots, own)
     return CommonParts(([(symbol, defined[symbol]) for symbol in _in_order(defined)], reduced[: len(operands)]))
+
+
+def _with_scans_as_parts(operands: Sequence[Any], named: Mapping[Any, str]) -> CommonParts:
+    """Return the common parts of expressions with scans: each scan that occurs more than once or is ``named`` is one,
+    and the steps of scans stay as they are.
+    """
+    scans: dict[Any, None] = {}  # each after those in its sequences and initial values
+    uses: Counter[Any] = Counter()
+    for root in operands:
+        found = scans_in([root])
+        uses.update(found)
+        for one in found:
+            for scan in postorder(one, scans, lambda node: scans_in(node.outer)):
+                uses.update(dict.fromkeys(scans_in(scan.outer), 1))
+                scans[scan] = None
+    shared = [scan for scan in scans if scan in named or uses[scan] > 1]
+    taken = {*map(str, free_symbols_in(operands)), *named.values()}
+    free = (name for n in count() if (name := f"t{n}") not in taken)
+    symbols: dict[Any, Any] = {}
+    definitions: list[tuple[Any, Any]] = []
+    for scan in shared:
+        definitions.append((symbol := TensorSymbol(named.get(scan) or next(free), scan.shape), scan.xreplace(symbols)))
+        symbols[scan] = symbol
+    rest = [expr.xreplace(symbols) for expr in operands]
+    others = {expr: name for expr, name in named.items() if expr not in symbols}
+    plain = {scan: TensorSymbol(f"scan_{n}", scan.shape) for n, scan in enumerate(scans_in(rest))}
+    back = {symbol: scan for scan, symbol in plain.items()}
+    parts, reduced = cse([expr.xreplace(plain) for expr in rest], others)
+    definitions += [(symbol, expr.xreplace(back)) for symbol, expr in parts]
+    return CommonParts((definitions, [expr.xreplace(back) for expr in reduced]))
 
 
 def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[Node, Any]) -> tuple[list[Node], Parts]:
@@ -248,7 +281,7 @@ def name(expr: Scalar, name: str) -> NamedTensor:
     -outer(inv(K).T @ y, inv(K) @ y)
     """
     operand = as_operand(expr, "the expression")
-    reader = Reader(Graph())
+    reader = Reader(Graph(), scans="leaf")
     reader.use((operand,))
     node = reader.read(operand)
     free = node.free - size_variables([*reader.leaves(), node])

@@ -23,6 +23,7 @@ from sympy_tensordiff.symbolic.limits import NOT_FINITE, bound_forms
 from sympy_tensordiff.symbolic.misplaced_tensors import is_whole
 from sympy_tensordiff.symbolic.real_values import OF_COMPLEX, refuse_imaginary, refuse_undeclared
 from sympy_tensordiff.symbolic.scans import Scan
+from sympy_tensordiff.symbolic.scans_over_indices import over_indices
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Scope, names_in, rebound, symbols_in
@@ -88,7 +89,7 @@ def lift(expr: Any) -> Any:
     """
     if isinstance(expr, (tuple, list)) and not isinstance(expr, Tuple):
         return type(expr)(lift(part) for part in expr)
-    return _Lift().run(as_expr(expr, "the expression"))
+    return over_indices(_Lift().run(as_expr(expr, "the expression")))
 
 
 def lift_native(value: Any, tensors: Iterable[TensorSymbol] = ()) -> Any:
@@ -111,7 +112,7 @@ hooks.lifted.register(lift_native)
 def as_operand(value: object, description: str) -> Any:
     """Return ``value`` as an expression of this package, lifted if it is native; errors call it ``description``."""
     expr = as_expr(value, description)
-    return expr if isinstance(expr, TensorNode) else lift(expr)
+    return over_indices(expr) if isinstance(expr, TensorNode) else lift(expr)
 
 
 class _Lift(Rewriting):

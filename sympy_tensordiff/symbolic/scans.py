@@ -41,6 +41,10 @@ class ScanVariable(TensorSymbol):
     It equals no `TensorSymbol`, whatever its name.
     """
 
+    def _sympystr(self, printer: Any) -> str:
+        """SymPy's hook for `str`: the name as the user wrote it."""
+        return _without_fresh_number(self.name)
+
     def _sympyrepr(self, printer: Any) -> str:
         """SymPy's hook for `srepr`: the constructor call."""
         return f"ScanVariable({self.name!r}, {printer._print(self.args[1])})"
@@ -57,8 +61,8 @@ class Time(Dummy):
         return (self.name,), {}
 
     def _sympystr(self, printer: Any) -> str:
-        """SymPy's hook for `str`: the name."""
-        return str(self.name)
+        """SymPy's hook for `str`: the name as the user wrote it."""
+        return _without_fresh_number(str(self.name))
 
     _latex = _sympystr
 

@@ -1,7 +1,8 @@
 """Programs as modules for Numba on the CPU: a compiled driver that calls the functions of all steps in order.
 
 Library calls other than matrix products cannot be compiled: with one among the steps, the driver is Python and each
-kernel is a compiled function of its own. A single kernel needs no compiled driver.
+kernel is a compiled function of its own; with one in the steps of a recurrence, these run in Python with NumPy. A single
+kernel needs no compiled driver.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, POWER, FormNames, 
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS, SCALAR_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
 from sympy_tensordiff.codegen.emit.matrix_products import MULTIPLY, MULTIPLY_NAMES, PANELS, product_text
+from sympy_tensordiff.codegen.emit.recurrences import recurrence_text, step_function, with_own_functions
 from sympy_tensordiff.codegen.ir.facts import Prover, integer_form, is_general_exponent
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import ZERO
@@ -47,7 +49,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 )
 from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, without_condition
 from sympy_tensordiff.codegen.ir.scalars import Ends, Name, Number, Scalar
-from sympy_tensordiff.codegen.ir.steps import is_compiled_whole
+from sympy_tensordiff.codegen.ir.steps import is_compiled_whole, not_compiled
 from sympy_tensordiff.codegen.ir.walk import (
     filled_arrays,
     function_name,
@@ -277,15 +279,44 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
     blocks |= {task_name(step) for step in program.kernels if isinstance(step, Correlation)}
     names = module_names(program, OWN_NAMES | blocks)
     decorators = Decorators(program, names)
+    functions, inner = _step_functions(program, names, decorators, prover, parallel)
+    table = {name: decorators.inner + text.strip("\n") for name, text in HELPERS.items()}
+    table |= {"plus": decorators.plus + PLUS, "at": decorators.inner + AT, "panels": decorators.inner + PANELS}
+    table |= {"add_tile": TILE, "multiply": MULTIPLY} | LIBRARY_HELPERS
+    inner = _with_helpers(inner, table)
+    pieces = [COMPILED_ONCE] if any(text.startswith(decorators.once) for text in functions.texts) else []
+    pieces += [*elementary_functions(functions.texts), *called_by(functions.texts, table).values()]
+    # Without NumPy's warnings, as in compiled loops.
+    has_calls = not all(isinstance(step, Kernel | FusedKernels) for step in program.kernels)
+    around = 'with np.errstate(all="ignore"):' if has_calls and not decorators.is_whole else ""
+    arrays = scratch_arrays(program) if decorators.is_whole else []
+    tables = [step for step in program.kernels if isinstance(step, Table)] if arrays else []
+    steps = [step for step in program.kernels if step not in tables]
+    pieces += [*inner, *functions.texts]
+    for chosen, name in ((steps, "run_in" if arrays else "run"), (tables, "tables")):
+        if chosen or name == "run":
+            inside = replace(program, kernels=tuple(chosen))
+            pieces.append(decorators.run + host_driver(inside, names, functions, around, arrays, name))
+    if arrays:
+        pieces.append(decorators.product + scratch_text(program, names, arrays))
+        pieces.append(decorators.run + run_text(program, names, arrays, bool(tables)))
+    return module_text(program, "numba", names, pieces, MODULES, constants=block_constant(inner))
+
+
+def _step_functions(
+    program: Program, names: FormNames, decorators: Decorators, prover: Prover, parallel: frozenset[str] = frozenset()
+) -> tuple[Functions, list[str]]:
+    """Return the functions of the steps of a fused program, and the texts of those that recurrences call."""
     functions = Functions(names)
     made = frozenset(array.name for array in (*program.outputs, *program.temporaries) if not array.shape)
 
     inner: list[str] = []
     for step in program.kernels:
         if isinstance(step, Recurrence):
-            *below, text = recurrence_pieces(step, names)
-            inner += below
-            functions.add(step, text)
+            is_compiled = not not_compiled(step.body)
+            *below, text = _compiled_recurrence(step, names, decorators) if is_compiled else recurrence_pieces(step, names)
+            (functions.texts if is_compiled else inner).extend(below)
+            functions.add(step, text, decorators.kernel if is_compiled else "")
             continue
         is_block = function_name(step) in parallel
         # The entries of arrays of rank 0 are passed, not the arrays: Numba accepts no others in a ``prange``.
@@ -312,27 +343,22 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
             decorator = ""
         passed = [entries.get(name, name) for name in passed_names(step, names)]
         functions.add(step, text, decorator, passed)
-    table = {name: decorators.inner + text.strip("\n") for name, text in HELPERS.items()}
-    table |= {"plus": decorators.plus + PLUS, "at": decorators.inner + AT, "panels": decorators.inner + PANELS}
-    table |= {"add_tile": TILE, "multiply": MULTIPLY} | LIBRARY_HELPERS
-    inner = _with_helpers(inner, table)
-    pieces = [COMPILED_ONCE] if any(text.startswith(decorators.once) for text in functions.texts) else []
-    pieces += [*elementary_functions(functions.texts), *called_by(functions.texts, table).values()]
-    # Without NumPy's warnings, as in compiled loops.
-    has_calls = not all(isinstance(step, Kernel | FusedKernels) for step in program.kernels)
-    around = 'with np.errstate(all="ignore"):' if has_calls and not decorators.is_whole else ""
-    arrays = scratch_arrays(program) if decorators.is_whole else []
-    tables = [step for step in program.kernels if isinstance(step, Table)] if arrays else []
-    steps = [step for step in program.kernels if step not in tables]
-    pieces += [*inner, *functions.texts]
-    for chosen, name in ((steps, "run_in" if arrays else "run"), (tables, "tables")):
-        if chosen or name == "run":
-            inside = replace(program, kernels=tuple(chosen))
-            pieces.append(decorators.run + host_driver(inside, names, functions, around, arrays, name))
-    if arrays:
-        pieces.append(decorators.product + scratch_text(program, names, arrays))
-        pieces.append(decorators.run + run_text(program, names, arrays, bool(tables)))
-    return module_text(program, "numba", names, pieces, MODULES, constants=block_constant(inner))
+    return functions, inner
+
+
+def _compiled_recurrence(step: Recurrence, names: FormNames, decorators: Decorators) -> list[str]:
+    """Return the texts of the compiled functions of a recurrence's body, and last that of the recurrence, without
+    decorator.
+    """
+    prover = Prover(step.body)
+    body, name = fuse(step.body, prover), step_function(step)
+    own = module_names(body, OWN_NAMES | {name})
+    functions, inner = _step_functions(body, own, Decorators(body, own, is_inside=True), prover)
+    pieces = [*inner, *functions.texts]
+    return [
+        *with_own_functions(step, pieces, [decorators.inner + host_driver(body, own, functions, name=name)]),
+        recurrence_text(step, names),
+    ]
 
 
 def _with_helpers(texts: list[str], compiled: Container[str]) -> list[str]:
@@ -365,11 +391,12 @@ class Decorators:
     """The Numba decorator lines of the functions of a module.
 
     A function that is compiled only as part of others has no entry point for Python, which would take as long to
-    compile as a small kernel: called from Python, it runs as Python.
+    compile as a small kernel: called from Python, it runs as Python. So are all of a body of a compiled recurrence, for
+    which ``is_inside`` is true.
     """
 
-    def __init__(self, program: Program, names: FormNames) -> None:
-        self.is_whole = is_compiled_whole(program)
+    def __init__(self, program: Program, names: FormNames, is_inside: bool = False) -> None:
+        self.is_whole = is_inside or is_compiled_whole(program)
         # Numba's cache cannot tell functions of the user apart: it would take the code of one for another's. Nor does
         # it find their modules again, which have new names in every process. The entry point for C is not needed.
         entry = f"@njit({'' if names.functions else 'cache=True, '}nogil=True, no_cfunc_wrapper=True, "

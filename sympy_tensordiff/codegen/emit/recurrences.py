@@ -48,6 +48,7 @@ class _Loop:
         self.step, self.names = step, names
         self.form = FormPrinter(names).form
         self.shapes = {a.name: a.shape for a in step.body.arguments}
+        self.ranks = {output.name: len(output.shape) for output in step.body.outputs}
         self.stacked = {kept.result: kept.array for kept in step.recorded if kept.kind == "stack"}
         self.time = names.fresh("time")
         self.values = {name: self.form(value) for name, value in step.integers} | {step.time: self.time}
@@ -89,7 +90,9 @@ class _Loop:
         """Yield the lines of one step: the rows, the call, and what it adds to stacks and sums."""
         step, names, values = self.step, self.names, self.values
         for result, array in self.stacked.items():
-            yield f"{self.results[result]} = {names(array)}[{self.time}, ...]"
+            row = ", ..." if self.ranks[result] else f":{self.time} + 1"  # Numba's rows of rank 0 would be numbers
+            view = "" if self.ranks[result] else ".reshape(())"
+            yield f"{self.results[result]} = {names(array)}[{self.time}{row}]{view}"
         values |= {name: f"{names(array)}[{self.time}]" for name, array in step.rows}
         for name, array in step.constants:
             values[name] = names(array) if self.shapes[name] else f"{names(array)}[0]"
@@ -100,7 +103,8 @@ class _Loop:
             if kept.kind == "stack" and self.stacked[kept.result] != kept.array:
                 yield f"{names(kept.array)}[{self.time}] = {self.results[kept.result]}"
             elif kept.kind == "sum":
-                yield f"{names(kept.array)}[...] += {self.results[kept.result]}"
+                own, new = ("[:]", "") if self.ranks[kept.result] else ("[()]", "[()]")
+                yield f"{names(kept.array)}{own} += {self.results[kept.result]}{new}"
 
 
 def _next_states(

@@ -35,14 +35,17 @@ _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 
 def not_compiled(program: Program, recurrences: bool = False) -> list[str]:
-    """Return the arrays filled by steps that Numba cannot compile; ``recurrences`` says that LLVM compiles recurrences
-    too.
+    """Return the arrays filled by steps that Numba cannot compile; ``recurrences`` says that LLVM compiles those of
+    recurrences with routines of linear algebra in their steps, too.
     """
     return [
         step.array
         for step in program.kernels
         if not isinstance(step, _COMPILED)
-        and not (recurrences and isinstance(step, Recurrence) and is_compiled_step(step))
+        and not (
+            isinstance(step, Recurrence)
+            and (is_compiled_step(step) if recurrences else not not_compiled(step.body))
+        )
     ]
 
 
@@ -62,7 +65,7 @@ def is_compiled_step(step: Step) -> bool:
 
 def is_compiled_whole(program: Program) -> bool:
     """Return whether Numba compiles all steps of a program as one function; False for a single kernel."""
-    has_several = len(program.kernels) > 1 or any(isinstance(step, Correlation) for step in program.kernels)
+    has_several = len(program.kernels) > 1 or any(isinstance(step, Correlation | Recurrence) for step in program.kernels)
     return has_several and not not_compiled(program)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from sympy_tensordiff.codegen.ir.programs import Program, Recurrence
-from sympy_tensordiff.codegen.ir.steps import is_compiled_step, lower_vector_products
+from sympy_tensordiff.codegen.ir.steps import is_compiled_step, lower_vector_products, not_compiled
 from sympy_tensordiff.codegen.schedule.correlations import with_correlations
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
 from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
@@ -46,6 +46,6 @@ def prepared(program: Program, backend: str, splits: bool = True) -> Program:
 
 def _backend_of(step: Recurrence, backend: str) -> str:
     """Return the backend for the body of a recurrence: `backend` if it can compile it, else NumPy."""
-    if backend == "numba" or (backend == "llvm" and not is_compiled_step(step)):
-        return "numpy"
-    return backend
+    if backend == "numba":
+        return "numpy" if not_compiled(step.body) else backend
+    return "numpy" if backend == "llvm" and not is_compiled_step(step) else backend
