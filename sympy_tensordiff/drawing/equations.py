@@ -28,6 +28,9 @@ LONGEST_FORMULA = 120
 LEAST_SAVING = 0.8
 """An equation in parts has to have fewer signs than so many times those of the formula: names cost a reader, too."""
 
+LONGEST_UNREAD = 10**6
+"""The length of a formula that is too large to print."""
+
 _SIMPLE = re.compile(r"[A-Za-z]|\\[A-Za-z]+|\\math[a-z]+\{\w+\}")
 _SIGN = re.compile(r"\\[A-Za-z]+|[^\s{}^_&\\]")
 _UNSEEN = frozenset(
@@ -106,9 +109,9 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
     if parts is not None:
         return _equations(names, *cse(exprs)) if parts else _equations(names, [], exprs)
     whole = None
-    if not any(measures(e).is_unprintable for e in exprs):
+    if _has_scan(exprs) or not any(measures(e).is_unprintable for e in exprs):
         whole = _equations(names, [], exprs)
-        if count_signs(whole) <= LONGEST_FORMULA or _has_scan(exprs):
+        if count_signs(whole) <= LONGEST_FORMULA:
             return whole
     found, reduced = cse(exprs)
     if not found:
@@ -118,9 +121,7 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
 
 
 def _has_scan(exprs: Sequence[Any]) -> bool:
-    """Return whether a recurrence occurs in `exprs`; its formula defines its own parts, so that no further ones are
-    named.
-    """
+    """Return whether a recurrence occurs in `exprs`; its formula names the parts of its steps."""
     return any(isinstance(node, Scan) for node in nodes_in(exprs, lambda node: node.args))
 
 
@@ -164,9 +165,25 @@ def _with_parts(found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> str
     return _equations([None] * len(reduced), found, reduced)
 
 
+def _parts_of_steps(steps: Sequence[Any]) -> tuple[Sequence[tuple[Any, Any]], Sequence[Any]]:
+    """Return the common parts of the steps of a scan, and the steps in terms of them; none if the formulas of the steps
+    are short, or are no shorter with parts.
+    """
+    length = 0
+    for step in dict.fromkeys(steps):
+        length = LONGEST_UNREAD if measures(step).is_unprintable else length + count_signs(in_latex(step))
+    if length <= LONGEST_FORMULA:
+        return [], steps
+    found, reduced = cse(steps)
+    shown = dict.fromkeys([*reduced, *(part for _, part in found)])
+    new = sum(LONGEST_UNREAD if measures(e).is_unprintable else count_signs(in_latex(e)) for e in shown)
+    return (found, reduced) if new < LEAST_SAVING * length else ([], steps)
+
+
 hooks.formula.register(_in_notebook)
 hooks.equations.register(_with_parts)
 hooks.lines.register(_in_lines)
+hooks.step_parts.register(_parts_of_steps)
 
 
 def _equation(left: str | None, expr: Any) -> tuple[str | None, str]:

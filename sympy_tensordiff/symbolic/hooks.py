@@ -51,6 +51,10 @@ formula = Hook(str, _EQUATIONS)
 equations = Hook(lambda parts, reduced: str(reduced), _EQUATIONS)
 """Return the LaTeX that notebooks show for the reduced expressions of `cse` and their parts."""
 
+step_parts = Hook(lambda steps: ([], steps), _EQUATIONS)
+"""Return the parts that the steps of a scan have in common, as `cse` does, and the steps in terms of them; no parts
+where the steps are short without."""
+
 lines = Hook(lambda expr: None, _EQUATIONS)
 """Return (name, part) pairs of an expression that is too long for one text, the rest with the name None; or None."""
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 from sympy import Tuple
 from sympy.core.symbol import Str
 from sympy.printing.pretty.stringpict import prettyForm
 
+from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.notation_text import ATOM
 from sympy_tensordiff.symbolic.printing import refuse_unprintable, text_instead
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.traversal import scans_in
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, scans_in
 
 
 class PrintedScan:
@@ -29,7 +31,6 @@ class PrintedScan:
 
     def _latex(self: Any, printer: Any) -> str:
         """SymPy's hook for LaTeX: the value, where the states follow their recursion."""
-        refuse_unprintable(self, "LaTeX")
         formula = _formula(self, printer._print)
         return formula if printer._print_level == 1 else rf"\left({formula}\right)"
 
@@ -66,31 +67,47 @@ def _call(scan: Any, show: Any) -> str:
 
 def _formula(scan: Any, show: Any) -> str:
     """Return the LaTeX of a scan: the value of a step, and the recursions of the states and of stored states that the
-    steps read.
+    steps read; one below the other where parts of the steps have names.
+    """
+    head, lines, has_parts = _recursion(scan, show, set())
+    if not has_parts:
+        return rf"{head} \;\text{{where}}\; " + r",\; ".join(lines)
+    rows = " \\\\\n".join(line.replace(" = ", " &= ", 1) for line in lines)
+    return f"{head} \\;\\text{{where}}\\; \\begin{{aligned}}\n{rows}\n\\end{{aligned}}"
+
+
+def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], bool]:
+    """Return the LaTeX of a scan's result, the lines that define what is in it, and whether parts of steps have names,
+    none of which is in ``named``; they are added to it.
     """
     time, before = show_time(scan), _time_before(scan)
+    found, (value, *updates) = hooks.step_parts(scan.steps)
+    for expr in (value, *updates, *(part for _, part in found)):
+        refuse_unprintable(expr, "LaTeX")
     rule = {}
     for state in scan.states:
         if not state.is_constant:
             rule[state.variable] = before
-    stored = _StoredStates(scan, show, time)
-    marked = _Marks(show, {**rule, **{variable: time for variable, _ in scan.sequences}}, stored.rows)
+    parts = _named_parts(scan, found, show, time, named)
+    stored = _StoredStates(scan, show, time, named)
+    marked = _Marks(show, {**rule, **{variable: time for variable, _ in scan.sequences}}, stored.rows | parts)
     lines = []
-    for state in scan.states:
+    for state, update in zip(scan.states, updates, strict=True):
         name = show(state.variable)
         if state.is_constant:
             lines.append(rf"{name} = {show(state.initial)}")
             continue
         start = show(scan.length) if scan.reverse else "-1"
-        lines.append(rf"{_indexed(name, time)} = {marked(state.update)}")
+        lines.append(rf"{_indexed(name, time)} = {marked(update)}")
         lines.append(rf"{_indexed(name, start)} = {show(state.initial.xreplace(stored.names))}")
+    lines += [f"{show(parts[symbol])} = {marked(part)}" for symbol, part in found]
     for variable, sequence in scan.sequences:
         if variable not in stored.rows:
             name, row = _indexed(show(variable), time), _row(show(sequence.xreplace(stored.names)), time)
             lines += [f"{name} = {row}"] * (name != row)
     lines += stored.lines
     shown = next((_indexed(show(s.variable), time) for s in scan.states if s.update == scan.value), None)
-    shown = marked(scan.value) if shown is None else shown
+    shown = marked(value) if shown is None else shown
     low, high = f"{time} = 0", f"{show(scan.length)} - 1"
     if scan.kind == "sum":
         head = rf"\sum_{{{low}}}^{{{high}}} {shown}"
@@ -98,20 +115,40 @@ def _formula(scan: Any, show: Any) -> str:
         head = rf"\left[{shown}\right]_{{{time} < {show(scan.length)}}}"
     else:
         head = rf"\left.{shown}\right|_{{{time} = {'0' if scan.reverse else high}}}"
-    return rf"{head} \;\text{{where}}\; " + r",\; ".join(lines)
+    return head, list(dict.fromkeys(lines)), bool(found) or stored.has_parts
+
+
+def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -> dict[Any, Any]:
+    """Return what is printed for the symbols of parts in ``found``: letters that nothing else in the formula has, with
+    the time as a subscript where the part varies. They are added to ``named``.
+    """
+    symbols = free_symbols_in([part for one in [scan, *scans_in(scan.outer)] for part in (*one.steps, *one.outer)])
+    taken = {show(symbol)[:1] for symbol in symbols}
+    letters = (name for n in count() for letter in "uvwzgfemo" if letter not in taken
+               if (name := letter if n == 0 else f"{letter}_{{{n}}}") not in named)  # fmt: skip
+    varying, shown = set(scan.bound), {}
+    for symbol, part in found:
+        name = next(letters)
+        named.add(name)
+        if not varying.isdisjoint(part.free_symbols):
+            varying.add(symbol)
+            name = _indexed(name, time)
+        shown[symbol] = _marked(symbol, name)
+    return shown
 
 
 class _StoredStates:
     """The states of other scans that the steps of a scan read, which its formula calls by their own names.
 
     ``rows`` maps variables of sequences to what is printed for them, such as ``h_{t-1}``, ``names`` the stacked states
-    in other sequences to variables. ``lines`` are the recursions.
+    in other sequences to variables. ``lines`` are the recursions; ``has_parts`` says whether their steps have parts.
     """
 
-    def __init__(self, scan: Any, show: Any, time: str) -> None:
+    def __init__(self, scan: Any, show: Any, time: str, named: set[str]) -> None:
         self.rows: dict[Any, Any] = {}
         self.names: dict[Any, Any] = {}
         self.lines: list[str] = []
+        self.has_parts = False
         taken = {show(state.variable) for state in scan.states}
         taken |= {show(symbol) for step in scan.steps for symbol in step.free_symbols if symbol not in scan.bound}
         own = {show(variable): sequence for variable, sequence in scan.sequences}
@@ -125,7 +162,9 @@ class _StoredStates:
                 known[one.recurrence] = show_time(one) == time and is_clear
                 if known[one.recurrence]:
                     taken |= names
-                    self.lines.append(_formula(one, show).partition(r" \;\text{where}\; ")[2])
+                    _, lines, has_parts = _recursion(one, show, named)
+                    self.lines += lines
+                    self.has_parts |= has_parts
             if not known[one.recurrence]:
                 continue
             state = next((s for s in one.states if one.value in (s.update, s.variable)), None)
