@@ -12,6 +12,7 @@ from sympy_tensordiff.parsing.indexed.api import parse_indexed
 from sympy_tensordiff.parsing.latex.api import read_latex
 from sympy_tensordiff.parsing.matrix.api import read_matrix
 from sympy_tensordiff.parsing.parsed import ParsedExpression
+from sympy_tensordiff.parsing.recurrences import with_recurrences
 from sympy_tensordiff.symbolic.calls import explained
 
 
@@ -103,7 +104,9 @@ def _parse_thesis(text: str) -> ParsedExpression:
     )
 
 
-LANGUAGES = {"thesis": _parse_thesis, "index": parse_indexed, "matrix": read_matrix, "latex": read_latex}
+LANGUAGES = with_recurrences(
+    {"thesis": _parse_thesis, "index": parse_indexed, "matrix": read_matrix, "latex": read_latex}
+)
 """The parser of each language."""
 
 
@@ -112,6 +115,7 @@ def language_of(text: str) -> str:
     if _COMMAND.search(text):
         return "latex"
     code = re.sub(r"#.*", "", text)
+    code = re.sub(r"\bwhere\b(?!\s*\().*", "", code, flags=re.DOTALL)  # the lines of a recurrence
     if _HEADING.match(code):
         return "matrix"
     depth = 0
