@@ -221,8 +221,10 @@ class _Lines:
             if line.name not in self.steps:
                 raise text.error(f"{line.name} has a first value and no step: write it at the time {self.letter}")
         self.time = Time(fresh_name(self.letter))
+        self.below, self.depends = self.names_below(False), self.names_below(True)
         self.head_lengths: list[Any] = []  # the numbers of steps that the formula before "where" says
         self.active: set[str] = set()  # the names whose recurrences are being read
+        self.stacks: dict[tuple[str, bool], Any] = {}
         self.done: dict[str, tuple[Any, ...]] = {}  # the recurrence of each name: values, states, rows, length
 
     def line(self, part: str) -> _Line | None:
@@ -246,21 +248,28 @@ class _Lines:
         found = re.finditer(rf"({self.notation.base})(?:\s*{self.notation.at})?", text)
         return [(m[1], (m["time"] or (m["short"] if self.notation.is_latex else "") or "").replace(" ", "")) for m in found]
 
-    def component(self, name: str) -> list[str]:
-        """Return the names whose steps need each other and that of `name`, in the order of the lines."""
-        needs = {one: {other for other, _ in self.reads(line.right) if other in self.steps} for one, line in self.steps.items()}
-
-        def reachable(first: str) -> set[str]:
-            """Return the names that the step of `first` needs, also through others."""
-            found: set[str] = set()
-            stack = [*needs[first]]
+    def names_below(self, with_starts: bool) -> dict[str, set[str]]:
+        """Return the names that the step of each name needs, also through others, ``with_starts`` through first values,
+        too.
+        """
+        texts = {one: [line.right for line in (self.steps[one], self.starts.get(one)) if line] for one in self.steps}
+        own = {one: texts[one] if with_starts else texts[one][:1] for one in texts}
+        needs = {one: {other for text in own[one] for other, _ in self.reads(text) if other in self.steps} for one in own}
+        found = {}
+        for one in needs:
+            below: set[str] = set()
+            stack = [*needs[one]]
             while stack:
-                if (one := stack.pop()) not in found:
-                    found.add(one)
-                    stack += needs[one]
-            return found
+                if (other := stack.pop()) not in below:
+                    below.add(other)
+                    stack += needs[other]
+            found[one] = below
+        return found
 
-        return [one for one in self.steps if one == name or (name in reachable(one) and one in reachable(name))]
+    def component(self, name: str) -> list[str]:
+        """Return the states whose steps need each other and that of `name`, and `name`, in the order of the lines."""
+        both = [one for one in self.starts if name in self.below[one] and one in self.below[name]]
+        return [one for one in self.steps if one == name or one in both]
 
     # ------------------------------------------------------------------------ scans
 
@@ -292,6 +301,8 @@ class _Lines:
                 if len(candidates) == 1:
                     raise
                 continue
+            zeros = {one: FilledTensor(values[one], shape) for one, shape in shapes.items() if shape and values[one].is_number}
+            values |= zeros
             if all(shape_of(values[one]) == shape for one, shape in shapes.items()):
                 break
         else:
@@ -309,19 +320,21 @@ class _Lines:
     ) -> dict[str, Any]:
         """Return the values of names that need each other, in terms of the states before the step and of rows."""
         values: dict[str, Any] = {}
-        waiting = [*names]
-        while waiting:
-            now = {
-                one: {n for n, t in self.reads(self.steps[one].right) if n in waiting and t == self.letter}
-                for one in waiting
-            }
-            ready = next((one for one in waiting if not now[one]), None)
-            if ready is None:
-                raise self.whole_text.error(f"{' and '.join(waiting)} need each other at the same time {self.letter}")
-            waiting.remove(ready)
-            line = self.steps[ready]
-            values[ready] = self.timed(line.right, line.rest, variables, values, rows, is_reversed)
+        for name in names:
+            self.value_now(name, variables, values, rows, is_reversed)
         return values
+
+    def value_now(
+        self, name: str, variables: Mapping[str, Any], values: dict[str, Any],
+        rows: dict[str, tuple[Any, Any]], is_reversed: bool,
+    ) -> Any:  # fmt: skip
+        """Return the value of a name at the time, and store it in ``values``."""
+        if name not in values:
+            values[name] = None
+            values[name] = self.timed(self.steps[name].right, self.steps[name].rest, variables, values, rows, is_reversed)
+        if values[name] is None:
+            raise self.whole_text.error(f"{name} needs itself at the same time {self.letter}", name)
+        return values[name]
 
     def start(self, name: str) -> Any:
         """Return the first value of a state; a number may stand for a tensor."""
@@ -353,7 +366,7 @@ class _Lines:
         return [{**certain, **guess} for guess in guesses if len(guess) == len(open_ones)]
 
     def timed(
-        self, text: str, rest: str, variables: Mapping[str, Any], values: Mapping[str, Any],
+        self, text: str, rest: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
         """Return the expression of a step, in which states are ``variables``, and other names at the time are rows."""
@@ -374,8 +387,8 @@ class _Lines:
             declared = self.whole_text.tensors.get(_plain(name))
             if time == before and name in variables:
                 found = variables[name]
-            elif time == self.letter and name in values:
-                found = values[name]
+            elif time == self.letter and name in self.steps and (name in variables or name not in self.starts):
+                found = self.value_now(name, variables, values, rows, is_reversed)
             elif name in self.steps and re.match(rf"{self.letter}(?![A-Za-z])", time):
                 if name not in self.starts and time != self.letter:
                     raise self.whole_text.error(
@@ -394,6 +407,7 @@ class _Lines:
                 return match[0]
             return self.whole_text.place(found) + rest
 
+        text = re.sub(r"^\s*\\mathbf\{0\}(_\{[^{}]*\})?\s*$", "0", text)
         text = _group_rows(text, self.letter, self.whole_text) if self.notation.is_latex else text
         text = re.sub(rf"(?P<base>{self.notation.base})\s*{self.notation.at}", replaced, text)
         value = self.plain(text, rest, self.letter)
@@ -437,6 +451,7 @@ class _Lines:
         """Return the number of steps of the recurrence of a name."""
         _, _, _, rows, known, _ = self.recurrence(name)
         known = [*known, *(shape_of(sequence)[0] for _, sequence in rows.values()), *self.head_lengths]
+        known += [self.whole_text.size(line.time) for line in self.starts.values() if line.time != "-1"]
         if not known:
             raise self.whole_text.error(f"the number of steps of {name} is not clear: declare it, as in declare h[T, n]")
         return known[0]
@@ -454,7 +469,14 @@ class _Lines:
 
     def stacked(self, name: str, is_before: bool = False) -> Any:
         """Return the values of a name at all times, or the states before them."""
-        if name not in self.starts and self.component(name) == [name]:
+        key = name, is_before
+        if key not in self.stacks:
+            self.stacks[key] = self._stacked(name, is_before)
+        return self.stacks[key]
+
+    def _stacked(self, name: str, is_before: bool) -> Any:
+        """Return what `stacked` returns, made anew."""
+        if name not in self.starts:
             return self.value_of_step("stack", self.steps[name].right, self.steps[name].rest)
         values, variables, *_ = self.recurrence(name)
         return self.scan("stack", name, variables[name] if is_before else values[name])
@@ -483,7 +505,7 @@ class _Lines:
         """Return the stacked, last or summed values of a formula at the time: values of the recurrence that needs most
         others, if it reads any.
         """
-        read = [name for name, time in self.reads(body) if name in self.starts and time]
+        read = [name for name in self.states_in(body) if name in self.starts]
         if not read:
             rows: dict[str, tuple[Any, Any]] = {}
             value = self.timed(body, rest, {}, {}, rows, False)
@@ -493,18 +515,22 @@ class _Lines:
             if not lengths:
                 raise self.whole_text.error("the number of steps is not clear: no line reads a declared row", body.strip())
             return Scan(kind, value, [], list(rows.values()), self.time, lengths[0], False)
-        main = max(read, key=self.depth)
+        main = max(read, key=lambda name: len(self.depends[name]))
         values, variables, _, known, _, is_reversed = self.recurrence(main)
         more = dict(known)
-        value = self.timed(body, rest, variables, values, more, is_reversed)
+        value = self.timed(body, rest, variables, dict(values), more, is_reversed)
         return self.scan(kind, main, value, more)
 
-    def depth(self, name: str, seen: frozenset[str] = frozenset()) -> int:
-        """Return how many recurrences a name needs one after the other."""
-        own = {*self.component(name), *seen}
-        texts = [line.right for one in own for line in (self.steps.get(one), self.starts.get(one)) if line]
-        others = {other for text in texts for other, _ in self.reads(text) if other in self.steps and other not in own}
-        return 1 + max((self.depth(other, frozenset(own)) for other in others), default=0)
+    def states_in(self, body: str) -> list[str]:
+        """Return the names that a text reads at a time, also through lines without first values."""
+        found: dict[str, None] = {}
+        texts = [body]
+        while texts:
+            for name, time in self.reads(texts.pop()):
+                if time and name in self.steps and name not in found:
+                    found[name] = None
+                    texts += [] if name in self.starts else [self.steps[name].right]
+        return [*found]
 
 
 _HEADS = {

@@ -1,0 +1,192 @@
+"""Recurrences in the tools around derivatives: costs, parts, names, texts, indices around a scan, Numba's loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy
+import test_scan_practice as practice
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import ParseError
+
+n, m, T = td.indices("n m T")
+i, j, t, b = td.indices("i j t b")
+W, V, x, h0 = (td.TensorSymbol(*one) for one in (("W", (n, n)), ("V", (n, n)), ("x", (T, n)), ("h0", n)))
+DECLARED = "declare W[n, n], x[T, n], h0[n] "
+
+
+def rnn(**options: Any) -> Any:
+    return td.scan(lambda h, x: td.tanh(W @ h + x), h0, x, **options)
+
+
+def arrays(steps: int = 4, size: int = 2) -> dict[Any, Any]:
+    rng = np.random.default_rng(steps)
+    return {W: rng.normal(size=(size, size)), x: rng.normal(size=(steps, size)), h0: rng.normal(size=size)}
+
+
+# ---------------------------------------------------------------------------- costs, parts and names
+
+
+def test_costs_count_a_step_as_often_as_it_runs() -> None:
+    loss = td.sum(rnn() ** 2)
+    assert sympy.expand(td.cost(loss).operations - (2 * T * n**2 + 4 * T * n)) == 0
+    assert td.cost(loss, {"T": 10, "n": 3}).operations == 300
+    gradient, product = td.cost(td.gradient(loss, W)), td.cost(td.hvp(loss, W, V))
+    assert sympy.Poly(gradient.operations, T, n).coeff_monomial(T * n**2) == 6
+    assert sympy.Poly(product.operations, T, n).coeff_monomial(T * n**2) <= 4 * 6
+    assert sympy.Poly(gradient.memory, T, n).coeff_monomial(T * n) <= 4
+    unchanged = td.scan(lambda h: td.tanh((W @ W) @ h), h0, length=T, last=True)
+    assert td.cost(unchanged).operations.coeff(n**3).is_number  # the product of matrices once, not T times
+    by_time = td.scan(lambda h, x, t: h + td.IndexedSum(x[j], (j, 0, t)), h0, x, last=True)
+    assert td.cost(by_time).operations.free_symbols <= {T, n}
+
+
+def test_scans_that_occur_twice_are_parts() -> None:
+    loss = td.sum(rnn() ** 2)
+    parts, reduced = td.cse([loss, td.gradient(loss, W)])
+    assert (parts[0][1], reduced[0]) == (rnn(), td.sum(parts[0][0] ** 2))
+    values = arrays()
+    known: dict[Any, Any] = {}
+    for symbol, part in parts:
+        free = [*values, *known]
+        function = td.lambdify([s for s in free if s in part.free_symbols], part, "numpy")
+        known[symbol] = function(*((values | known)[s] for s in free if s in part.free_symbols))
+    free = [s for s in [*values, *known] if s in reduced[1].free_symbols]
+    found = td.lambdify(free, reduced[1], "numpy")(*((values | known)[s] for s in free))
+    expected = td.lambdify([*values], td.gradient(loss, W), "numpy")(*values.values())
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+    assert td.cse([rnn(), loss], names={rnn(): "H"})[0] == [(td.TensorSymbol("H", (T, n)), rnn())]
+    named = td.name(rnn(), "H")
+    assert td.gradient(td.sum(named**2), named) == 2 * named
+    assert td.gradient(td.sum(named**2), W) == td.gradient(loss, W)
+
+
+def test_messages_have_the_names_of_the_user() -> None:
+    with pytest.raises(td.errors.ShapeError, match=r"the state h is outer\(h, x\)"):
+        td.scan(td.outer, h0, x)
+
+
+# ---------------------------------------------------------------------------- formulas
+
+
+@pytest.mark.parametrize(("name", "longest"), [("lstm", 800), ("kalman", 600), ("lorenz96", 2500)])
+def test_adjoints_are_recursions_with_named_parts(name: str, longest: int) -> None:
+    program = practice.PROGRAMS[name]()
+    formula = td.latex(td.gradient(program.loss, program.tensors[0]))
+    from sympy_tensordiff.drawing.equations import count_signs
+
+    assert count_signs(formula) < longest
+    lines = [line.partition(" &= ")[0].strip() for line in formula.splitlines() if " &= " in line]
+    assert len(lines) == len(set(lines)) > 5  # each name is defined once
+
+
+# ---------------------------------------------------------------------------- indices around a scan
+
+
+def test_indices_around_a_scan_are_axes_of_its_states() -> None:
+    X = td.TensorSymbol("X", (m, T, n))
+    rows = td.TensorComprehension(X[b, t, i], (t, T), (i, n))
+    states = td.scan(lambda h, x: td.tanh(W @ h + x), h0, rows)
+    loss = td.IndexedSum(states[t, i] ** 2, (b, 1, m - 1), (t, 0, T - 1), (i, 0, n - 1))
+    values, batch = arrays(), np.random.default_rng(1).normal(size=(3, 4, 2))
+    function = td.lambdify([W, X, h0], (loss, td.gradient(loss, X)))
+    assert "3 kernels" not in function.plan
+    value, slope = function(values[W], batch, values[h0])
+    own = td.lambdify([W, x, h0], (td.sum(rnn() ** 2), td.gradient(td.sum(rnn() ** 2), x)))
+    each = [own(values[W], row, values[h0]) for row in batch]
+    np.testing.assert_allclose(value, sum(one for one, _ in each[1:]), rtol=1e-13)
+    np.testing.assert_allclose(slope[1:], [one for _, one in each[1:]], rtol=1e-12)
+    assert not slope[0].any()
+    numbers = td.TensorComprehension(td.scan(lambda s, x: s * W[i, i] + td.sum(x), h0[i], x, last=True), (i, n))
+    found = td.lambdify([W, x, h0], numbers)(*values.values())
+    expected = values[h0]
+    for row in values[x]:
+        expected = expected * np.diag(values[W]) + row.sum()
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+# ---------------------------------------------------------------------------- texts
+
+AS_TEXT = [
+    ("h where h[t] = tanh(W @ h[t-1] + x[t]), h[-1] = h0", rnn()),
+    ("sum(h**2) where h[t] = tanh(W @ h[t-1] + x[t]), h[-1] = h0", td.sum(rnn() ** 2)),
+    ("h[T-1] where h[t] = tanh(W*h[t-1] + x[t]), h[-1] = h0", rnn(last=True)),
+    ("h where h[t] = tanh(W*h[t+1] + x[t]), h[T] = h0", rnn(reverse=True)),
+    ("h where h[t] = tanh(z[t]), z[t] = W*h[t-1] + x[t], h[-1] = h0", rnn()),
+    (r"\left[h_{t}\right]_{t < T} \;\text{where}\; h_{t} = \tanh\left(x_{t} + W h_{t-1}\right), h_{-1} = h_{0}", rnn()),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), AS_TEXT)
+def test_texts_write_recurrences(text: str, expected: Any) -> None:
+    parsed = td.parse(f"{DECLARED}{text} derivative wrt W")
+    assert parsed.expression == expected
+    assert parsed.argument == W
+    if not expected.shape:
+        assert parsed.derivative() == td.gradient(expected, W)
+
+
+def test_index_notation_writes_recurrences() -> None:
+    text = "s = sum(h[t, i]^2, t, i) where h[t, i] = tanh(sum(W[i, j]*h[t-1, j], j) + x[t, i]), h[-1, i] = h0[i]"
+    values = arrays()
+    found = td.lambdify([*values], td.parse(DECLARED + text).expression)(*values.values())
+    np.testing.assert_allclose(found, td.lambdify([*values], td.sum(rnn() ** 2))(*values.values()), rtol=1e-13)
+    counted = td.parse("declare y[T] s = v[T-1] where v[t] = v[t-1]*y[t] + t, v[-1] = 1").expression
+    assert td.evaluate(counted, {td.TensorSymbol("y", T): [2, 3]}) == 7  # (1*2 + 0)*3 + 1
+
+
+@pytest.mark.parametrize("name", ["kalman", "markov", "gru", "lorenz96", "euler_maruyama", "lqr"])
+def test_formulas_of_recurrences_are_read_back(name: str) -> None:
+    program = practice.PROGRAMS[name]()
+    values, _ = practice.point(program, 4)
+    known = dict(zip(program.tensors, values, strict=True))
+    for expr in (program.loss, td.gradient(program.loss, program.tensors[0])):
+        own = [tensor for tensor in program.tensors if tensor in expr.free_symbols]
+        shapes = [f"{s.name}[{', '.join(map(sympy.latex, s.shape))}]" if s.shape else s.name for s in own]
+        read = td.parse(f"declare {', '.join(shapes)} {td.latex(expr)}", language="latex").expression
+        args = [tensor for tensor in own if tensor in read.free_symbols]
+        assert args == own
+        found, expected = (td.lambdify(own, e, "numpy")(*(known[s] for s in own)) for e in (read, expr))
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("h where h[t] = W @ h[t-2] + x[t], h[-1] = h0", r"h is read at t-2: a step reads states at t-1"),
+        ("h where h[t] = V @ h[t-1] + x[t], h[-1] = h0", "V is not declared: with recurrences, all tensors"),
+        ("h where h[t] = W @ h[t-1] + x[t]", r"h is read at t-1, and has no first value: add a line such as h\[-1\]"),
+        ("h where h[t] = tanh(h[t] + x[t]), h[-1] = h0", "h needs itself at the same time t"),
+        ("h where h[t] = tanh(h[t-1] + x[t]), h[-1] = h0, 3", "3 is not a line of a recurrence"),
+        ("h where h[t] = h[t-1] + W, h[-1] = 0, z[-1] = 1", "z has a first value and no step"),
+        ("h where h[t] = W*h[t-1], h[-1] = h0", "the number of steps of h is not clear"),
+        ("h where h[t] = W*h[t-1] + x[t]*h0', h[-1] = h0", "the operands|do not fit|different"),
+        ("h where h[t] = W*g[t] + x[t], g[t] = W*h[t-1] + g[t+1], h[-1] = h0, g[T] = h0", "different directions"),
+        ("h where h[t] = W*h[t-1] + x[t], h[-1] = h0 derivative wrt Q", "Q is not declared"),
+    ],
+)
+def test_mistakes_in_recurrences_are_explained(text: str, message: str) -> None:
+    with pytest.raises(ParseError, match=message):
+        td.parse(DECLARED + text)
+
+
+# ---------------------------------------------------------------------------- Numba
+
+
+@pytest.mark.parametrize("name", ["lstm", "soft_dtw", "sinkhorn"])
+def test_numba_compiles_the_loop_over_time(name: str) -> None:
+    program = practice.PROGRAMS[name]()
+    exprs = (program.loss, td.gradient(program.loss, program.tensors[0]))
+    values, _ = practice.point(program, 5)
+    function = td.lambdify(program.tensors, exprs, "numba")
+    assert "np.errstate" not in function.source
+    for own, other in zip(function(*values), td.lambdify(program.tensors, exprs)(*values), strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-11, atol=1e-13)
+
+
+def test_plans_say_where_steps_run_in_python() -> None:
+    inverse = td.scan(lambda h, x: td.inv(W + td.outer(h, h)) @ x, h0, x)
+    assert "cannot be" in td.lambdify([W, x, h0], inverse, "numba").plan
