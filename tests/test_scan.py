@@ -340,7 +340,7 @@ def test_gradient_of_linear_control_is_that_of_the_unrolled_formula() -> None:
         ),
         (OutOfShapeError, "a scan would have T steps, which is not positive", lambda: empty(0)),
         (UnsupportedError, "CUDA kernels do not run", lambda: td.generate_code([W, x, h0], rnn(), "cuda")),
-        (UnsupportedError, "no text language has recurrences", lambda: td.to_text(rnn(), language="index")),
+        (UnsupportedError, "no text language writes this recurrence", lambda: td.to_text(rnn(), language="index")),
         (UnsupportedError, "CUDA kernels do not run", lambda: td.generate_code([W, x, h0], rnn(), "cuda_c")),
         (UnsupportedError, "reads an array of integers in its steps", lambda: of_data()),
     ],

@@ -67,9 +67,10 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> ProgramCost:
     Notes
     -----
     Counted is what is planned for a kernel: products of two operands in the order of least work, sums that are used
-    more than once as arrays, a step of a scan as often as it runs, with what no step changes once. A derivative takes a small multiple of the operations of its function (Griewank & Walther
-    2008, *Evaluating Derivatives*, section 3.3): a gradient at most 5 times, a product with a Hessian at most 4 times
-    those of the gradient.
+    more than once as arrays. The step of a scan counts as often as it runs, what no step changes counts once. A
+    derivative takes a small multiple of the operations of its function (Griewank & Walther 2008, *Evaluating
+    Derivatives*, section 3.3): a gradient at most 5 times, a product with a Hessian at most 4 times those of the
+    gradient.
 
     Examples
     --------

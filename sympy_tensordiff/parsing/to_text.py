@@ -79,7 +79,9 @@ def to_text(expr: Any, language: str = "thesis") -> str:
         expr = in_full(as_expr(expr, "the argument of to_text"))
     scans = [] if isinstance(expr, ParsedExpression) else scans_in([expr])
     if scans and language in ("index", "matrix"):
-        raise UnsupportedError(f"to_text: no text language has recurrences: str(…) of {scans[0]} is a text of Python")
+        raise UnsupportedError(
+            f"to_text: no text language writes this recurrence: str(…) of {scans[0]} is a text of Python, td.latex is read back"
+        )
     if language in ("index", "matrix"):
         return to_index_text(expr) if language == "index" else to_matrix_text(expr)
     if language != "thesis":

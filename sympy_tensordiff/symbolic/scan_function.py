@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, signature
+from itertools import count
 from typing import Any, ClassVar
 
-from sympy import Integer, Number, Tuple
+from sympy import Integer, Number, Symbol, Tuple
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.symbolic import reductions
@@ -19,7 +20,7 @@ from sympy_tensordiff.symbolic.rearrangements import flip, reshape
 from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, Time, fresh_name, no_sequence
 from sympy_tensordiff.symbolic.tabulate import same_extent
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol, checked_name
-from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Scope, nodes_in, with_args
+from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Scope, free_symbols_in, nodes_in, with_args
 
 
 @explained
@@ -120,22 +121,39 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return the running sums or products that a recurrence of one number is; None for other recurrences."""
-    if call.is_tuple or call.takes_rows_in_tuple or len(call.rows) != 1 or call.states[0].rank or call.rows[0].rank:
+    """Return the running sums or products that a recurrence of one number, ``s + f(x, t)`` or ``s*f(x, t)``, is; None
+    for other recurrences.
+    """
+    if call.is_tuple or call.states[0].rank or not all(same_extent(shape_of(s)[0], length) for s in call.sequences):
         return None
-    if not same_extent(shape_of(call.sequences[0])[0], length):
-        return None  # an error of `Scan`
-    (state,), (row,), (update,), (sequence,) = call.states, call.rows, updates, call.sequences
-    (first,) = call.initial
-    if update == state + row:
+    (state,), (update,), (first,) = call.states, updates, call.initial
+    term, factor = update - state, update / state
+    is_sum, is_product = (state not in part.free_symbols for part in (term, factor))
+    part = term if is_sum else factor
+    tensors = [variable for variable in call.rows if variable.rank]
+    if not (is_sum or is_product) or part == 0 or not part.free_symbols.isdisjoint(tensors):
+        return None
+    if call.rows and part.free_symbols.isdisjoint(call.rows):
+        return None  # no row says how many steps there are
+    row = part if part in call.rows else None
+    sequence = call.sequences[call.rows.index(row)] if row is not None else _over_time(call, part, length)
+    if is_sum:
         result = reductions.sum(sequence) if last else reductions.cumsum(flip(sequence) if reverse else sequence)
         found = result if first == 0 else result + first
-    elif update == state * row:
+    else:
         result = reductions.prod(sequence) if last else reductions.cumprod(flip(sequence) if reverse else sequence)
         found = result if first == 1 else first * result
-    else:
-        return None
     return flip(found) if reverse and not last else found
+
+
+def _over_time(call: _Call, part: Any, length: Any) -> Any:
+    """Return the tensor of the values of a part of a step that reads numbers of rows and the time, but no state."""
+    names = {str(symbol) for symbol in free_symbols_in([part, *call.sequences]) - {call.time}}
+    index = Symbol(next(name for n in count() if (name := f"t_{n}" if n else "t") not in names), integer=True)
+    rows = {
+        v: TensorEntry(sequence, index) for v, sequence in zip(call.rows, call.sequences, strict=True) if not v.rank
+    }
+    return TensorComprehension(part.xreplace({**rows, call.time: index}), (index, length))
 
 
 def _result(parts: Any, kind: str, value: Any) -> Any:
@@ -229,7 +247,15 @@ class _Call:
 
     def run(self) -> tuple[list[Any], list[Any] | None, bool]:
         """Call the step; return the next states, the outputs or None, and whether the outputs are a tuple."""
-        result = self.step(*self._arguments())
+        given = self._arguments()
+        try:
+            result = self.step(*given)
+        except TypeError as error:
+            raise ArgumentTypeError(
+                f"td.scan: the step raised {type(error).__name__}: {error}; it was called with "
+                f"{', '.join(map(str, given))}, as step(state, x, t): where init is a dict, it has a parameter "
+                "for each state"
+            ) from error
         is_pair = isinstance(result, (tuple, list, Tuple)) and len(result) == 2
         if self.is_tuple:
             is_pair = is_pair and isinstance(result[0], (tuple, list, Tuple))

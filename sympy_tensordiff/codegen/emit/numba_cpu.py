@@ -1,8 +1,8 @@
 """Programs as modules for Numba on the CPU: a compiled driver that calls the functions of all steps in order.
 
 Library calls other than matrix products cannot be compiled: with one among the steps, the driver is Python and each
-kernel is a compiled function of its own; with one in the steps of a recurrence, these run in Python with NumPy. A single
-kernel needs no compiled driver.
+kernel is a compiled function of its own; with one in the steps of a recurrence, these run in Python with NumPy. A
+single kernel needs no compiled driver.
 """
 
 from __future__ import annotations
@@ -314,7 +314,9 @@ def _step_functions(
     for step in program.kernels:
         if isinstance(step, Recurrence):
             is_compiled = not not_compiled(step.body)
-            *below, text = _compiled_recurrence(step, names, decorators) if is_compiled else recurrence_pieces(step, names)
+            *below, text = (
+                _compiled_recurrence(step, names, decorators) if is_compiled else recurrence_pieces(step, names)
+            )
             (functions.texts if is_compiled else inner).extend(below)
             functions.add(step, text, decorators.kernel if is_compiled else "")
             continue

@@ -43,8 +43,7 @@ def not_compiled(program: Program, recurrences: bool = False) -> list[str]:
         for step in program.kernels
         if not isinstance(step, _COMPILED)
         and not (
-            isinstance(step, Recurrence)
-            and (is_compiled_step(step) if recurrences else not not_compiled(step.body))
+            isinstance(step, Recurrence) and (is_compiled_step(step) if recurrences else not not_compiled(step.body))
         )
     ]
 
@@ -65,7 +64,9 @@ def is_compiled_step(step: Step) -> bool:
 
 def is_compiled_whole(program: Program) -> bool:
     """Return whether Numba compiles all steps of a program as one function; False for a single kernel."""
-    has_several = len(program.kernels) > 1 or any(isinstance(step, Correlation | Recurrence) for step in program.kernels)
+    has_several = len(program.kernels) > 1 or any(
+        isinstance(step, Correlation | Recurrence) for step in program.kernels
+    )
     return has_several and not not_compiled(program)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sympy_tensordiff.codegen.emit.forms import FormNames
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel, Program, Scatter, Table
+from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel, Program, Recurrence, Scatter, Table
 from sympy_tensordiff.codegen.ir.steps import (
     describe,
     describe_fused,
@@ -112,10 +112,14 @@ def driver_lines(
         return []
     library = not_compiled(fused, recurrences=backend == "llvm")
     is_one = bool(fused.nests) or is_compiled_whole(fused) or (backend == "llvm" and not library)
+    loops = [step.array for step in fused.kernels if isinstance(step, Recurrence) and step.array in library]
     lines = ["compiled: one function" if is_one else "compiled: nothing"]
+    if loops:
+        lines[0] += f"; the steps of {', '.join(loops)} run in Python, with NumPy"
     if library and (fused.nests or (backend == "llvm" and len(library) < len(fused.kernels))):
         lines = [
-            f"compiled: each kernel, called from Python, since the library call for {', '.join(library)} cannot be"
+            f"compiled: each kernel, called from Python, since the library call for {', '.join(library)} cannot be",
+            *(f"the steps of {array} run in Python, with NumPy" for array in loops),
         ]
     if fallback:
         lines.append(f"compiled by Numba: {fallback}")

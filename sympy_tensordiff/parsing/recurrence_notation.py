@@ -1,0 +1,104 @@
+"""The notation of recurrences in texts: where times are, what is between lines, how formulas collect the steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Notation(NamedTuple):
+    """The notation of recurrences in a language: patterns for the word "where", for a name, for a time and other
+    indices behind it, and for what is between lines; ``is_latex`` for LaTeX, ``has_left_sides`` for index notation.
+    """
+
+    where: str
+    base: str
+    at: str
+    separator: str
+    is_latex: bool = False
+    has_left_sides: bool = False
+
+
+_BRACKETS = Notation(
+    r"\bwhere\b(?!\s*\()", r"(?<![\w.])[A-Za-z]\w*", r"\[\s*(?P<time>[^\[\],]+?)\s*(?:,(?P<rest>[^\[\]]*))?\]", r"[,;]"
+)
+_BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
+_COMMANDS = r"\\(?!left|right|sum|frac|text|begin|end|quad|log|exp|tanh|top|odot|cdot)[A-Za-z]+"
+NOTATIONS: Mapping[str, Notation] = {
+    "matrix": _BRACKETS,
+    "index": _BRACKETS._replace(has_left_sides=True),
+    "latex": Notation(
+        r"\\text\s*\{\s*where\s*\}",
+        rf"(?:(?:\\mathrm\{{d\}})?(?:\\mathrm\{{\w+\}}|{_COMMANDS}|(?<![A-Za-z\\])[A-Za-z])|{_BRACES})",
+        r"_(?:\{\s*(?P<time>[^{},]+?)\s*\}|(?P<short>[a-z]))(?P<rest>(?!))?",
+        r",|\\\\",
+        is_latex=True,
+    ),
+}
+
+
+HEADS = {
+    "stack": r"\\left\[(?P<body>.*)\\right\]_\{(?P<letter>[^{}<]*)<(?P<end>[^{}]*)\}",
+    "sum": r"\\sum_\{(?P<letter>[^{}=]*)=\s*0\s*\}\^\{(?P<end>[^{}]*)\}(?P<body>.*)",
+    "last": r"\\left\.(?P<body>.*)\\right\|_\{(?P<letter>[^{}=]*)=(?P<end>[^{}]*)\}",
+}
+"""How LaTeX writes all values of the steps, their sum, and the last one."""
+
+
+def plain_name(name: str) -> str:
+    """Return a name as it is in an expression: ``h_0`` for ``h_{0}``, ``dh`` for an upright d before h."""
+    return re.sub(r"\\(mathrm|left|right)|[\\{}() ]", "", name)
+
+
+def inside_of(text: str) -> str:
+    """Return a text in LaTeX without the braces and parentheses around it."""
+    text = text.strip()
+    if text.startswith("{") and text.endswith("}"):
+        return inside_of(text[1:-1])
+    return text.removeprefix(r"\left(").removesuffix(r"\right)") if text.startswith(r"\left(") else text
+
+
+def with_braced_rows(text: str, letter: str) -> str:
+    r"""Return a text in LaTeX with braces in place of the parentheses of ``\left(…\right)_{t}``."""
+    ending = re.compile(rf"\\right\)\s*(?=_(\{{\s*{letter}\s*\}}|{letter}(?![A-Za-z])))")
+    position = 0
+    while found := ending.search(text, position):
+        start, _ = group_around(text, found.start(), True)
+        inside = text[start : found.start()]
+        text = f"{text[: start - len(chr(92) + 'left(')]}{{{inside}}}{text[found.end() :]}"
+        position = start
+    return text
+
+
+def split_lines(text: str, separator: str) -> list[str]:
+    """Return the parts of a text between separators that are in no parentheses, brackets or braces."""
+    parts, depth, start = [], 0, 0
+    for found in re.finditer(rf"\\[{{}},;:! ]|[()\[\]{{}}]|{separator}", text):
+        if found[0] in "([{":
+            depth += 1
+        elif found[0] in ")]}":
+            depth -= 1
+        elif depth == 0 and re.fullmatch(separator, found[0]):
+            parts.append(text[start : found.start()])
+            start = found.end()
+    return [*parts, text[start:]]
+
+
+def group_around(text: str, middle: int, is_latex: bool) -> tuple[int, int]:
+    """Return the ends of the inside of the parentheses around a place; those of the text without parentheses."""
+    pairs = (r"\left(", r"\right)") if is_latex else ("(", ")")
+    start = stop = None
+    depth = 0
+    for found in reversed([*re.finditer("|".join(map(re.escape, pairs)), text[:middle])]):
+        depth += 1 if found[0] == pairs[1] else -1
+        if depth < 0:
+            start = found.end()
+            break
+    depth = 0
+    for found in re.finditer("|".join(map(re.escape, pairs)), text[middle:]):
+        depth += 1 if found[0] == pairs[0] else -1
+        if depth < 0:
+            stop = middle + found.start()
+            break
+    return start or 0, len(text) if stop is None else stop
