@@ -190,3 +190,52 @@ def test_numba_compiles_the_loop_over_time() -> None:
 def test_plans_say_where_steps_run_in_python() -> None:
     inverse = td.scan(lambda h, x: td.inv(W + td.outer(h, h)) @ x, h0, x)
     assert "the steps of result run in Python, with NumPy" in td.lambdify([W, x, h0], inverse, "numba").plan
+
+
+# ---------------------------------------------------------------------------- trajectories
+
+
+def defects() -> Any:
+    """How far the rows of a trajectory are from a step of its dynamics."""
+    step = lambda c, now, new: ((c,), td.sum((new - td.tanh(W @ now)) ** 2))  # noqa: E731
+    return td.scan(step, {"c": 0}, {"now": x[:-1], "new": x[1:]}, total=True)[1]
+
+
+def test_hessians_of_trajectories_are_block_banded() -> None:
+    loss, values = defects() + td.sum(x**4), arrays(5)
+    found = td.structured_hessian([W, x], loss, x)(values[W], values[x])
+    dense = td.lambdify([W, x], td.hessian(loss, x), "numpy")(values[W], values[x]).reshape(10, 10)
+    np.testing.assert_allclose(found.toarray(), dense, rtol=1e-12, atol=1e-12)
+    rows, columns = td.structured_hessian([W, x], loss, x).structure(values[W], values[x])
+    assert max(abs(rows // 2 - columns // 2)) == 1
+    with pytest.raises(td.errors.UnsupportedError, match="each state depends on all rows before it"):
+        td.structured_hessian([W, x, h0], td.sum(rnn() ** 2), x)
+
+
+# ---------------------------------------------------------------------------- running sums and products
+
+
+@pytest.mark.parametrize("options", [{}, {"reverse": True}, {"last": True}, {"last": True, "reverse": True}])
+@pytest.mark.parametrize(
+    ("step", "first"),
+    [
+        (lambda s, y, t: s + 2 * y**2, 0),
+        (lambda s, y, t: s - t * y, 3),
+        (lambda s, y, t: s * (1 + y), 5),
+    ],
+)
+def test_running_sums_and_products_of_any_term(step: Any, first: int, options: dict[str, Any]) -> None:
+    y, numbers = td.TensorSymbol("y", T), [2, 3, -5]
+    found = td.scan(step, first, y, **options)
+    state: Any = first
+    states = [0, 0, 0]
+    for time in range(3)[:: -1 if options.get("reverse") else 1]:
+        states[time] = state = step(state, numbers[time], time)
+    expected = state if options.get("last") else states
+    assert np.all(td.evaluate(found, {y: numbers}) == expected)
+    assert not found.has(td.Scan)
+
+
+def test_steps_that_raise_are_explained() -> None:
+    with pytest.raises(td.errors.ArgumentTypeError, match=r"called with \(a0, a1\), b, as step\(state, x, t\)"):
+        td.scan(lambda a, b: (b, a + b), (h0, h0), length=T)

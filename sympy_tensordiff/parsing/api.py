@@ -55,8 +55,8 @@ def parse(text: str, language: str | None = None) -> ParsedExpression:
     If ``@``, ``.T`` or ``**`` occurs, ``*`` is element-wise, as for NumPy arrays.
 
     *Recurrences.* After "where" are lines such as ``h[t] = tanh(W @ h[t-1] + x[t]), h[-1] = h0``, in LaTeX with
-    subscripts; ``h`` is then a `Scan`. The tensors are declared. A step reads states at ``t-1`` and other lines at ``t``;
-    with ``h[T] = h0`` it runs backwards and reads ``h[t+1]``.
+    subscripts; ``h`` is then a `Scan`. The tensors are declared. A step reads states at ``t-1`` and other lines at
+    ``t``; with ``h[T] = h0`` it runs backwards and reads ``h[t+1]``.
 
     *LaTeX.* A subscript is an index if something binds it, or if its tensor has indices elsewhere; otherwise it is a
     part of the name. The ranges of indices and the declarations give the sizes. Indices that start at 1 are shifted, as

@@ -80,7 +80,8 @@ def to_text(expr: Any, language: str = "thesis") -> str:
     scans = [] if isinstance(expr, ParsedExpression) else scans_in([expr])
     if scans and language in ("index", "matrix"):
         raise UnsupportedError(
-            f"to_text: no text language writes this recurrence: str(…) of {scans[0]} is a text of Python, td.latex is read back"
+            f"to_text: no text language writes this recurrence: str(…) of {scans[0]} is a text of Python, and "
+            "td.parse reads what td.latex prints"
         )
     if language in ("index", "matrix"):
         return to_index_text(expr) if language == "index" else to_matrix_text(expr)

@@ -11,6 +11,7 @@ from sympy import Expr, KroneckerDelta, Piecewise
 from sympy.logic.boolalg import Boolean
 
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.structure.trajectories import over_time
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.indices import Substitution, parse
@@ -107,7 +108,7 @@ class DerivativeTerm(NamedTuple):
 
 def to_index_notation(scalar: Any) -> Expr:
     """Return ``scalar`` in index notation, with the entries of composite tensors written out."""
-    own = lift(in_full(scalar))
+    own = over_time(lift(in_full(scalar)))
     return cast(Expr, _EntryExpander().run(own if isinstance(own, TensorEntry | IndexedSum) else to_indices(own)))
 
 
