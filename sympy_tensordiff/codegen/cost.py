@@ -13,7 +13,7 @@ from sympy_tensordiff.graph import cost as graph_cost
 from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.graph.scans import needed_states, step_constants
+from sympy_tensordiff.graph.scans import step_constants
 from sympy_tensordiff.graph.write import write
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.polynomials import Polynomial
@@ -21,7 +21,7 @@ from sympy_tensordiff.simplify.facts import read_with_ranges
 from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.scans import ScanVariable, Time, fresh_name
+from sympy_tensordiff.symbolic.scans import ScanVariable, Time, fresh_name, needed_states
 from sympy_tensordiff.symbolic.traversal import nodes_in, scans_in
 
 

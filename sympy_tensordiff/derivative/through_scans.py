@@ -22,11 +22,10 @@ import sympy
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.derivative.through_names import _total, _written
 from sympy_tensordiff.graph.nodes import replace
-from sympy_tensordiff.graph.scans import needed_states
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorFunction
 from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, State, Time, fresh_name
+from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, State, Time, fresh_name, needed_states
 from sympy_tensordiff.symbolic.subscripts import LETTERS
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in, scans_in
 

@@ -7,7 +7,7 @@ Scalar operands are arrays with one entry.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from sympy import Idx, Symbol
@@ -18,6 +18,7 @@ from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.scans import Scan
+from sympy_tensordiff.symbolic.scans import needed_states as needed_states  # for later packages
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
@@ -98,19 +99,6 @@ def _is_view(node: Any) -> bool:
     if not isinstance(node, EinsumProduct) or len(node.operands) != 1 or not node.operands[0].is_symbol:
         return False
     return sorted(node.inputs[0]) == sorted(node.output)
-
-
-def needed_states(states: Sequence[tuple[Any, Any]], values: Iterable[Any]) -> set[Any]:
-    """Return the variables among the ``states``, pairs of a variable and its update, that the values depend on."""
-    known = dict(states)
-    found: set[Any] = set()
-    stack = [*values]
-    while stack:
-        for symbol in variables_in([stack.pop()]):
-            if symbol in known and symbol not in found:
-                found.add(symbol)
-                stack.append(known[symbol])
-    return found
 
 
 def variables_in(exprs: Iterable[Any]) -> set[Any]:

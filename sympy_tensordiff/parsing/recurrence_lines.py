@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sympy import Symbol, sympify
 
 from sympy_tensordiff.errors import ParseError
-from sympy_tensordiff.graph.scans import needed_states
-from sympy_tensordiff.parsing.recurrence_notation import HEADS, inside_of, plain_name, split_lines, with_braced_rows
+from sympy_tensordiff.parsing.recurrence_notation import (
+    HEADS,
+    inside_of,
+    plain_name,
+    split_lines,
+    with_braced_rows,
+)
 from sympy_tensordiff.symbolic.einsum import FilledTensor
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, State, Time, fresh_name
+from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, State, Time, fresh_name, needed_states
 from sympy_tensordiff.symbolic.traversal import free_symbols_in
-
-if TYPE_CHECKING:
-    from sympy_tensordiff.parsing.recurrences import RecurrenceText
 
 
 class Line(NamedTuple):
@@ -35,7 +37,7 @@ class Lines:
     state, at the time -1, or ``T`` backwards in time.
     """
 
-    def __init__(self, text: RecurrenceText, lines: str) -> None:
+    def __init__(self, text: RecurrenceReader, lines: str) -> None:
         self.whole_text, self.notation = text, text.notation
         self.steps: dict[str, Line] = {}
         self.starts: dict[str, Line] = {}

@@ -4,7 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
+
+
+class RecurrenceReader(Protocol):
+    """The reader of a text with recurrences, as its lines use it."""
+
+    notation: Notation
+    tensors: dict[str, Any]
+
+    def error(self, message: str, part: str = "") -> Exception:
+        """Return (not raise) the error at a part of the text."""
+
+    def size(self, text: str) -> Any:
+        """Return the size that a text says."""
+
+    def place(self, expr: Any) -> str:
+        """Return a text that is read as an expression."""
+
+    def is_declared(self, name: str) -> bool:
+        """Return whether a name is that of a declared tensor."""
+
+    def expression(self, text: str, left: str | None = None, letter: str = "") -> Any:
+        """Return the expression of a text."""
 
 
 class Notation(NamedTuple):

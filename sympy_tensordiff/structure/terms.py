@@ -108,8 +108,10 @@ class DerivativeTerm(NamedTuple):
 
 def to_index_notation(scalar: Any) -> Expr:
     """Return ``scalar`` in index notation, with the entries of composite tensors written out."""
-    own = over_time(lift(in_full(scalar)))
-    return cast(Expr, _EntryExpander().run(own if isinstance(own, TensorEntry | IndexedSum) else to_indices(own)))
+    given = lift(in_full(scalar))
+    own = over_time(given)
+    is_written_out = own is given and isinstance(own, TensorEntry | IndexedSum)
+    return cast(Expr, _EntryExpander().run(own if is_written_out else to_indices(own)))
 
 
 class _EntryExpander(Rewriting):

@@ -26,7 +26,16 @@ from sympy_tensordiff.symbolic.scans import Scan
 from sympy_tensordiff.symbolic.scans_over_indices import over_indices
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Scope, names_in, rebound, symbols_in
+from sympy_tensordiff.symbolic.traversal import (
+    Recursion,
+    Rewriting,
+    Rules,
+    Scope,
+    names_in,
+    nodes_in,
+    rebound,
+    symbols_in,
+)
 
 
 @explained
@@ -89,7 +98,7 @@ def lift(expr: Any) -> Any:
     """
     if isinstance(expr, (tuple, list)) and not isinstance(expr, Tuple):
         return type(expr)(lift(part) for part in expr)
-    return over_indices(_Lift().run(as_expr(expr, "the expression")))
+    return _without_indices(_Lift().run(as_expr(expr, "the expression")))
 
 
 def lift_native(value: Any, tensors: Iterable[TensorSymbol] = ()) -> Any:
@@ -112,7 +121,12 @@ hooks.lifted.register(lift_native)
 def as_operand(value: object, description: str) -> Any:
     """Return ``value`` as an expression of this package, lifted if it is native; errors call it ``description``."""
     expr = as_expr(value, description)
-    return over_indices(expr) if isinstance(expr, TensorNode) else lift(expr)
+    return _without_indices(expr) if isinstance(expr, TensorNode) else lift(expr)
+
+
+def _without_indices(expr: Any) -> Any:
+    """Return an expression whose scans depend on no index that is bound around them."""
+    return over_indices(expr) if any(getattr(node, "is_scan", False) for node in nodes_in([expr])) else expr
 
 
 class _Lift(Rewriting):

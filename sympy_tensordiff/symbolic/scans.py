@@ -10,7 +10,7 @@ of something free in the step, the bound variable gets another one.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -244,6 +244,19 @@ class Scan(PrintedScan, TensorOperation):
     def doit(self, **hints: Any) -> Any:
         """Override `Basic.doit`: return the scan unchanged; nothing is unrolled."""
         return self
+
+
+def needed_states(states: Sequence[tuple[Any, Any]], values: Iterable[Any]) -> set[Any]:
+    """Return the variables among the ``states``, pairs of a variable and its update, that the values depend on."""
+    known = dict(states)
+    found: set[Any] = set()
+    stack = [*values]
+    while stack:
+        for symbol in free_symbols_in([stack.pop()]):
+            if symbol in known and symbol not in found:
+                found.add(symbol)
+                stack.append(known[symbol])
+    return found
 
 
 def _truth(value: Any) -> Any:

@@ -15,15 +15,13 @@ from sympy_tensordiff.symbolic.binders import Binder, fresh_index
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, State, fresh_name
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
-from sympy_tensordiff.symbolic.traversal import EMPTY, Recursion, Rewriting, Rules, free_symbols_in, names_in, nodes_in
+from sympy_tensordiff.symbolic.traversal import EMPTY, Recursion, Rewriting, Rules, free_symbols_in, names_in
 
 
 def over_indices(expr: Any) -> Any:
     """Return an expression whose scans depend on no index bound around them: each is an entry of a scan over all values
     of the index. A scan whose index has a range that depends on others stays as it is.
     """
-    if not any(getattr(node, "is_scan", False) for node in nodes_in([expr])):
-        return expr
     return _OverIndices().run(expr, EMPTY)
 
 
