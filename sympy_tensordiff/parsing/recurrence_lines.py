@@ -11,6 +11,7 @@ from sympy import Symbol, sympify
 from sympy_tensordiff.errors import ParseError
 from sympy_tensordiff.parsing.recurrence_notation import (
     HEADS,
+    RecurrenceReader,
     inside_of,
     plain_name,
     split_lines,
