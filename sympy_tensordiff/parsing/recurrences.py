@@ -28,9 +28,19 @@ def read_recurrences(language: str, read: Read, text: str) -> ParsedExpression:
     """Return the parsed text of a language whose function `read` reads texts without recurrences."""
     notation = NOTATIONS[language]
     found = re.search(notation.where, text) if isinstance(text, str) else None
-    if found is None or not re.search(rf"{notation.base}\s*{notation.at}\s*&?\s*=", text[found.end() :]):
+    if found is None or not _has_steps(text[found.end() :], notation):
         return read(text)
     return RecurrenceText(text, notation, read).result()
+
+
+def _has_steps(lines: str, notation: Notation) -> bool:
+    """Return whether one of the lines defines a name at the time -1, or by its value at a neighbouring time."""
+    for left in re.finditer(rf"(?P<base>{notation.base})\s*{notation.at}\s*&?\s*=(?!=)", lines):
+        time = (left["time"] or (left["short"] if notation.is_latex else "")).replace(" ", "")
+        again = rf"{re.escape(left['base'])}\s*(?:_\{{|\[)\s*{re.escape(time)}\s*[+-]\s*\d"
+        if time == "-1" or (re.fullmatch(r"[a-z](_\d+)?", time) and re.search(again, lines)):
+            return True
+    return False
 
 
 class RecurrenceText:
