@@ -270,5 +270,15 @@ def is_separable(core: Node) -> bool:
 
 
 def is_outer(node: Node) -> bool:
-    """Return whether a node is an outer product: it sums nothing, and all operands have fewer axes than the result."""
-    return is_core(node) and not sums_labels(node) and all(len(arg.shape) < len(node.shape) for arg in node.args)
+    """Return whether a node is an outer product: it sums nothing, and each operand has fewer axes than the result or is
+    an outer product itself, as in ``outer(u, v)/c``.
+    """
+    seen, stack = {node}, [node]
+    while stack:
+        product = stack.pop()
+        if not is_core(product) or sums_labels(product):
+            return False
+        factors = {arg for arg in product.args if len(arg.shape) >= len(product.shape)} - seen
+        seen |= factors
+        stack += factors
+    return True
