@@ -23,7 +23,13 @@ from sympy_tensordiff.codegen.lower.groupings import with_common_groupings
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, recurrence
 from sympy_tensordiff.codegen.lower.separated_sums import separated_sums
-from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums
+from sympy_tensordiff.codegen.lower.sums import (
+    joined_sums,
+    nested_around_known_sums,
+    numbered,
+    ordered_sums,
+    with_coprime_terms,
+)
 from sympy_tensordiff.codegen.lower.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.lower.terms import (
     defined_at_zero,
@@ -293,9 +299,11 @@ def _in_loop_form(
     tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
     tight = with_canonical_differences(graph, tight)
     if lowering.temporaries:
+        tight, known = nested_around_known_sums(graph, lowering.planner, with_coprime_terms(graph, tight))
         tight = joined_sums(graph, lowering.planner, tight)
-        tight = separated_sums(graph, tight)
-        tight, lowering.repeated = ordered_sums(graph, lowering.planner, tight)
+        tight = separated_sums(graph, tight, lambda *part: numbered(lowering.planner, *part) in known)
+        tight, shared = ordered_sums(graph, lowering.planner, tight)
+        lowering.repeated = known | shared
     return list(tight)
 
 
