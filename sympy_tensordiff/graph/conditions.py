@@ -19,7 +19,9 @@ from sympy_tensordiff.graph.decision_trees import (
     Decision,
     Literal,
     Pairs,
+    Rows,
     TooManyCasesError,
+    Unequal,
     conjuncts,
     decided,
     decisions,
@@ -132,7 +134,12 @@ class ConditionReader(Applications):
         if isinstance(case, Decision):
             parts = []
             for rows, inside in case.cases:
-                parts.append(graph.guard(rows, (yield self._read_cases(inside, scope))))
+                part = yield self._read_cases(inside, scope)
+                tests = [row for row in rows if isinstance(row, Unequal)]
+                for test in tests:
+                    unequal = graph.compare("ne", graph.index(test.form), graph.zero)
+                    part = graph.select(unequal, part, graph.zero)
+                parts.append(graph.guard([row for row in rows if isinstance(row, Constraint)], part))
             return graph.add(parts)
         result = graph.const(nan)  # no condition holds: SymPy's own answer
         for value, tree in reversed(case):
@@ -144,17 +151,20 @@ class ConditionReader(Applications):
             )
         return result
 
-    def _as_rows(
-        self, relation: Any, scope: Scope
-    ) -> tuple[tuple[Constraint, ...], tuple[tuple[Constraint, ...], ...]] | None:
+    def _as_rows(self, relation: Any, scope: Scope) -> tuple[tuple[Constraint, ...], tuple[Rows, ...]] | None:
         """Return ``(constraints, alternatives of the negation)`` for a relation between indices; None if it is not
         linear.
+
+        Two bound indices that differ are one alternative, which is tested at each point: the two ranges on both sides
+        would double every sum that reads them. An index is on one side of most bounds.
         """
         difference = self._linear_form(relation.lhs - relation.rhs, scope)
         if difference is None:
             return None
         row = relation_row(relation, difference)
         if row.kind == "eq":
+            if len(difference.atoms().intersection(scope.values())) > 1:
+                return (row,), ((Unequal(difference),),)
             return (row,), ((Constraint("ge", difference - 1),), (Constraint("ge", -difference - 1),))
         return (row,), ((row.negation(),),)
 

@@ -14,7 +14,7 @@ import sympy
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanAtom, BooleanFunction
 
-from sympy_tensordiff.integer.affine import Constraint
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.rows import normalise
 
 CASES_LIMIT = 16
@@ -28,12 +28,21 @@ Logic: TypeAlias = Any
 """A `bool`, a relation, or a tuple of a function of SymPy's logic and the arguments."""
 
 
+class Unequal(NamedTuple):
+    """The condition that a form of indices is not 0, which is tested at each point: its points are no polyhedron."""
+
+    form: Affine
+
+
+Rows: TypeAlias = tuple[Constraint | Unequal, ...]
+
+
 class Literal(NamedTuple):
     """A relation on indices as constraints, and its negation as disjoint systems of constraints."""
 
     relation: Any
     yes: tuple[Constraint, ...]
-    no: tuple[tuple[Constraint, ...], ...]
+    no: tuple[Rows, ...]
 
 
 class Decision(NamedTuple):
@@ -41,7 +50,7 @@ class Decision(NamedTuple):
     elsewhere.
     """
 
-    cases: tuple[tuple[tuple[Constraint, ...], Any], ...]
+    cases: tuple[tuple[Rows, Any], ...]
 
 
 class TooManyCasesError(Exception):
@@ -172,7 +181,7 @@ class _CaseSplitter:
         return Decision(tuple(cases))
 
 
-def _add_lower_bounds(known: Mapping[Any, int], rows: Iterable[Constraint]) -> dict[Any, int] | None:
+def _add_lower_bounds(known: Mapping[Any, int], rows: Iterable[Constraint | Unequal]) -> dict[Any, int] | None:
     """Return the lower bounds of linear forms after the constraints ``rows`` are added; None if they contradict each
     other.
 
@@ -181,6 +190,8 @@ def _add_lower_bounds(known: Mapping[Any, int], rows: Iterable[Constraint]) -> d
     """
     result = dict(known)
     for row in rows:
+        if isinstance(row, Unequal):
+            continue
         reduced = normalise(row)
         if isinstance(reduced, bool):
             if not reduced:

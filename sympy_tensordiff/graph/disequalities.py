@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from sympy_tensordiff.graph.index_tests import unequal_forms
 from sympy_tensordiff.graph.interning import Number, Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
@@ -39,14 +40,6 @@ def coalesce_sides(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """Return ``nodes`` with ``Sum_{j < p} f + Sum_{j > p} f`` written as one sum over ``j != p``, in all additions."""
     work = _SideJoiner(graph)
     return [trampoline(work.visit(node, ())) for node in nodes]
-
-
-def unequal_forms(condition: Node) -> tuple[Affine, ...]:
-    """Return the index forms that a condition requires to be non-zero; empty if it requires anything else."""
-    parts = condition.args if condition.op == "and" else (condition,)
-    if any(part.op != "compare" or part.data != "ne" or part.args[0].op != "index" for part in parts):
-        return ()
-    return tuple(part.args[0].data for part in parts) if all(part.args[1].data == 0 for part in parts) else ()
 
 
 class _SideJoiner:

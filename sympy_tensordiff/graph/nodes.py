@@ -244,10 +244,8 @@ class Graph(Elementwise):
         """
         mapping = mapping or {}
         match node.op:
-            case "add":
-                return self.add(args)
-            case "mul":
-                return self.mul(args)
+            case "add" | "mul":
+                return self.add(args) if node.op == "add" else self.mul(args)
             case "pow":
                 return self.pow(args[0], args[1])
             case "select":
@@ -258,6 +256,8 @@ class Graph(Elementwise):
                 return self.index(node.data.substitute(mapping))
             case "read":
                 return self.read(args[0], substitute_all(node.data, mapping))
+            case "compare" if args[0].op == "index":
+                return self.compare(node.data, args[0], args[1])
             case "and" | "or" | "not":
                 return self.logic(node.op, args)
             case "call":
@@ -303,6 +303,8 @@ class Graph(Elementwise):
                 return self._node(node.op, None, args, args, (), node.shape)
             case "guard" | "index" | "read" | "ein" | "inv" | "cof" | "lse" | "scan":
                 return self.rebuild(node, args, mapping)
+            case "compare" if args[0].op == "index":
+                return self.compare(node.data, args[0], args[1])
             case _:
                 return self._plain(node.op, node.data, args)
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sympy_tensordiff.errors import LoopBoundError, UnsupportedError
+from sympy_tensordiff.graph.index_tests import conjuncts, unequal_forms
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node, Substitution
 from sympy_tensordiff.graph.write_forms import unlike
@@ -112,6 +113,8 @@ class _Tighten:
                 if not linear(read.data):
                     read = self.graph.map_own_forms(read, lambda form: gist(form, facts))
                 result = self.read_through(node, read)
+            elif node.op == "select" and (split := self.on_one_side(node, facts)) is not None:
+                result = yield self.visit(split, facts)
             elif node.op == "index":
                 result = self.graph.index(gist(node.data, facts))
             else:
@@ -131,6 +134,23 @@ class _Tighten:
                 return result
             args = pair_opposites(self.graph, args, facts)
         return self.graph.with_args(node, args)
+
+    def on_one_side(self, node: Node, facts: Rows) -> Node | None:
+        """Return the choice `node` by indices that differ with one disequality that `facts` decide, or as a guard where
+        they allow one sign only; None if they do neither.
+        """
+        graph = self.graph
+        condition, value, otherwise = node.args
+        for form in unequal_forms(condition):
+            rest = graph.logic("and", [one for one in conjuncts(condition) if one.args[0].data != form])
+            value = graph.select(rest, node.args[1], otherwise)
+            if is_empty((Constraint("eq", form),), facts):
+                return value
+            for side in (form, -form):
+                if is_implied(Constraint("ge", side), facts):
+                    apart = graph.guard((Constraint("ge", side - 1),), value)
+                    return graph.add((apart, graph.guard((Constraint("eq", form),), otherwise)))
+        return None
 
     def read_through(self, node: Node, read: Node) -> Node:
         """Return the entry that `read` copies, ``x[i, j]`` for ``[x[b, a]]_ab[j, i]``; `read` itself if its table

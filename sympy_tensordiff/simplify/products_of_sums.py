@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from sympy_tensordiff.graph.index_tests import is_index_choice, split_index_choice
 from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Constraint
@@ -119,38 +120,46 @@ class ProductsOfSums:
         `facts` allow it.
         """
         if not self.flat:
-            body = factor_out_common(self.graph, body)
-        choice = self.choice(limits, body, facts)
-        if choice is not None:
-            sides = (side if side is self.graph.zero else self.of(limits, side, facts) for side in choice.args[1:])
-            return self.graph.select(choice.args[0], *sides)
+            tests, inner = split_index_choice(body)
+            body = self.graph.tested(tests, factor_out_common(self.graph, inner))
+        graph = self.graph
+        for choice in graph.factors(body):
+            if self.may_leave(choice, limits, facts):
+                others = [factor for factor in graph.factors(body) if factor is not choice]
+                sides = [graph.mul((*others, side)) for side in choice.args[1:]]
+                sums = [side if side is graph.zero else self.of(limits, side, facts) for side in sides]
+                return graph.select(choice.args[0], *sums)
         return self.product(
             limits, [part for factor in self.graph.factors(body) for part in self.parts(factor, limits, facts)], facts
         )
 
-    def choice(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return `body` if it is a select whose condition does not depend on `limits` and may be evaluated without
-        them; else None.
+    def may_leave(self, choice: Node, limits: Limits, facts: Rows) -> bool:
+        """Return whether a factor of a sum is a select whose condition does not depend on `limits` and may be evaluated
+        without them.
         """
-        graph = self.graph
-        if not graph.is_choice(body):
-            return None
-        condition = body.args[0]
+        if not self.graph.is_choice(choice):
+            return False
+        condition = choice.args[0]
         outside = condition.free.isdisjoint([limit.variable for limit in limits])
-        return body if outside and (are_ranges_nonempty(limits, facts) or self.may_evaluate(condition, facts)) else None
+        return outside and (are_ranges_nonempty(limits, facts) or self.may_evaluate(condition, facts))
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
-        """Split a guard `factor` into factors that do not depend on `limits`, and the guard of the rest; another factor
-        is returned alone.
+        """Split a guard `factor`, or a choice by indices that differ, into factors that do not depend on `limits`, and
+        the guard or choice of the rest; another factor is returned alone.
         """
-        if factor.op != "guard":
+        graph = self.graph
+        is_choice = is_index_choice(factor)
+        if factor.op != "guard" and not is_choice:
             return [factor]
         variables = frozenset(limit.variable for limit in limits)
-        inside = self.graph.factors(factor.args[0])
+        inside = graph.factors(factor.args[1 if is_choice else 0])
         free = [part for part in inside if part.free.isdisjoint(variables) and self.may_evaluate(part, facts)]
         if not free:
             return [factor]
-        return [*free, self.graph.guard(factor.data, self.graph.mul([part for part in inside if part not in free]))]
+        rest = graph.mul([part for part in inside if part not in free])
+        if is_choice:
+            return [*free, graph.tested(factor.args[0], rest)]
+        return [*free, graph.guard(factor.data, rest)]
 
     def product(self, limits: Limits, factors: Sequence[Node], facts: Rows) -> Node:
         """Return the sum over `limits` of a product: independent factors in front, and one sum per group of connected

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+from sympy_tensordiff.graph.index_tests import split_index_choice
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
@@ -88,13 +89,16 @@ def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node
 
     The sum may be empty, and tensors too small for an entry at a number then: such an entry stays.
     """
-    factors = graph.factors(total.args[0]) if total.op == "sum" else ()
+    if total.op != "sum":
+        return total
+    tests, body = split_index_choice(total.args[0])
+    factors = graph.factors(body)
     outside = [factor for factor in factors if factor.is_guard_free and factor.total and factor.free <= sizes]
     outside = [factor for factor in outside if not any(part.op == "read" and part.data for part in reachable(factor))]
     if not outside or len(outside) == len(factors):
         return total
     rest = graph.mul([factor for factor in factors if factor not in outside])
-    return graph.mul([*outside, graph.rebind(total, rest)])
+    return graph.mul([*outside, graph.rebind(total, graph.tested(tests, rest))])
 
 
 def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], selected: bool) -> Node:
@@ -186,19 +190,21 @@ def _merge_group(
 ) -> list[Node]:
     """Return the sums in `group`, which run over one range, with those merged whose summands share factors."""
     variables, rows, _ = graph.open(group[0].node)
-    terms = []
+    alike: dict[Node | None, list[SummedTerm]] = {}
     for number, _, node in group:
         own, _, body = graph.open(node)
-        body = graph.substitute(body, renaming_map(own, variables))
+        tests, body = split_index_choice(graph.substitute(body, renaming_map(own, variables)))
         factor, body = graph.split_coefficient(body)
-        terms.append(
+        alike.setdefault(tests, []).append(
             _with_equations(graph, number * factor, body)
             if selected
             else SummedTerm(number * factor, graph.factors(body))
         )
     parts = []
-    for term in _factored(graph, terms, levels, sizes, selected):
-        parts.append(graph.scale(term.number, graph.sum(variables, rows, graph.mul(term.factors))))
+    for tests, terms in alike.items():
+        for term in _factored(graph, terms, levels, sizes, selected):
+            body = graph.tested(tests, graph.mul(term.factors))
+            parts.append(graph.scale(term.number, graph.sum(variables, rows, body)))
     return parts
 
 

@@ -22,7 +22,7 @@ from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.plan import StorageCandidate
 from sympy_tensordiff.codegen.lower.tensors import Definition
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.graph.disequalities import unequal_forms
+from sympy_tensordiff.graph.index_tests import unequal_forms
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.nodes import replace as substituted

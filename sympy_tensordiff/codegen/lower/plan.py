@@ -313,13 +313,18 @@ def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[t
     """Return the distinct coefficient vectors, over the variables `used`, of all index forms below `node`.
 
     That order does not change when indices are renamed, so that equal parts get equal axes. The first coefficient is
-    made positive, unless ``signed`` is set.
+    made positive, unless ``signed`` is set. The forms that tests compare with 0 come last, as their signs say nothing
+    and no entry is read at them.
     """
     found = []
+    tested: dict[Node, None] = {}
     keys = frozenset(used)
     stack, seen = [node], {node}
     while stack:
         part = stack.pop()
+        if part.op == "compare" and part.args[0].op == "index":
+            tested[part.args[0]] = None
+            continue
         for arg in reversed(part.args):
             if arg not in seen and not keys.isdisjoint(arg.free):
                 seen.add(arg)
@@ -329,6 +334,11 @@ def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[t
             if any(vector):
                 positive = signed or next(c for c in vector if c) > 0
                 found.append(vector if positive else tuple(-c for c in vector))
+    for index in tested:
+        for form in _with_inner_forms(index.data):
+            vector = _vector(form, used)
+            if any(vector):
+                found.append(vector if next(c for c in vector if c) > 0 else tuple(-c for c in vector))
     return found
 
 
