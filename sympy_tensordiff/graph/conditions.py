@@ -238,7 +238,8 @@ _EXTREMA = sympy.Abs, sympy.Max, sympy.Min
 
 
 def _solve_for_extremum(graph: Graph, left: Node, right: Node) -> tuple[Node, Node]:
-    """Return the sides of an equation so that one is a maximum or minimum, which SymPy has scaled and moved terms to.
+    """Return the equation ``left == right`` solved for a maximum or minimum, as ``(value, extremum)``; unchanged if
+    none of its operands looks like the value.
 
     SymPy moves the numbers of an equation to one side where a `Piecewise` is made anew: ``Eq(3*u/7 - 1, M)`` becomes
     ``Eq(u, 7*M/3 + 7/3)``. Of floating point numbers only the first one holds exactly where ``M`` is ``3*u/7 - 1``.

@@ -251,8 +251,8 @@ class _CostCounter:
 
 
 def _is_cofactor_tangent(node: Node) -> bool:
-    """Return whether a node is an einsum that is the derivative of cofactors in the direction of a matrix, which takes
-    an inverse and two products of matrices.
+    """Return whether a node contracts second-order cofactors with one matrix: the derivative of cofactors in its
+    direction.
     """
     if node.op != "ein":
         return False

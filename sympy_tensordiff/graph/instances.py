@@ -28,8 +28,8 @@ def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> 
 
 
 class Comparison(NamedTuple):
-    """The equality up to which `instances` matches: normal forms of index forms and nodes, and variants of a
-    substitution.
+    """The equality up to which `instances` matches, as three functions: ``form`` and ``node`` return normal forms of
+    index forms and nodes, ``moves`` yields variants of a substitution.
 
     ``form`` and ``node`` map equal index forms and equal nodes to the same ones, as far as they can decide. ``moves``
     yields the variants of a substitution to try, which may be wrong by a multiple of a divisor.

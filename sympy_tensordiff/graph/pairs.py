@@ -42,7 +42,9 @@ The matrix of the sum may be much larger than the result, where a size is not wh
 
 
 class PrivateParts(NamedTuple):
-    """The nodes that only one sum uses, which are saved where it is multiplied term by term."""
+    """The sums and products that only one sum uses: if that sum is multiplied out term by term, they need not be
+    computed.
+    """
 
     sums: Collection[Node]
     """Sums among the terms of the sum, and among their terms."""
@@ -88,8 +90,8 @@ class _Pairing:
             self.split_all(parts)
 
     def find_computed_sums(self, roots: Sequence[Node]) -> bool:
-        """Record the sums of matrices that some use needs as a whole matrix; return whether another use takes any of
-        them term by term.
+        """Record the sums of matrices that are multiplied term by term, although they are computed as a whole elsewhere
+        in the result; return whether there are any.
         """
         results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
         built = {written for result, written in self.shared.items() if result in results}

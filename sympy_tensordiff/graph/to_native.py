@@ -178,8 +178,8 @@ class _Native(ExpressionWriter):
     # -------------------------------------------------------------- conditions, which SymPy moves out of its sums
 
     def leaking_indices(self, node: Node, indices: Iterable[int], scope: Scope) -> str:
-        """Return the names of ``indices`` whose sum SymPy would merge with an outer one that the condition depends on;
-        "" without any.
+        """Return the names of those ``indices`` of `node` that SymPy would let escape from their sum, by merging it
+        with an outer sum whose index `node` contains; "" if there are none.
         """
         outer_variables, names = set[int](), list[str]()
         groups = {id(self.groups[v]): self.groups[v] for v, _ in scope}
@@ -201,8 +201,8 @@ class _Native(ExpressionWriter):
         return sympy.Add(*terms)
 
     def write_guard(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a guard as a `Piecewise`; as a sum over one or no value if SymPy would move the condition out of an
-        outer sum.
+        """Return a guard as a `Piecewise`. If SymPy would move that out of an outer sum, return a sum over ``g = 0``
+        instead, whose range is empty where the guard fails.
         """
         if not self.leaking_indices(node, variables_of_guard(node), scope):
             return (yield super().write_guard(node, scope))
@@ -258,8 +258,8 @@ def to_einsum(expr: Any) -> Any:
 
 
 def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Sequence[Affine]) -> Node:
-    """Return the entry `body` with the variable ``q`` of the only axis of extent 1 in place of all indices into such
-    axes: ``u[k, 0]`` becomes ``u[k, q]``.
+    """Return the entry `body` with 0 as an index into axes of extent 1 replaced by the variable ``q`` of the only such
+    axis of the result: ``u[k, 0]`` becomes ``u[k, q]``.
     """
     single = [v for v, extent in zip(variables, extents, strict=True) if extent == Affine.of(1)]
     if len(single) != 1:

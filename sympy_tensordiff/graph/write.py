@@ -187,8 +187,8 @@ class ExpressionWriter(TensorWriter):
         return self.depth.applied(sympy.Add, terms)
 
     def is_written_second(self, case: Node, rest: tuple[Constraint, ...], scope: Scope) -> bool:
-        """Return whether the complement of `case` comes first in a `Piecewise`: the upper part of a range, even
-        indices, one remainder.
+        """Return whether `case`, whose rows in `rest` are shared, comes after its complement in the `Piecewise`: upper
+        parts of ranges and odd indices come last, and the complement of a remainder condition.
         """
         (row,) = (row for row in case.data if row not in rest)
         if row.kind == "mod":

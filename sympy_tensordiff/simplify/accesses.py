@@ -302,7 +302,7 @@ class _Check:
             self.check(access, axis, inside)
 
     def always(self, rows: Sequence[Constraint], bound: Sequence[int]) -> bool:
-        """Return whether some values of the variables `bound` fulfil `rows` for every size; False if unknown."""
+        """Return whether for every size some values of the variables `bound` fulfil `rows`; False if unknown."""
         for case in dict.fromkeys((tuple(rows), *cases(rows))):
             found = project_exactly(case, bound)
             if found is not None and all(is_implied(row, self.facts) for row in found):

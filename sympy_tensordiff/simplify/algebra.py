@@ -142,7 +142,7 @@ def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> li
 
 
 def _recognised_and_flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """Return `roots` after `recognise`, with products and sums merged that nothing else uses then.
+    """Return `roots` after `recognise`, with each product or sum that has a single user then merged into that user.
 
     ``sum(p + q)*p - (p + q)`` of a softmax ``p`` is ``(1 + sum(q))*p - p - q``, which is shorter when its terms cancel.
     """
@@ -296,7 +296,9 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
 
 
 def _multiplied(graph: Graph, term: Node) -> Node | None:
-    """Return the tensor ``x`` of a term ``x*(1 + c)``; None for other terms."""
+    """Return the tensor ``x`` of a term ``x*(a + c)`` with a scalar sum whose last term is a number; None for other
+    terms.
+    """
     factors = graph.factors(term)
     for factor in factors:
         if factor.op == "add" and not factor.shape and factor.args[-1].op == "const":

@@ -133,8 +133,8 @@ class _Tighten:
         return self.graph.with_args(node, args)
 
     def read_through(self, node: Node, read: Node) -> Node:
-        """Return the entry that `read` copies, ``x[i, j]`` for ``[x[b, a]]_ab[j, i]``; `read` itself if its table
-        computes or is the user's.
+        """Return the entry that `read` copies from another tensor, ``x[i, j]`` for ``[x[b, a]]_ab[j, i]``; `read`
+        itself if its comprehension computes something or was written by the user.
         """
         table = read.args[0]
         if self.written is None or node.args[0] in self.written or table.op != "comprehension":
@@ -219,8 +219,8 @@ class _Tighten:
         return (yield self.visit(new, facts)) if new_body.op == "guard" and new is not node else new
 
     def under(self, row: Constraint, body: Node, solution: Substitution) -> Node:
-        """Return `body` with the `solution` of the equation `row` substituted; if `row` contains tensor entries, only
-        where that leaves fewer indices.
+        """Return `body` after the equation `row` is used to eliminate the variables in `solution`; if `row` contains
+        tensor entries, only in subexpressions that depend on fewer indices then.
         """
         if not data_terms(row.form):
             return self.graph.substitute(body, solution)
@@ -297,8 +297,8 @@ class _Tighten:
     def without_single(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, single: UniqueValue | None
     ) -> Node | None:
-        """Return the sum over `rows` with the variables in `single` replaced by their only values; None if that changes
-        nothing.
+        """Return the sum `node` with each variable that has only one possible value, given in `single`, replaced by it;
+        None if that changes nothing.
         """
         if single is None:
             return None

@@ -136,8 +136,8 @@ class _Rewriter:
         return found
 
     def with_entries(self, node: Node, depth: int, reads: int) -> Node:
-        """Return `node` with entries in place of reads of arrays, in its arguments of so many levels; reads in these
-        entries are replaced likewise.
+        """Return `node` with each read of a stored array replaced by the formula of the entry, in arguments down to
+        level `depth`, and `reads` times within the formulas put in.
         """
         if node.op == "read" and node.args[0] in self.entries:
             table = self.entries[node.args[0]]
@@ -158,7 +158,7 @@ class _Rewriter:
         return self.graph.add(terms)
 
     def form_as_written(self, node: Node) -> Node:
-        """Return the entry `node` with the rules applied."""
+        """Return the entry `node` with the rule for its operation applied; its reads are not replaced by formulas."""
         if node.op == "add" and len(node.args) <= MAX_TERMS:
             return self.difference(node)
         if node.op == "call" and node.data is sympy.log:
@@ -272,7 +272,9 @@ class _Rewriter:
         return self.distances[a, b]
 
     def difference_of_powers(self, a: Node, b: Node, distance: Node, power: Fraction) -> Node:
-        """Return ``a**power - b**power``, where `distance` is ``a - b``, for a multiple of 1/2 to 1/5 or up to 4."""
+        """Return ``a**power - b**power`` as `distance`, which is ``a - b``, times a factor without cancellation;
+        `power` has a denominator of at most 5.
+        """
         graph = self.graph
 
         def raised(base: Node, exponent: Fraction) -> Node:

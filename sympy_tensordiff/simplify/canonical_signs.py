@@ -150,8 +150,8 @@ class _Signs:
         return self.graph.neg(arg.alone)
 
     def sign(self, terms: Sequence[tuple[Number, Node]]) -> int:
-        """Return -1 if most `terms` are subtracted, 1 if most are added; on a tie the sign of the first term, of
-        entries that of their numbers together, ``2*x[i] - x[j]``.
+        """Return -1 if most `terms` are subtracted, 1 if most are added. On a tie, return the sign of the sum of the
+        coefficients if all terms are tensor entries, as for ``2*x[i] - x[j]``; else that of the first term.
 
         The first term is that with the least `position`.
         """

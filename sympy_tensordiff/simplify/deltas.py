@@ -125,8 +125,8 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return the constraints that indices of integer tensor entries in `tests` are in bounds, for variables that
-    nothing else bounds.
+    """Return the constraints that tensor entries in `tests`, such as ``p[i]``, are read in bounds; only those that
+    bound a variable which no other constraint in `rows` bounds on that side.
     """
     bounds = [row for row in rows if row not in tests]
     found = []

@@ -48,7 +48,9 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
 
 
 def _is_made(node: Node, written: Collection[Node]) -> bool:
-    """Whether `node` is a comprehension or a sum outside of `written`, and contains no variable of an outer binder."""
+    """Whether `node` is a comprehension or a sum that the user did not write, and contains no variable of an outer
+    binder.
+    """
     return node.op in ("comprehension", "sum") and node not in written and all(variable >= 0 for variable in node.free)
 
 
@@ -61,7 +63,9 @@ def _as_einsum(graph: Graph, node: Node) -> Node:
 
 
 def _needs_ones(found: Node, written: Collection[Node]) -> bool:
-    """Whether the form in `found` needs a tensor of ones: it adds a vector that is repeated along a last axis."""
+    """Whether an addition below `found` can only be written with a tensor of ones: a term that is not in `written`
+    repeats its operand along a last axis.
+    """
     additions = (part for part in reachable(found) if part.op == "add" and part.has_tensor_ops)
     return any(_is_repeated(term) and term not in written for part in additions for term in part.args)
 

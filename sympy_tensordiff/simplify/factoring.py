@@ -121,8 +121,8 @@ Role = tuple[str, int]
 
 
 class CommonFactor(NamedTuple):
-    """A factor that several terms of a sum may share: the node, and the roles of its labels (result axis or summed) and
-    of the labels of the other operands.
+    """An operand that several terms of a sum may share. Two terms can be factored by it if their candidates are equal:
+    the node, the roles of its labels (result axis or summed), and those of the labels of the other operands.
 
     `power` is True for a scalar divisor, else None. Equal candidates of several terms are a common factor.
     """
@@ -219,9 +219,8 @@ class _Sum:
         return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
 
     def _merge_repeated(self) -> None:
-        """Merge groups of terms whose cofactor has fewer axes into groups whose cofactor has those and more, along
-        which it is repeated: ``A*B + c*A`` is ``A*(B + c)`` for a scalar ``c``, or a vector if ``A`` and ``B`` have all
-        axes.
+        """Merge groups of terms with one common factor whose cofactors have different axes: ``A*B + c*A`` is ``A*(B +
+        c)``, with ``c`` repeated along the axes of ``B``.
         """
         found = [(c, dict(places)) for c, places in self.places.items() if c.roles]
         for candidate, places in self.places.items():
@@ -233,7 +232,9 @@ class _Sum:
                         places.setdefault(n, m)
 
     def _is_entrywise(self, n: int, m: int) -> bool:
-        """Whether the operand at `m` of the term `n`, and another one, have all axes of the result."""
+        """Whether term number `n` has two operands with all axes of the result, and its operand number `m` is one of
+        them.
+        """
         parts, output = self.terms[n].parts, set(self.terms[n].output)
         full = [k for k, (_, labels) in enumerate(parts) if set(labels) == output]
         return m in full and len(full) > 1
@@ -273,7 +274,7 @@ class _Sum:
         return product if self._is_better(product, where, most, scalar=not candidate.roles) else None
 
     def _cofactor_of(self, candidate: CommonFactor, term: ContractionParts, place: int, exponent: Number) -> Node:
-        """Return the cofactor: `term` without its operand at `place`, over the axes that the cofactors of all terms
+        """Return `term` without its operand number `place`, as a tensor over the axes that the cofactors of all terms
         have.
         """
         node, labels = term.parts[place]
@@ -294,8 +295,8 @@ class _Sum:
     # -------------------------------------------------------------- weights
 
     def _is_better(self, product: Node, where: Iterable[int], most: int, *, scalar: bool) -> bool:
-        """Whether `product` weighs at most `most` more than the terms at `where` that it replaces and, unless the
-        common factor is a scalar, costs no more.
+        """Whether `product` weighs at most `most` more than the terms (by number in `where`) that it replaces and,
+        unless the common factor is a scalar, does not cost more.
         """
         old = [self.args[n] for n in where]
         leaves = {_base(node) for n in where for node, _ in self.terms[n].parts}

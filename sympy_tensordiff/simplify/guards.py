@@ -140,9 +140,7 @@ def _arguments(part: Node) -> Sequence[Node]:
 
 
 def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: Node) -> Node:
-    """Return `part` with the tensor entries in the equation `row` replaced by its other terms, after `solution` is put
-    in.
-    """
+    """Return `part` after the substitution `solution`, with tensor entries eliminated by the equation `row`."""
     part = graph.substitute(part, solution) if solution else part
     return graph.map_forms(part, lambda form: eliminate_entries_by_equations(form, (row,)))
 

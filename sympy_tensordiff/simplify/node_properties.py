@@ -230,8 +230,8 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 def context_of(
     row: Constraint, rows: Rows, variables: Sequence[int], entry: IndirectIndex | None = None
 ) -> Iterator[Constraint]:
-    """Yield the constraints in `rows` that hold where `row`, one of them, is tested: those of outer loops, or for a
-    guard all others; never one with `entry`.
+    """Yield the constraints in `rows` that are known when `row`, one of them, is tested: in a guard (no `variables`)
+    all others, in a loop nest those of outer loops. Constraints that contain `entry` are left out.
     """
     place = {v: n for n, v in enumerate(variables)}
 

@@ -187,8 +187,8 @@ class ProductsOfSums:
         ]
 
     def may_part(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
-        """Return whether a sum may be split into one sum per group of factors: each group can be computed even where
-        another's range is empty. True if ``run``.
+        """Return whether a sum may be split into one sum per group of factors. With ``run=False``, each group must be
+        defined even where another group's range is empty.
         """
         if run:
             return True
@@ -259,8 +259,8 @@ class ProductsOfSums:
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
     def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of an addition `body` term by term if at most one term remains, as the others cancel; else
-        None.
+        """Return the sum of an addition `body` term by term, over all `limits` or over the innermost one, if all terms
+        but at most one cancel then; else None.
 
         It is taken apart over all variables, or over the innermost one.
         """

@@ -429,8 +429,9 @@ def _times(one: Term, other: Term) -> Term:
 
 
 def _content_of(polynomial: Polynomial, *, common: bool = False, greatest: bool = False) -> Term:
-    """Return the common content of the terms of `polynomial`: their numeric divisor and the divisors in all terms; with
-    `common` also other common factors, with `greatest` only divisors that all terms have.
+    """Return the factor to take out of `polynomial`: its rational content and the common denominator of its terms; with
+    `common` also their common factors. Of a base that is not a tensor or symbol (with `greatest`, of any base) only the
+    divisor that all terms have is taken.
     """
     if not polynomial:
         return Term(Fraction(1), {})

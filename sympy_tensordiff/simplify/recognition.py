@@ -209,7 +209,7 @@ def _power(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _roots_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite (sqrt(2) x)**2 as 2 x**2; None where no roots of numbers become numbers."""
+    """Rewrite (sqrt(2) x)**2 as 2 x**2; None unless roots of numbers disappear by that."""
     power = _integer(node.args[1])
     factor, core = graph.split_view(node.args[0])
     if not power or not is_core(core) or len(core.data.output) < len(core.data.extents):
@@ -333,7 +333,7 @@ def _distributed(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _without_zero(graph: Graph, term: Node, levels: int) -> Node:
-    """Return the zero if `term` is a sum whose terms all cancel, looked at down to `levels`; else `term`."""
+    """Return 0 if `term` is a sum whose terms all cancel, as far as `levels` nested sums show it; else `term`."""
     _, core = graph.split_view(term)
     found = _cancelled_terms(graph, core, levels - 1) if core.op == "ein" and levels else None
     return term if found is None or not graph.is_zero(found) else found

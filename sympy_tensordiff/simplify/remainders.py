@@ -90,7 +90,8 @@ def _system(
     given: Rows,
     digits: Collection[int],
 ) -> RemainderSum:
-    """Return the sum with the variable `v` eliminated by `equation`, for one residue class of the sizes.
+    """Return the sum with the variable `v` eliminated by `equation`, for the residue class of the sizes that is
+    described by the constraints `given`.
 
     Of the constraints `given` the last is the congruence under which ``v`` is an integer; it is solved for another
     index if possible. The `digits` are indices that are known to be remainders by the coefficient of ``v``.
@@ -117,8 +118,8 @@ def _system(
 
 
 def _without(row: Constraint, v: int, equation: Affine, value: Substitution) -> Constraint:
-    """Return the constraint `row` with `v` eliminated: multiplied by its coefficient rather than divided where `row` is
-    linear in `v`.
+    """Return the constraint `row` with `v` eliminated by `equation`; if `row` is linear in `v` it is multiplied by the
+    coefficient of `v`, so that no quotient arises.
     """
     parts = slope(row.form, v)
     if parts is None:

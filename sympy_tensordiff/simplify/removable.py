@@ -77,8 +77,8 @@ class Powers(dict[Node, int]):
 class Variable(NamedTuple):
     """The variable ``u`` of a series: ``node`` is ``u``, ``powers`` has the nodes that are powers of it.
 
-    ``u`` may be a product: then ``lead`` is one of its factors, by which powers of ``u`` are told, and ``others`` is
-    the product of the other ones; else ``lead`` is ``u`` itself, and ``others`` is 1.
+    ``u`` may be a product: then ``lead`` is one of its factors, whose powers are recognised as those of
+    ``u``, and ``others`` is the product of the other ones; else ``lead`` is ``u`` itself, and ``others`` is 1.
     """
 
     node: Node
@@ -170,8 +170,8 @@ def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, 
 
 
 def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
-    """Return the arguments of `node` that may be rewritten independently; ``whole`` maps each to its form without
-    reads.
+    """Return the arguments of `node` that may be rewritten one by one; those with exponentials are left out if a
+    product has several. ``whole`` maps each argument to its form without reads.
 
     Exponentials in several factors of a product may grow beyond all numbers while the product does not: kernels
     scale them together, and need all of them as they are.
@@ -243,7 +243,7 @@ class ArithmeticParts(dict[Node, frozenset[Node]]):
 
 
 def _constants(entry: Node) -> list[Node]:
-    """Return the number that is a term of the sum `entry`, in a list; none for other entries."""
+    """Return the terms of the addition `entry` that are numbers; [] for other entries."""
     return [term for term in entry.args if entry.op == "add" and term.op == "const"]
 
 
@@ -276,7 +276,9 @@ def _variables(graph: Graph, parts: ArithmeticParts, node: Node) -> Iterator[Var
 
 
 def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
-    """Yield `node` as a variable, its base if it is a power, and its factors as leads if it is a product."""
+    """Yield the candidates for the variable ``u`` of a series at `node`: itself, the base of a power, and a product
+    itself once for each factor by which powers of it are recognised (`Variable.lead`).
+    """
     if node.op == "const":
         return
     if node.op == "mul":
@@ -322,7 +324,7 @@ def _is_integer(exponent: Node) -> bool:
 
 
 def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series | None:
-    """Return the series of a sum of terms with one rest."""
+    """Return the series of the sum of `terms`, all of which have the same rest; None if a term has no series."""
     found = [term.series(powers, length) for term in terms]
     known = [one for one in found if one is not None]
     return None if len(known) < len(found) else total(known)

@@ -203,7 +203,9 @@ def _merge_group(
 
 
 def _with_equations(graph: Graph, number: Number, body: Node) -> SummedTerm:
-    """Return ``number*body`` as a product; a guard that only compares tensor entries is one of its factors."""
+    """Return ``number*body`` as a product; if `body` is a guard of equations with tensor entries, its condition is one
+    factor.
+    """
     if body.op != "guard" or not all(row.kind == "eq" and data_entries([row.form]) for row in body.data):
         return SummedTerm(number, graph.factors(body))
     factor, inner = graph.split_coefficient(body.args[0])

@@ -81,7 +81,9 @@ def _may_be_exchanged(node: Node) -> bool:
 
 
 def _exchanged_parts(node: Node, a: int, b: int) -> list[Exchange]:
-    """Return the arguments of `node` that have both axes, each with the positions of these in it."""
+    """Return ``(argument, first, second)`` for each argument of `node` that has both axes `a` and `b` of `node`, at its
+    axes ``first`` and ``second``.
+    """
     if node.op in _ENTRYWISE:
         return [(arg, a, b) for arg in node.args if arg.shape]
     if node.op == "inv":
@@ -159,8 +161,8 @@ def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -> tuple[int, list[Operand]]:
-    """Return a sign and the operands `parts` of a product with axes that may be exchanged in the order of `in_order`:
-    the first axis of the result, summed ones, other axes of the result.
+    """Return a sign and the operands `parts` with exchangeable axes sorted: the first axis of the result, then summed
+    ones, then other axes of the result. Each exchange of two axes of an antisymmetric operand changes the sign.
     """
 
     def rank(label: Label) -> int:

@@ -81,8 +81,8 @@ class _BoundsChecker:
             rows = (*rows, *known)
 
     def for_whole_axis(self, rows: Rows) -> Rows:
-        """Return what ``rows`` over the ends of a block imply for the whole axis: quotients of a loop variable are
-        rounded by its range.
+        """Return the constraints of ``rows`` that hold for the whole axis rather than for one block of it: the ends of
+        the block are eliminated.
         """
         signs = {name: form.coefficient(name) for name, form in self.ends.items()}
         return tuple(

@@ -50,8 +50,8 @@ _COMPILED = Kernel | FusedKernels | ContractionStep | Trapezoid | Correlation
 
 
 def is_compiled_step(step: Step) -> bool:
-    """Return whether LLVM compiles a step of a recurrence's body, or a recurrence: all but derivatives of determinants
-    at singular matrices, and Cholesky factors, which steps need for constants only.
+    """Return whether LLVM compiles a step: not the cofactors of a matrix, and not Cholesky factors; a recurrence if it
+    compiles all steps of the body.
     """
     if isinstance(step, Recurrence):
         return all(map(is_compiled_step, step.body.kernels))

@@ -101,7 +101,7 @@ def _body(table: Node) -> Node:
 
 
 def _dot_product(graph: Graph, step: Any, arrays: Mapping[str, Node]) -> Node | None:
-    """Return a contraction step to a number, of two arrays with equal labels, as the sum ``Sum_k a[k]*b[k]``; None for
+    """Return the sum ``Sum_k a[k]*b[k]`` that a contraction `step` of two arrays with equal labels computes; None for
     other steps.
     """
     if not isinstance(step, ContractionStep) or step.output or step.left.labels != step.right.labels:

@@ -64,15 +64,15 @@ class TriangularBound(NamedTuple):
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
     def beside(self, first: Affine) -> Constraint:
-        """Return the constraint of the terms near the diagonal that only some rows of a block have; `first` is the
-        first row.
+        """Return the constraint that keeps the terms near the diagonal: those of some, but not all, rows of a block.
+        `first` is the first row.
         """
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)
 
     def range(self, label: Affine, split: Split, planner: Planner, facts: Rows) -> tuple[Affine, Affine] | None:
-        """Return the first and last value of `label`, of a whole tensor axis where this changes no result; None if
-        unknown.
+        """Return the first and last value of `label`, extended to the ends of a tensor axis if that does not change the
+        result; None if unknown.
         """
         if label != self.term:
             rows = tuple([row for row in split.context.rows if row != self.bound])

@@ -260,8 +260,8 @@ class LoopArrays:
         return Comparison(upright, alike, partial(_with_whole_periods_added, stored))
 
     def written(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
-        """Yield pairs of substitutions: variables by forms that `known` allows, and the new variables in terms of the
-        old ones.
+        """Yield ``(substitution, inverse)``: equal notations for variables under the equations and congruences in
+        `known`. A multiple of m is written as m times a new variable, and ``inverse`` maps that to the old ones.
         """
         yield {}, {}
         equal: dict[int, Affine] = {}

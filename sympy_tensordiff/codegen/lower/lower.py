@@ -158,8 +158,8 @@ class Lowering(Matrices):
         return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return a sum that depends on an outer tensor entry only by value, ``Sum_i [r[i] == r[q]]*v[i]``, as a read of
-        one array over the values; else None.
+        """Return the sum `node` as a read of an array over the values of an outer tensor entry, as ``r[q]`` in ``Sum_i
+        [r[i] == r[q]]*v[i]``; None if it depends on no such entry, or is not worth an array.
         """
         entry = parameter(self.graph, node, block.context.variables)
         if entry is None:
@@ -180,8 +180,8 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
     def _selected_factor(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return the same sum for one with factors free of its indices, which are moved in front; None if that
-        fails.
+        """Return the sum `node` as `_selected` does, after moving the factors that do not depend on its own indices in
+        front of it; None if that fails.
         """
         variables, rows, body = self.graph.open(node)
         tests, product = (body.data, body.args[0]) if body.op == "guard" else ((), body)

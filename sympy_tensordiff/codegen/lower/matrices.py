@@ -180,7 +180,9 @@ class Matrices(Storage):
         return None if best is None else best[1]
 
     def _along(self, first: Matrix, second: Matrix, split: Split) -> int:
-        """Return how many reads are contiguous in the summed index, to choose among products of equal cost."""
+        """Return the number of reads that are contiguous in the summed index, by which products of equal cost are
+        compared.
+        """
         reads = (part for m in (first, second) for f in m.factors for part in reachable(f) if part.op == "read")
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)
 

@@ -25,7 +25,9 @@ Scaled = tuple[Number, list[Node]]
 
 
 def separated_sums(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each sum split into the terms that are contiguous along the same index."""
+    """Return `roots` with each sum split by memory order: one sum for the terms whose entries are contiguous along one
+    index, another for the next index.
+    """
     return [_with_separated_sums(graph, root) for root in roots]
 
 
@@ -55,7 +57,8 @@ def _with_separated_sums(graph: Graph, root: Node) -> Node:
 
 
 def _separated(graph: Graph, node: Node, axes: Sequence[int]) -> Node:
-    """Return the sum `node` as a sum for each index along which entries are contiguous; unchanged if there is one.
+    """Return the sum `node` as several sums, one for each index along which the entries in its terms are contiguous;
+    unchanged if that is one index.
 
     `axes` are the indices of the entry. Each term must have one entry of a tensor that depends on all indices, so that
     reading it takes most of the time; the other entries depend on summed indices only. The sum is returned unchanged,

@@ -82,7 +82,9 @@ class _LoopBody:
         self.is_changed = True
 
     def find(self, values: Iterable[tuple[Node, Rows]], number: Callable[[Node], int]) -> Iterable[int]:
-        """Set `structures` to those of `values`; return their numbers."""
+        """Group the parts in `values` by their structure, given by `number`, and store the groups in `structures`;
+        return the numbers of the structures.
+        """
         self.structures, self.reading, self.work, self.is_changed = {}, set(), {}, False
         for part in reachable(*self.nodes):
             if part in self.stored or not self.reading.isdisjoint(part.args):
@@ -169,7 +171,7 @@ class Shifts:
             places.append(_LoopBody((domain.node,), Context(domain.axes, domain.rows), True))
 
     def search(self, bodies: Sequence[Node], context: Context, is_array: bool) -> None:
-        """Record in `members` which values in a loop are entries of the arrays for `domains`.
+        """Record in `members` each value in a loop body that is an entry of an array chosen by the survey.
 
         `is_array`: whether the bodies are entries of an array, not the terms of a reduction.
         """
@@ -216,7 +218,9 @@ class Shifts:
         return best
 
     def _most_saved(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> int:
-        """Return an upper bound of the operations that are saved where the value of a structure is stored."""
+        """Return an upper bound of the operations saved if the value with these `uses` is stored; 0 if it has a single
+        use.
+        """
         count = len({(place, part) for place, part, _ in uses})
         return self._saved(max(self._work_at(place, part) for place, part, _ in uses), count, 1) if count > 1 else 0
 
@@ -354,7 +358,7 @@ class Shifts:
         return known[node]
 
     def _work_at(self, place: _LoopBody, node: Node) -> int:
-        """Return about how many operations `node` takes in a loop, where what is stored is read."""
+        """Return roughly how many operations the loop takes for `node`, without parts that are read from arrays."""
         # The rest of a product without its number may be no part of the loop itself.
         reads_stored = node in place.stored or not place.reading.isdisjoint((node, *node.args))
         known = place.work if reads_stored else self._work

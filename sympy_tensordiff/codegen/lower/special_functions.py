@@ -96,7 +96,9 @@ def _polygamma_compiled(psi: Function) -> Function:
 
 
 def _polygamma(polygamma: Function) -> Function:
-    """Return polygamma for arrays; SciPy's loops as often as an argument is below 0."""
+    """Return polygamma for arrays, reflected at negative arguments, since the time of SciPy's function grows with
+    ``abs(x)`` there.
+    """
 
     def of_arrays(n: Any, x: Any) -> Any:
         """Return ``polygamma(n, x)``, at negative x by three values at positive numbers."""

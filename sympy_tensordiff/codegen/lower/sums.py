@@ -82,8 +82,8 @@ MAX_SPLIT = 4
 
 
 def _with_known(graph: Graph, planner: Planner, node: Node, known: Container[Node]) -> tuple[Node, Node] | None:
-    """Return the sum `node` rewritten over an inner sum that is in ``known``, and that inner sum under standard names;
-    else None.
+    """Return ``(sum, name)``: the sum `node` as an outer sum over an inner one that other values use too, and the
+    renamed inner sum, which is in ``known``; None if it cannot be written so.
     """
     variables, rows, body = graph.open(node)
     factors = graph.factors(body)

@@ -293,7 +293,7 @@ class Storage:
         return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
 
     def _candidates(self, node: Node, context: Context) -> list[StorageCandidate]:
-        """Return the storage candidates of `node`; those with axes like earlier candidates come first."""
+        """Return the ways to store `node` in an array, first those with the same axes as earlier arrays."""
         found = self.planner.candidates(node, context)
         if node.op == "read":  # over its remainders it would be the array that it reads
             found = found[-1:]

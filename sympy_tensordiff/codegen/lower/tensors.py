@@ -129,7 +129,9 @@ def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
 
 
 def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
-    """Map arrays that only scale or transpose the result of a library call to that result, so that the call does it."""
+    """Map each array that is a transposed multiple of a library call's result, which nothing else uses, to that result:
+    the call can write the array directly.
+    """
     uses = Counter(roots)
     for part in reachable(*roots):
         uses.update(part.args)

@@ -79,8 +79,8 @@ class BlockNest:
 
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """A loop whose iterations are distributed over the ``threads`` of a block; ``is_across``: the x axis is another
-    than that loop.
+    """A loop whose iterations are distributed over the ``threads`` of a block: along the thread axis y if
+    ``is_across``, else along x.
     """
 
     variable: str

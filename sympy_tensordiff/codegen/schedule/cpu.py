@@ -340,7 +340,8 @@ def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
 
 
 def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return ``loop`` as strips of two loops, of reductions and of functions of their results; None for other loops.
+    """Return ``loop`` distributed over two loops, strip by strip: the first computes its reductions, the second applies
+    vector functions to their results; None if that is not possible.
 
     The local arrays between them are added to ``site.buffers``. Long sums in a loop that runs once (``is_one``) are
     added up strip by strip.
@@ -356,13 +357,17 @@ def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] 
 
 
 def usual_rows(loop: Loop, site: Site) -> tuple[Statement, ...] | None:
-    """Return the common ``loop`` of fused kernels with what rarely runs in a loop of its own; None for other loops."""
+    """Return the common ``loop`` of fused kernels as a fast loop without rarely needed inner loops, followed by the
+    full loop if one was needed; None if it has none.
+    """
     found: tuple[Statement, ...] | None = _first((USUAL,), site, loop, site, False)[1]
     return found
 
 
 def distributed_rows(loop: Loop, site: Site) -> Loop:
-    """Return the common ``loop`` of fused kernels, in strips of two loops if that lets functions run on vectors."""
+    """Return the common ``loop`` of fused kernels with reductions and functions in separate loops, strip by strip, so
+    that functions are vectorised; unchanged if that is not possible.
+    """
     found = _first((DISTRIBUTE,), site, loop, site, False)[1]
     if found is None:
         return loop

@@ -142,7 +142,9 @@ class _Fusion:
         return group
 
     def is_row_kernel(self, kernel: Kernel) -> bool:
-        """Whether `kernel` can be computed for one value of its first axis at a time without loss."""
+        """Whether `kernel` can be computed row by row, one value of its first axis at a time; a kernel with one axis
+        only if it has no `row_plan`, which that would undo.
+        """
         if isinstance(kernel, Scatter | Table) or not kernel.axes:
             return False
         return len(kernel.axes) > 1 or row_plan(kernel, self.prover) is None
@@ -394,8 +396,8 @@ class _Parts:
             self.after += self.turn(kernel, [store], {accumulator.name: entry})
 
     def turn(self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]) -> Sequence[Statement]:
-        """Return the nest of `body`, statements of `kernel` for one iteration, with `entry` in place of its
-        accumulator.
+        """Return the scheduled nest of `body`, statements of `kernel` for one iteration, in which `entry` maps the
+        accumulator to its replacement; its local arrays are added to ``self.arrays``.
         """
         nest = scheduled(self.local(kernel, kernel.axes, body), replace(self.site, entries=entry))
         self.arrays += nest.arrays

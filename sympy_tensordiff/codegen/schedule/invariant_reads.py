@@ -97,7 +97,9 @@ class InvariantReads:
                         yield entry
 
     def entries(self, statement: Statement, arrays: Collection[str]) -> Iterator[Entry]:
-        """Yield the integer-array entries in the indices of `statement`; with `has_values` also reads of ``arrays``."""
+        """Yield the integer-array entries in the indices of `statement` and, if ``self.has_values``, its reads of
+        ``arrays``.
+        """
         own = [replace(statement, body=()) if isinstance(statement, Loop | If) else statement]
         for entry in data_entries(forms(own)):
             if not isinstance(entry, MaskedEntry):

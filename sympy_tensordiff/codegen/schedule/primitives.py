@@ -182,7 +182,7 @@ def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fres
 
 
 def _flagged(flag: Name, condition: Scalar) -> tuple[Set, Set]:
-    """Return the statements that set `flag` where `condition` holds."""
+    """Return the statements that clear `flag`, and that set it if `condition` holds."""
     return Set(flag, FALSE), Set(flag, condition, "any")
 
 

@@ -134,8 +134,8 @@ class _ScanFinder:
         return any(name in self.declared and not self.outside.get(name) for name in used)
 
     def rescaled(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return a scan of ``exp(u[j] - m[i])``, where the entry i occurs in the exponent only, as rescaled sums; else
-        None.
+        """Return `scan` with rescaled sums if its terms are ``exp(u[j] - m[i])`` and depend on the entry i in the
+        exponent only; else None.
         """
         *lets, add = scan.loop.body
         if not is_addition(add) or add.reduction != "sum" or not all(map(is_let, lets)):
@@ -153,8 +153,8 @@ class _ScanFinder:
         return replace(scan, loop=replace(scan.loop, body=(replace(add, value=value),)), shift=whole)
 
     def grown(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return a scan whose terms all gain one common factor from entry to entry, as ``a**(i - j)*x[j]``; else
-        None.
+        """Return `scan` with the factor that all of its terms gain from entry to entry, ``a`` for ``a**(i - j)*x[j]``;
+        None if there is no such factor.
         """
         loop, add = scan.loop, scan.loop.body[-1]
         moving, others = (loop.lows, loop.highs) if scan.downward else (loop.highs, loop.lows)
@@ -165,8 +165,8 @@ class _ScanFinder:
         return self.with_powers(scan, add) or self.with_product(scan, add)
 
     def with_powers(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return a scan whose terms contain a power ``a**(i - j)`` with an exponent that grows with the entry; else
-        None.
+        """Return `scan` with the power that its terms gain per entry, ``a`` for ``a**(i - j)``; None unless one power
+        with a growing exponent is all that depends on the entry.
         """
         loop = scan.loop
         fixed = tuple([s for s in loop.body[:-1] if not (is_let(s) and self.axis in self.depends[s.name])])
@@ -186,8 +186,8 @@ class _ScanFinder:
         return replace(scan, loop=replace(loop, body=body), growth=(replace(add, value=factor, reduction="prod"),))
 
     def with_product(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return a scan whose terms contain a product ``prod_{j < k <= i} a[k]`` that gains one factor per entry; else
-        None.
+        """Return `scan` with the factor that a product in its terms gains per entry, ``a[i]`` for ``prod_{j < k <= i}
+        a[k]``; None without such a product.
         """
         loop = scan.loop
         varying = [s for s in loop.body[:-1] if self.depends_on_axis_in(s)]
