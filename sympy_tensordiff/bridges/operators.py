@@ -159,19 +159,9 @@ class _DerivableOperator:
 class Operator(_DerivableOperator):
     """Expressions as a function of arrays, with derived operators for its derivatives.
 
-    Parameters
-    ----------
-    function : Function
-        The function that they are derived from; its arguments are the first arguments.
-    args : tuple
-        The symbols of the arguments.
-    kinds : tuple of int
-        For each argument, what it has the shape of: argument ``k`` of the function, or its result ``~k``.
-    outputs : tuple of Expr
-    output_kinds : tuple of int
-        As ``kinds``, for the outputs.
-    linear : tuple of int
-        The positions of arguments in which, jointly, the outputs are linear.
+    The arguments `args` begin with those of `function`, from which the operator is derived. ``kinds[n]`` says of which
+    shape argument ``n`` is: that of argument ``k`` of the function, or ``~k`` for its result ``k``; ``output_kinds``
+    says the same of the outputs. The outputs are jointly linear in the arguments at the positions `linear`.
     """
 
     def __init__(
@@ -247,13 +237,8 @@ class Operator(_DerivableOperator):
 class Batched(_DerivableOperator):
     """An operator applied to each entry of a leading axis of some arguments.
 
-    Parameters
-    ----------
-    inner : Operator or Batched
-    flags : tuple of bool
-        True for the arguments that have the axis.
-    summed : tuple of bool
-        True for the outputs that are summed over the axis; the others have it.
+    Arguments with a true flag in `flags` have the axis. Outputs with a true flag in `summed` are summed over it, all
+    others have it.
     """
 
     def __init__(self, inner: Any, flags: tuple[bool, ...], summed: tuple[bool, ...]) -> None:

@@ -44,16 +44,8 @@ def terms_of_pieces(
     Law: the function is convex if each piece is, and if neighbouring pieces have equal values where they meet and
     slopes that increase. An inner scalar needs slopes of one sign as well.
 
-    Parameters
-    ----------
-    slope, terms : callable
-        The directional derivative of a scalar, and its terms (1: as a convex one, -1: as a concave one).
-    curvature : int
-        1: the function is to be convex; -1: concave.
-
-    Raises
-    ------
-    SignUnknown
+    `slope` returns the directional derivative of a scalar, `terms` its proof terms as a convex (1) or concave (-1)
+    function.
 
     Examples
     --------

@@ -41,14 +41,8 @@ MAX_UNFACTORED_OPERATIONS = 15
 class ConvexityRules:
     """The rules for one set of variables, with the signs of scalars and the directions.
 
-    Parameters
-    ----------
-    signs : Signs
-    variables : Variables
-    directions : mapping
-        The tensor or symbol of the direction of each variable.
-    matrices : mapping
-        The matrix of each symbol that stands for a logarithm of a determinant.
+    `directions` maps each variable to the tensor or symbol of its direction, `matrices` maps each symbol that stands
+    for a log-determinant to its matrix.
     """
 
     def __init__(
@@ -61,10 +55,6 @@ class ConvexityRules:
     def terms(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
         """Return the proof terms of ``curvature`` times the second derivative of ``scalar`` (1: convex, -1: concave),
         cached; raise `SignUnknown` if no rule proves them nonnegative.
-
-        Raises
-        ------
-        SignUnknown
         """
         if (scalar, curvature) not in self._memo:
             try:

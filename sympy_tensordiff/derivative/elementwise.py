@@ -47,18 +47,9 @@ AXES = "pqrstuvw"
 class Differentiation:
     """The state shared by all derivatives of one expression: its graph, its reader, and known constraints on its input.
 
-    Parameters
-    ----------
-    expr : Expr
-        A scalar or a tensor expression.
-    also : sequence of Expr
-        Further inputs (a cotangent) whose extents count as facts.
-    by : sequence of Expr
-        The variables of the derivative: what they are does not matter yet, the extents of tensors are facts too.
-    names : bool
-        Whether named expressions are variables, and not what they stand for.
-    scans : bool
-        Whether scans are variables; otherwise they are refused.
+    The extents of the inputs in `also` (such as a cotangent) and of the tensors in `by` (the variables) count as facts.
+    With `names`, named expressions are variables rather than their definitions; with `scans`, scans are variables, and
+    are refused otherwise.
     """
 
     @no_collection()

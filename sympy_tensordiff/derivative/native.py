@@ -95,14 +95,7 @@ def in_matrices(result: Any, wrt: Any, *given: Any) -> Any:
 
     It stays a tensor where it has no such form, and where not all of its matrices are among those given.
 
-    Parameters
-    ----------
-    result : Expr
-        In the classes of this package.
-    wrt : Expr
-        The variable.
-    *given : Expr
-        What is differentiated, cotangents and tangents.
+    `given` are the differentiated expression, cotangents and tangents.
     """
     if not isinstance(wrt, MatrixSymbol) or any(isinstance(part, TensorNode) for part in given):
         return result

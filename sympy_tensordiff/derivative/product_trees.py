@@ -53,15 +53,8 @@ def product_tree(
 ) -> ProductTree:
     """Return the tree of the cheapest contraction of `operands`, at nominal sizes.
 
-    Parameters
-    ----------
-    graph : Graph
-    operands : sequence of (Node, labels)
-        One or more.
-    output : collection of labels
-        The labels that are not summed.
-    is_active : callable
-        Whether the operand at a position depends on a variable.
+    `operands` are one or more pairs of node and labels, `output` the labels that are not summed. `is_active` says
+    whether the operand at a position depends on a variable.
     """
     known = list(dict.fromkeys(label for _, labels in operands for label in labels))
     number = {label: n for n, label in enumerate(known)}
@@ -95,14 +88,8 @@ def leave_one_out(
 ) -> Iterator[tuple[ProductTree, Node]]:
     """Yield each active leaf of `tree` with its cotangent, over ``(*outer, *labels of the leaf)``.
 
-    Parameters
-    ----------
-    tree : ProductTree
-    cotangent : (Node, labels)
-        That of the whole product.
-    outer : sequence of labels
-        The axes of the cotangent that belong to what is differentiated.
-    contract : callable
+    `cotangent` is that of the whole product, a pair of node and labels; `outer` are its axes that belong to the
+    differentiated expression.
     """
     stack = [(tree, cotangent)]
     while stack:
@@ -122,14 +109,8 @@ def leave_one_out(
 def directional(graph: Graph, tree: ProductTree, tangents: Sequence[Operand | None], outer: Sequence[Label]) -> Node:
     """Return the tangent of a product, over ``(*labels of the tree, *outer)``, from the tangents of its leaves.
 
-    Parameters
-    ----------
-    graph : Graph
-    tree : ProductTree
-    tangents : sequence of (Node, labels) or None
-        Of each operand, None where it is zero; the labels are those of the operand and then ``outer``.
-    outer : sequence of labels
-        The axes of the directions.
+    `tangents` has the node and labels of each operand's tangent, None for zero; the labels are those of the operand
+    followed by `outer`, the axes of the directions.
     """
     products = [tree]
     for product in products:

@@ -54,14 +54,8 @@ def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 def applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
     """Return ``rule(cotangent)``, the rule being applied inside of the selects in the cotangent, so that 0 stays 0.
 
-    Parameters
-    ----------
-    graph : Graph
-    cotangent : Node
-    rule : callable
-    certain : bool
-        Whether what the rule multiplies by is a number wherever the function is. Of a table that is read, only some
-        entries may count: the guards of several reads choose these.
+    `certain`: whether the factors of the rule are finite wherever the function is. Of a table that is read, only some
+    entries may matter: the guards of several reads select these.
     """
     guards = cotangent.op == "add" and all(term.op == "guard" for term in cotangent.args)
     if certain and not guards and (not _is_guarded(cotangent) or rule(graph.one).total):

@@ -44,15 +44,8 @@ class ReverseSweep(Generic[Contribution]):
     """The common base of both reverse sweeps: visits each node once, after all contributions to its cotangent are
     known.
 
-    Parameters
-    ----------
-    graph : Graph
-    leaves : iterable of Node
-        The tensors and scalars to differentiate by.
-    sizes : frozenset of int
-        The variables that are never bound.
-    constants : iterable of Node
-        What is known not to depend on a leaf, so that nothing below it is looked at.
+    `leaves` are the tensors and scalars to differentiate with respect to. Variables in `sizes` are never bound. The
+    nodes in `constants` do not depend on a leaf, so nothing below them is visited.
     """
 
     def __init__(

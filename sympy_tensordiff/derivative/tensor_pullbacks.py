@@ -34,17 +34,8 @@ def pull_tensor(
 ) -> Iterator[Contribution]:
     """Yield ``(operand, contribution to its cotangent)`` for each active operand of `node`.
 
-    Parameters
-    ----------
-    graph : Graph
-    node : Node
-    cotangent : Node
-        Of shape ``P + node.shape``, where ``P`` are ``prefix`` axes.
-    prefix : int
-    is_active : callable
-        Whether a node depends on a variable.
-    certain : bool
-        Whether the function evaluates the node under no condition.
+    The cotangent has the shape ``P + node.shape``, with `prefix` axes ``P``. `is_active` says whether a node depends on
+    a variable; `certain` says whether the function evaluates `node` unconditionally.
     """
     if node.op == "ein":
         return _contraction(graph, node, cotangent, prefix, is_active, certain)
@@ -193,17 +184,8 @@ def contraction(
 ) -> Node:
     """Return the product of a cotangent and `factors`, as exactly 0 where the cotangent is an exact 0.
 
-    Parameters
-    ----------
-    graph : Graph
-    cotangent : (Node, labels)
-    factors : sequence of (Node, labels)
-        What is multiplied where the node that they come from is used.
-    output : sequence of labels
-    extents : mapping
-        The extents of the labels of the output.
-    certain : bool
-        Whether the function evaluates the node under no condition: then the factors are numbers.
+    `cotangent` and `factors` are pairs of node and labels; `extents` has the extents of the labels in `output`.
+    `certain` says whether the function evaluates the node unconditionally: then the factors are finite.
     """
     if certain or all(factor.total for factor, _ in factors) or not is_chosen(graph, cotangent[0]):
         return graph.ein(1, [cotangent, *factors], output, extents)

@@ -30,12 +30,7 @@ MAX_CONDITIONS_AROUND = 2
 class ThroughNames:
     """The sweeps over an expression and over the definitions of its `NamedTensor` parts.
 
-    Parameters
-    ----------
-    value : Expr
-        A scalar or a tensor expression that holds named ones.
-    *others : Expr
-        Variables, cotangents and tangents: no new name is one of theirs.
+    `others` are variables, cotangents and tangents, whose names no new part gets.
     """
 
     def __init__(self, value: Any, *others: Any) -> None:

@@ -290,12 +290,7 @@ def _pruned(
 class _Adjoint:
     """The pullback of results of one recurrence, as a scan that runs backwards in time.
 
-    Parameters
-    ----------
-    cotangents : sequence of (Scan, Expr)
-        The results with their cotangents.
-    variables : sequence
-        The variables of the derivative.
+    `cotangents` are pairs of a result and its cotangent, `variables` the variables of the derivative.
     """
 
     def __init__(self, cotangents: Sequence[tuple[Any, Any]], variables: Sequence[Any]) -> None:

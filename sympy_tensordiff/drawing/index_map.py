@@ -128,10 +128,7 @@ def constraints_on_kernel(
 def lattice_points(rows: Sequence[Constraint], rank: int) -> tuple[tuple[Bounds, ...], list[Point]]:
     """Return the loop nest over the integer points of constraints, and the points in lexicographic order.
 
-    Raises
-    ------
-    UnsupportedError
-        If there are too many to be drawn.
+    Raise `UnsupportedError` if there are too many to be drawn.
     """
     nest, guards = bounds(rows, order(rows, range(rank)))
     found: list[Point] = []

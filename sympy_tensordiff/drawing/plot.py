@@ -145,10 +145,7 @@ def _new_axes() -> Any:
 def read_index_map(index: Any, limits: Any, at: Any, sizes: Any) -> tuple[IndexMap, Point | None]:
     """Convert the arguments of `plot_index_map` to numbers: the map, and the entry ``at`` (None if not given).
 
-    Raises
-    ------
-    IndexExpressionError, ArgumentError, ArgumentTypeError, UnsupportedError
-        As `plot_index_map`.
+    Raise the errors of `plot_index_map`.
     """
     parts = index.indices if getattr(index, "is_tensor_entry", False) else index
     parts = tuple(parts) if isinstance(parts, (tuple, list, Tuple)) else (parts,)

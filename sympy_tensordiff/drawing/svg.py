@@ -27,10 +27,7 @@ HEAD = """\
 def svg_text(clusters: Sequence[Cluster]) -> str:
     """Return the graphs of a picture side by side as SVG, each node once per graph.
 
-    Raises
-    ------
-    UnsupportedError
-        If the picture is too large.
+    Raise `UnsupportedError` if the picture is too large.
     """
     check_size(clusters)
     graphs = [_SvgGraph(part, has_frame=len(clusters) > 1) for part in clusters]
@@ -128,11 +125,7 @@ class Layout:
     """A layered layout: the layer and the centre of each node, and of each bend of an edge that passes through
     a layer.
 
-    Parameters
-    ----------
-    children : sequence of sequences of int
-        The children of each node, from left to right. A tree keeps this order.
-    widths : sequence of float
+    `children` are those of each node, from left to right; a tree keeps this order. `widths` are those of the nodes.
 
     Attributes
     ----------

@@ -175,13 +175,7 @@ def quote_dot(*lines: str) -> str:
 
 
 def check_size(clusters: Sequence[Cluster]) -> int:
-    """Return the number of nodes of a picture; raise `UnsupportedError` beyond `MAX_PICTURE_NODES`.
-
-    Raises
-    ------
-    UnsupportedError
-        If the picture is too large.
-    """
+    """Return the number of nodes of a picture; raise `UnsupportedError` beyond `MAX_PICTURE_NODES`."""
     size = sum(len(part.nodes) for part in clusters)
     if size > MAX_PICTURE_NODES:
         raise UnsupportedError(f"a picture of {size} nodes is larger than {MAX_PICTURE_NODES}: {ALTERNATIVES}")
@@ -191,12 +185,8 @@ def check_size(clusters: Sequence[Cluster]) -> int:
 def render_png(clusters: Sequence[Cluster]) -> bytes:
     """Return the picture as PNG, rendered by the program ``dot``.
 
-    Raises
-    ------
-    BackendError
-        If ``dot`` is not installed, or fails.
-    UnsupportedError
-        If the picture is too large, or its layout takes too long.
+    Raise `BackendError` if ``dot`` is not installed or fails, `UnsupportedError` if the picture is too large or its
+    layout takes too long.
     """
     size = check_size(clusters)
     program = shutil.which("dot")

@@ -22,10 +22,7 @@ DEFAULT_SIZE = 100
 class Hints:
     """The expected values of sizes and free indices, with which the costs of contractions are estimated.
 
-    Parameters
-    ----------
-    sizes : mapping, optional
-        The expected values of variables.
+    `sizes` maps variables to their expected values.
     """
 
     def __init__(self, sizes: Mapping[Any, int] | None = None) -> None:

@@ -29,13 +29,7 @@ def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[in
     """Return the pairs of operands to multiply, in order: the ``inputs`` are numbered 0, 1, …, and each product takes
     the next number.
 
-    Parameters
-    ----------
-    inputs : sequence of sets of labels
-        The labels of each operand. A label that is not in the output occurs in two operands or more.
-    output : set of labels
-    sizes : mapping
-        The extent of each label.
+    A label that is not in the output occurs in two operands or more; `sizes` maps labels to extents.
     """
     if len(inputs) < 3:
         return [tuple(range(len(inputs)))] if len(inputs) == 2 else []

@@ -81,15 +81,8 @@ class Contractions(Arithmetic):
         """Return ``output[…] = coefficient * sum(product of operands[…])``, summed over all labels that are not in the
         output.
 
-        Parameters
-        ----------
-        coefficient : number
-        operands : iterable of (Node, labels)
-            One label per axis of the node; labels may repeat within one operand.
-        output : sequence of labels
-            Labels may repeat, and some may occur in no operand.
-        extents : mapping, optional
-            The extents of the labels that occur in no operand.
+        Each operand is a pair of a node and one label per axis. Labels may repeat within an operand and in the output;
+        `extents` has the extents of output labels that occur in no operand.
         """
         factors, sizes = list(operands), extents or {}
         if coefficient == 0 or not is_normal_operand_list(factors):

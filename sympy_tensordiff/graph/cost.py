@@ -56,13 +56,7 @@ class Cost(NamedTuple):
 def cost(graph: Graph, roots: Sequence[Node], hints: Hints | None = None) -> Cost:
     """Return the cost of evaluating ``roots`` together.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-        Tensors and scalars.
-    hints : Hints, optional
-        The sizes to plan for.
+    `roots` are tensors and scalars, `hints` the sizes to plan for.
     """
     return CostModel(graph, hints or Hints()).of(roots)
 
@@ -83,15 +77,9 @@ class CostModel:
         """Return whether a form of cost ``new`` may replace one of cost ``old``: no measure grows faster or is larger
         by more than ``slack``.
 
-        Parameters
-        ----------
-        new, old : Cost
-        given : growth
-            The growth of the arguments: the new form may store arrays that grow no faster, if it takes no
-            more operations than the old one at the sizes to plan for.
-        slack : float
-            The most times the operations of the old form that the new one may take, if no operation and no array
-            grows faster.
+        `given` is the growth of the arguments: the new form may store arrays that grow no faster, if it takes no more
+        operations than the old one at the sizes to plan for. It may take `slack` times the operations if no operation
+        and no array grows faster.
         """
         if grows_faster(new.operations.growth, old.operations.growth):
             return False

@@ -129,10 +129,7 @@ def decided(branches: Pairs, known: Mapping[Any, Logic]) -> Pairs:
 def decisions(branches: Pairs, literals: Sequence[Literal]) -> Any:
     """Return the decision tree that tests ``literals`` in order; ``branches`` themselves if no literal needs a test.
 
-    Raises
-    ------
-    TooManyCasesError
-        If the cases are not worth it.
+    Raise `TooManyCasesError` if there are too many cases.
     """
     return _CaseSplitter(literals, CASES_LIMIT + len(branches)).of(branches, {})
 

@@ -60,14 +60,7 @@ class Pattern(NamedTuple):
 def pattern(coefficient: Number, inputs: Sequence[Labels], output: Labels, extents: Extents) -> Pattern:
     """Split an einsum into its core and its view; ``inputs`` are the labels of operands that are not views.
 
-    Parameters
-    ----------
-    coefficient : number
-    inputs : sequence of labels
-        Labels of the operands, in their final order.
-    output : labels
-    extents : mapping
-        The extents of all labels.
+    The `inputs` are in their final order; `extents` has the extents of all labels.
     """
     used = dict.fromkeys([label for labels in inputs for label in labels])
     core, labels = None, inputs[0] if inputs else ()
@@ -300,13 +293,7 @@ def label_ranks(
     """Return a canonical rank for each label, independent of how the product is written, from the operands in which it
     occurs.
 
-    Parameters
-    ----------
-    operands : sequence of (Node, labels)
-    place : mapping
-        The ranks of the labels of the result.
-    symmetric : collection of Node
-        Operands of which the two axes are one.
+    `place` has the ranks of the labels of the result; the axes of matrices in `symmetric` are not distinguished.
     """
     ranks = {label: place.get(label, len(place)) for _, labels in operands for label in labels}
     for _ in range(3):

@@ -54,16 +54,9 @@ def scalar_of(graph: Graph, node: Node) -> Node:
 class Recognition:
     """Converts a scalar in index notation to a contraction of whole tensors, whose axes are labelled by variables.
 
-    Parameters
-    ----------
-    graph : Graph
-    extents : mapping of int to Affine
-        The variables that label axes, in the order of the axes of what is returned.
-    known : set of Affine, optional
-        The extents that are known to be positive, which the ranges of sums must have. If it is given, factors and
-        terms that are not entries of whole tensors become comprehensions, next to others that are entries.
-    selected : collection of int
-        Variables that no comprehension may have as an axis.
+    `extents` maps the variables that label axes to extents, in the order of the axes of the result. If the extents in
+    `known` are given, sums may only run over these, which are positive, and factors and terms that are not entries of
+    whole tensors become comprehensions, whose axes are never variables in `selected`.
     """
 
     def __init__(

@@ -38,10 +38,7 @@ MAX_DEPTH = 1000
 def to_native(expr: Any) -> Any:
     """Return an expression of this package's classes in SymPy's own notation.
 
-    Raises
-    ------
-    UnsupportedError
-        For a whole comprehension, and for a condition that SymPy would carry out of its sum.
+    Raise `UnsupportedError` for a whole comprehension, and for a condition that SymPy would move out of its sum.
     """
     reader = Reader(Graph())
     root = reader.read(rewritten(lift(expr), IndexedSum))  # SymPy's own sums in it bind indices, too
@@ -239,13 +236,9 @@ def variables_of_guard(guard: Node) -> frozenset[int]:
 def to_einsum(expr: Any) -> Any:
     """Return ``expr`` as operations on whole tensors, as far as it can be written so.
 
-    Returns
-    -------
-    Expr
-        The same value: of the same shape, or a scalar. Sums over whole axes of products of
-        entries are einsum products, functions of entries are element-wise functions. Subexpressions that
-        read at other indices, or run over parts of an axis, are comprehensions. An expression that the
-        graph does not support is returned as it is.
+    Sums over whole axes of products of entries become einsum products, functions of entries element-wise functions.
+    Subexpressions that read at other indices, or run over parts of an axis, become comprehensions. An expression that
+    the graph does not support is returned unchanged.
     """
     reader = Reader(Graph())
     try:

@@ -87,11 +87,7 @@ class _Form(NamedTuple):
 class Affine(_Form):
     """The integer form ``sum(coefficient * variable) + constant``.
 
-    Parameters
-    ----------
-    terms : mapping from variable to int
-        Coefficients; zeros are dropped.
-    constant : int
+    `terms` maps variables to coefficients; zeros are dropped.
 
     Examples
     --------

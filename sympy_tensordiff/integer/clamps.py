@@ -43,10 +43,7 @@ def split_first_clamp(
     """Split ``rows`` into disjoint cases by the first maximum or minimum over ``variables``: (constraints,
     substitution) pairs; None if there is none.
 
-    Returns
-    -------
-    list of (rows, mapping) or None
-        The constraints of a case, and the value of the maximum there. Cases without a point are left out.
+    The substitution maps the maximum to its value in that case. Cases without a point are left out.
     """
     if not has_clamps_over(rows, variables):
         return None

@@ -24,10 +24,7 @@ def eliminate(rows: Iterable[Constraint], variable: Variable) -> tuple[Constrain
     with a unit coefficient is substituted, another one scaled; else each lower bound is combined with
     each upper bound. Rows without the variable stay, congruences among them too.
 
-    Raises
-    ------
-    ValueError
-        If a congruence, a quotient or a product contains the variable.
+    Raise `ValueError` if a congruence, a quotient or a product contains the variable.
 
     Examples
     --------

@@ -84,11 +84,7 @@ def smith_decomposition(matrix: Sequence[Sequence[int]], columns: int | None = N
     Columns ``rank`` and up of ``v`` are the `kernel_basis`, rows ``rank`` and up of ``u`` the
     `cokernel`.
 
-    Parameters
-    ----------
-    matrix : sequence of rows of int
-    columns : int, optional
-        The number of columns; needed where there are no rows.
+    ``columns`` is the number of columns, needed if there are no rows.
 
     Examples
     --------

@@ -40,12 +40,9 @@ MAX_RESIDUES = 16
 def solve_equations(names: VariableNames, variables: Sequence[int], rows: Iterable[Constraint]) -> Solution | None:
     """Solve all equations and congruences over ``variables``; None if they have no solution.
 
-    Returns
-    -------
-    (remaining, mapping, rows) or None
-        ``remaining`` are the variables to sum over, new ones among them; ``mapping`` gives the
-        others in terms of these; of the remaining ``rows`` only inequalities contain a remaining
-        variable, equations and congruences are guards. None: there is no point at all.
+    Return ``(remaining, mapping, rows)``: the variables to sum over, new ones among them; the others in terms of these;
+    and constraints, of which only inequalities contain a remaining variable, while equations and congruences are
+    guards.
     """
     remaining = list(variables)
     mapping: dict[Variable, Affine] = {}

@@ -282,11 +282,8 @@ def find_point(
 
     The search stops with an error after ``limit`` steps.
 
-    Raises
-    ------
-    ValueError
-        If the rows contain another variable, the search would be endless in an unbounded system, or
-        it takes more steps than the limit.
+    Raise `ValueError` if the rows contain another variable, if the search may not end because the system is unbounded,
+    or after ``limit`` steps.
 
     Examples
     --------
@@ -368,10 +365,7 @@ def points_of_nest(
 ) -> Iterator[dict[Variable, int]]:
     """Yield the points of a loop nest in order, given the other variables ``known``; the yielded mapping is reused.
 
-    Raises
-    ------
-    ValueError
-        If the search takes more steps than the limit.
+    Raise `ValueError` if the search takes more steps than the limit.
     """
     values = dict(known or {})
     if not nest:

@@ -124,10 +124,7 @@ class Language:
 def read(language: Language, source: str) -> Tree:
     """Parse ``source`` to a syntax tree.
 
-    Raises
-    ------
-    ParseError
-        If the text is too long or too deep, or no input of the language.
+    Raise `ParseError` if the text is too long or too deep, or is not valid.
     """
     if len(source) > language.max_length:
         raise ParseError(

@@ -24,12 +24,7 @@ def differentiate(
 ) -> NDArray[np.object_]:
     """Return the Jacobian at ``values`` as an object array: axes of the value first, of ``wrt`` last.
 
-    Parameters
-    ----------
-    expression : scalar or tensor expression
-    wrt : TensorSymbol or scalar symbol
-    values, sizes : mappings
-        As in `evaluate`.
+    `values` and `sizes` are those of `evaluate`.
 
     Notes
     -----
@@ -79,13 +74,8 @@ def hvp(
 ) -> list[tuple[NDArray[np.object_], NDArray[np.object_]]]:
     """Return, for each variable, the gradient of a scalar and its derivative along all ``directions`` jointly.
 
-    Parameters
-    ----------
-    expression : scalar
-    directions : mapping
-        A direction of its shape for every variable.
-    values, sizes, total : mappings, bool
-        As in `evaluate`.
+    `directions` has a direction for every variable, of its shape; `values`, `sizes` and `total` are those of
+    `evaluate`.
     """
     with Interpreter((expression,), values, sizes, total=total) as interpreter:
         shapes = []

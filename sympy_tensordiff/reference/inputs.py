@@ -81,10 +81,7 @@ def bind_values(
 ) -> tuple[dict[Basic, ObjectArray], dict[Basic, Number]]:
     """Return the arrays by tensor and the numbers by symbol, with the sizes that the shapes determine.
 
-    Raises
-    ------
-    ArgumentError
-        If a tensor has no value. A wrong shape raises `ShapeError`.
+    Raise `ArgumentError` if a tensor has no value, `ShapeError` for a wrong shape.
     """
     values_by_symbol = {sympy.sympify(key): value for key, value in {**(sizes or {}), **values}.items()}
     arrays = {key: to_array(key, value) for key, value in values_by_symbol.items() if isinstance(key, TensorSymbol)}

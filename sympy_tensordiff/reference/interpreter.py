@@ -33,14 +33,8 @@ EntryReader: TypeAlias = Callable[[Environment, tuple[int, ...]], Number]
 class Interpreter:
     """Compiles expressions to closures over the given values, and runs them.
 
-    Parameters
-    ----------
-    expressions : iterable of expressions
-        The expressions to evaluate, so that a missing value raises at once.
-    values, sizes : mappings
-        As in `evaluate`.
-    total : bool
-        As in `evaluate`.
+    `expressions` are those to be evaluated, so that a missing value raises at once; `values`, `sizes` and `total` are
+    those of `evaluate`.
 
     Attributes
     ----------

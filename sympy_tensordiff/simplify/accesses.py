@@ -96,13 +96,8 @@ class Access(NamedTuple):
 class Accesses:
     """A walk over expressions that yields the reads not proven to lie inside of the shapes of their tensors.
 
-    Parameters
-    ----------
-    graph : Graph
-    facts : rows
-        What is known about the sizes and free indices.
-    conditional : bool
-        Whether it looks behind guards and into the branches of choices.
+    `facts` are the constraints on sizes and free indices. With `conditional`, reads below guards and in branches of
+    selects are visited, too.
     """
 
     def __init__(self, graph: Graph, facts: Rows, *, conditional: bool = True) -> None:
@@ -259,19 +254,8 @@ MAX_UNPROVEN_READS = 1000
 def check_reads(reader: Reader, roots: Sequence[Node], facts: Rows) -> None:
     """Raise `OutOfShapeError` if an unconditional read below `roots` leaves its shape for every size.
 
-    Parameters
-    ----------
-    reader : Reader
-        The reader of the input.
-    roots : sequence of Node
-        The nodes that it has read.
-    facts : rows
-        What is granted, and that extents are positive (`facts.positive_sizes`).
-
-    Raises
-    ------
-    OutOfShapeError
-        The message names the read, the values of the indices at which it leaves the shape, and the range to write.
+    `roots` are the nodes read by `reader`; `facts` include that extents are positive (`facts.positive_sizes`). The
+    message names the read, the values of the indices at which it leaves the shape, and the range to write.
     """
     open_ended = bool(facts) or any(root.free for root in roots)  # all in numbers has been checked when it was built
     if open_ended and not is_empty(facts, ()):

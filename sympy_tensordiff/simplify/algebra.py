@@ -161,12 +161,7 @@ def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> lis
     """Return `roots` with each product inside a product, and each sum inside a sum, merged into it if nothing else uses
     it.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    nodes : sequence of Node
-        All that are reachable, arguments first.
+    `nodes` are all nodes below the roots, arguments first.
     """
     inside = _nodes_to_merge(graph, nodes, counted(nodes, roots))
     if not inside:

@@ -352,10 +352,7 @@ def nest(
     """Return triangular bounds of `variables` in a good loop order, and the constraints in `rows` that contain none of
     them.
 
-    Raises
-    ------
-    LoopBoundError
-        Where no loop nest expresses the rows; the message has the names of the variables.
+    Raise `LoopBoundError` if no loop nest expresses the rows; the message has the names of the variables.
     """
     try:
         return nest_in_some_order(rows, variables, facts)
@@ -391,15 +388,7 @@ def without_unused_indices(
     that value as their greatest and least one, where there is one: over an empty range that is infinite.
     All values count where the greatest ones share a derivative: as often each, or the index stays.
 
-    Parameters
-    ----------
-    graph : Graph
-    op : str
-    limits : sequence of Bounds
-    body : Node
-    facts : rows
-    may_evaluate : callable
-        Whether a node may be evaluated where it was not before, given what is known there.
+    `may_evaluate` says whether a node may be evaluated where it was not before, given the constraints that hold there.
     """
     kept = tuple(limits)
     own = [limit.variable for limit in limits]

@@ -90,14 +90,8 @@ def without_cancellation(
 ) -> list[Node]:
     """Return the entries `roots` with differences that lose digits replaced by the forms of this module.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    arrays : sequence of Node
-        The tensors that the first roots are the entries of: other roots may read their terms from them.
-    products : dict of Node to Node
-        Other tensors that are computed before, with their entries.
+    `arrays` are the tensors whose entries are the first roots: other roots may read their terms from these. `products`
+    maps other tensors that are computed before to their entries.
     """
     tables = {**products, **dict(zip(arrays, roots, strict=False))}
     roots = with_covariances(graph, roots, tables)

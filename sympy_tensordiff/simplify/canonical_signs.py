@@ -47,12 +47,7 @@ class Signed(NamedTuple):
 def with_canonical_signs(graph: Graph, nodes: Sequence[Node], *, numbers: bool = True) -> list[Node]:
     """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node; nodes of whole tensors are unchanged.
 
-    Parameters
-    ----------
-    graph : Graph
-    nodes : sequence of Node
-    numbers : bool
-        Whether additions give away common numbers, too.
+    With `numbers`, common divisors of the terms of an addition are taken out, too.
     """
     work = _Signs(graph, numbers)
     return [node if node.has_tensor_ops else work.root(node) for node in nodes]

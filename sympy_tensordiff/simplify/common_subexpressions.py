@@ -76,17 +76,8 @@ class Parts:
     """The common subexpressions of several nodes, found up to names of bound variables, and their replacement by
     tensors.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-        Scalars and tensors.
-    free : iterable of int
-        The variables that are never bound: sizes and free indices.
-    facts : iterable of Constraint
-        What is known of those.
-    wanted : iterable of Node
-        Parts to be named wherever they occur, without regard to their size.
+    The variables in `free`, sizes and free indices, are never bound; `facts` are the constraints on them. Nodes in
+    `wanted` get a name wherever they occur, whatever their size.
     """
 
     def __init__(

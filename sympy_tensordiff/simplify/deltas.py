@@ -28,22 +28,10 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Constraint]
     """Return the sum of `body` over all integer points of `rows`, with each equation solved for a variable and
     eliminated.
 
-    Parameters
-    ----------
-    graph : Graph
-    variables : sequence of int
-        The variables summed over, in the order in which one would like to lose them.
-    rows : iterable of Constraint
-        Conditions; together with the guards inside ``body`` they bound every variable. Conditions on
-        data that a variable selects are tested in the body.
-    body : Node
-        The summand. Guards in its terms become rows of their sums.
-
-    Returns
-    -------
-    Node
-        A sum over inequalities, the body itself where no variable is left, or an addition of
-        such; guarded by the rows that hold none of the variables.
+    `variables` are eliminated in the given order of preference. `rows`, together with the guards inside `body`, bound
+    every variable; guards in terms of `body` become constraints of their sums, and conditions on tensor entries that a
+    variable selects are tested in the body. The result is a sum over inequalities, `body` itself if no variable is
+    left, or an addition of such terms, guarded by the constraints without variables.
     """
     while body.op == "guard":
         rows, body = (*rows, *body.data), body.args[0]

@@ -23,12 +23,7 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
 
     A comprehension that is used only transposed gets its axes in that order.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    written : collection of Node
-        What the user has written, which stays.
+    Nodes in `written` are the user's and stay as they are.
     """
     nodes = reachable(*roots)
     if not any(_is_made(node, written) for node in nodes):

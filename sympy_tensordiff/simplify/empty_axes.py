@@ -21,10 +21,7 @@ EMPTY = Affine()
 def at_sizes(graph: Graph, nodes: Sequence[Node], sizes: Substitution) -> list[Node]:
     """Return `nodes` with numbers in place of the size variables in `sizes`, in the shapes of tensors, too.
 
-    Raises
-    ------
-    ArgumentError
-        If a value of the expression does not exist at these sizes, as the greatest of no entries.
+    Raise `ArgumentError` if the expression has no value at these sizes, such as the maximum of no entries.
     """
     for row in graph.assumptions:
         if not row.form.atoms().isdisjoint(sizes) and is_empty((row.substitute(sizes),), ()):

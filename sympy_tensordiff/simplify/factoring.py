@@ -136,15 +136,8 @@ class CommonFactor(NamedTuple):
 def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: CostModel, given: Growth) -> list[Node]:
     """Return `roots` with common operands of sums factored out, where the result is not heavier and does not cost more.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    nodes : sequence of Node
-        All that are reachable, arguments first.
-    model : CostModel
-    given : growth
-        The growth of the arrays which a form may always store.
+    `nodes` are all nodes below the roots, arguments first; `given` is the growth of the arrays that a form may always
+    store.
     """
     uses = Counter(chain(roots, chain.from_iterable(node.args for node in nodes)))
     keys = Keys(graph)

@@ -132,11 +132,6 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
 
     The assumptions are added to ``graph.granted``. What a read at such a quotient says is known only where its divisor
     is positive.
-
-    Raises
-    ------
-    UnsupportedError
-        If nothing tells that a divisor is not negative.
     """
     # That something is divided by it is no reason for a divisor to be positive.
     facts = tuple(row for row in input_facts(graph, roots) if not symbolic_divisors([row.form])) if divisors else ()

@@ -69,17 +69,8 @@ def rewrite_in_fewest_indices(
     Under ``p == idx[t]`` the factor ``x[idx[t]]`` of a sum over t is ``x[p]``, which leaves the sum, ``exp(w[t]*x[p])``
     is ``exp(w[t]*x[idx[t]])``, a number for each t, and ``w[t]*x[idx[t]]`` stays.
 
-    Parameters
-    ----------
-    graph : Graph
-    body : Node
-        Evaluated only where ``row`` holds.
-    row : Constraint
-        An equation with data.
-    solution : mapping
-        The equation solved for the data, or empty where a multiple of the data is known.
-    fixed : set of int
-        The variables that are sizes: a part is as cheap with them as without.
+    `solution` is the equation solved for the tensor entry, empty if only a multiple of the entry is known. The
+    variables in `fixed` are sizes, which do not count as indices.
     """
     rewrites: list[Callable[[Node], Node]] = [lambda part: part, partial(_without_data, graph, row, solution)]
     data = frozenset[Variable](data_terms(row.form))

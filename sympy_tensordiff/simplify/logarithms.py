@@ -42,13 +42,9 @@ _MODERATE = 2
 class Logarithms:
     """Builds logarithms that do not overflow: ``log(exp(u)*y)`` as ``u + log(y)``.
 
-    Parameters
-    ----------
-    graph : Graph
-    numbers : bool
-        Whether logarithms of hyperbolic cosines, of powers and of products over ranges are taken apart whatever the
-        signs of the factors. That is for numbers, not for readers: ``log(prod_k a(k))`` is
-        ``sum_k log(abs(a(k))) + log(prod_k sign(a(k)))``.
+    With `numbers`, for kernels rather than readers, logarithms of hyperbolic cosines, powers and products over ranges
+    are expanded whatever the signs of the factors: ``log(prod_k a(k))`` is ``sum_k log(abs(a(k))) + log(prod_k
+    sign(a(k)))``.
     """
 
     def __init__(self, graph: Graph, numbers: bool) -> None:

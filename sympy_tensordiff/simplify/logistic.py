@@ -41,13 +41,8 @@ def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> l
     """Return `roots` with ``1/(1 + exp(u))`` and the like as sigmoids, and logarithms of products as sums of
     logarithms.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    numbers : bool
-        Whether the roots are computed as they are. If not, they are differentiated and written, and some forms of
-        logarithms are none for readers.
+    With `numbers` the roots are computed; otherwise they are differentiated and printed, and forms of logarithms that
+    only serve the computation are left out.
     """
     work = _Logistic(graph, numbers)
     return _rewritten(graph, roots, work)

@@ -311,13 +311,8 @@ class Numbers(Container[Node]):
     the function may be finite where it is infinite, as ``relu(-oo)``. An exponential is, since overflow does not count.
     Nodes that are visited are cached.
 
-    Parameters
-    ----------
-    graph : Graph
-    root : Node
-        The value of the function.
-    values : sequence of Node
-        The functions that `root` is a derivative of, whose exponentials are numbers too.
+    `root` is the value of the function; `values` are the functions that `root` is a derivative of, whose exponentials
+    are finite, too.
     """
 
     def __init__(self, graph: Graph, root: Node, values: Sequence[Node] = ()) -> None:

@@ -40,15 +40,8 @@ def with_scaled_norms(
 ) -> list[Node]:
     """Return the entries `roots` with the norms in them computed by the formula in the head of this module.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-        Numbers, and comprehensions.
-    arrays : dict of Node to Node
-        The arrays that are computed before, with their entries or comprehensions.
-    stored : callable
-        Returns the array to read the norms from, given an array of sums of squares and the entries of the norms.
+    `roots` are numbers and comprehensions; `arrays` maps arrays that are computed before to their entries. `stored`
+    returns the array from which norms are read, given an array of sums of squares and the entries of the norms.
     """
     norms = _Norms(graph, arrays, stored)
     for part in reachable(*roots):

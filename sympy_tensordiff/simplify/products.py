@@ -326,16 +326,8 @@ def rewritten(
 
     What stands between the binders of index notation is left alone: nodes in which a bound variable is free.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    nodes : sequence of Node
-        All that are reachable, arguments first.
-    rewriting : callable
-        What is made of a node.
-    uses : mapping
-        How often nodes are used; a new node takes over what it replaces.
+    `nodes` are all nodes below the roots, arguments first. `uses` counts the uses of nodes; a new node takes over the
+    count of the node that it replaces.
     """
     changed: dict[Node, Node] = {}
     for node in nodes:

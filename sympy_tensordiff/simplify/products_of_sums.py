@@ -95,15 +95,9 @@ class ProductsOfSums:
     """Builds sums with triangular bounds: factors independent of the indices are moved out, independent sums are
     separated.
 
-    Parameters
-    ----------
-    graph : Graph
-    sizes : frozenset of int
-        The variables that are never bound.
-    may_evaluate : callable
-        Whether a node, given facts, may be evaluated where it was not before.
-    flat : bool
-        Whether sums of several variables stay as they are, for those who look for products of tensors.
+    The variables in `sizes` are never bound. `may_evaluate` says whether a node may be evaluated where it was not
+    before, given the constraints that hold there. With `flat`, sums over several variables stay as they are, for passes
+    that look for tensor products.
     """
 
     def __init__(

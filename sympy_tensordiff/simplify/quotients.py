@@ -58,12 +58,7 @@ def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[No
     """Return `roots` with sums and products replaced by equal forms with fewer operators, such as one fraction for
     several.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    nodes : sequence of Node, optional
-        All that are reachable, arguments first, if they are known.
+    `nodes` are all nodes below the roots, arguments first, if known.
     """
     nodes = reachable(*roots) if nodes is None else nodes
     # Derivatives of squared arccosines have forms of their own, which are finite at both ends.
@@ -197,10 +192,7 @@ class Quotients:
         """Return `node` as ``coefficient * prod(base**exponent)``; common factors of a sum that cancel with others are
         taken out.
 
-        Raises
-        ------
-        _Inexact
-            If it contains a floating point number, or a sum with too many terms.
+        Raise `_Inexact` for a floating point number, and for a sum with too many terms.
         """
         if node not in self.terms:
             self.terms[node] = None

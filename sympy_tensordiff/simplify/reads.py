@@ -44,10 +44,8 @@ def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: S
 
     What the ``function`` reads itself is inside: a call with other arguments is refused.
 
-    Raises
-    ------
-    UnsupportedError
-        Where data that may be read outside of their tensor end the range of a product, a maximum or a minimum.
+    Raise `UnsupportedError` if the range of a product, a maximum or a minimum ends at a tensor entry that may be read
+    out of bounds.
     """
     work = _Explicit(graph, WrittenReads(graph, function, facts), facts)
     return [trampoline(work.visit(node, facts)) for node in nodes]
@@ -69,13 +67,7 @@ class _Written(NamedTuple):
 class WrittenReads:
     """The reads of the original function; a derivative may assume that these are in bounds.
 
-    Parameters
-    ----------
-    graph : Graph
-    function : sequence of Node
-        The expressions as they are written.
-    facts : rows
-        What is known about the sizes and free indices.
+    `function` are the expressions as written, `facts` the constraints on sizes and free indices.
     """
 
     def __init__(self, graph: Graph, function: Sequence[Node], facts: Rows) -> None:

@@ -54,14 +54,7 @@ def recognise(
     What is differentiated is better recognised before: the derivatives are short, and finite where
     an exponential overflows.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    nodes : sequence of Node, optional
-        All that are reachable, arguments first, if they are known.
-    rules : mapping, optional
-        The rules by kinds of nodes, if not all.
+    `nodes` are all nodes below the roots, arguments first, if known; `rules` are the rules by op (default: all).
     """
     if not any(root.has_tensor_ops for root in roots):
         return list(roots)

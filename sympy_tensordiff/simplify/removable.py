@@ -107,12 +107,7 @@ def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, N
 
     An entry inside of one that is replaced stays as it is.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    arrays : dict of Node to Node
-        The tensors that are computed before, with their comprehensions: terms may be read from them.
+    `arrays` maps tensors that are computed before to their comprehensions: terms may be read from them.
     """
     nodes = reachable(*roots)
     outer = set(roots)

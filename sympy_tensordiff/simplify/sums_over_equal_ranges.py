@@ -48,15 +48,9 @@ def merged_sums(
     """Return `nodes` with ``Sum f + Sum g`` over one range as ``Sum (f + g)``; additions of whole tensors are
     unchanged.
 
-    Parameters
-    ----------
-    graph : Graph
-    nodes : sequence of Node
-    sizes : frozenset of int
-        The variables that are never bound: sums may differ in those that they know.
-    selected : bool
-        Whether equations with data are factors, ``Sum_t f[t]*([p == a[t]] - [p == b[t]])``: ``f[t]`` is read outside
-        of them then.
+    The variables in `sizes` are never bound: sums may differ in factors that contain no others. With `selected`,
+    equations with tensor entries are factors, ``Sum_t f[t]*([p == a[t]] - [p == b[t]])``, and ``f[t]`` is read outside
+    of them.
     """
     done: dict[Node, Node] = {}
     for part in reachable(*nodes):

@@ -33,12 +33,7 @@ MOST_FACTORS = 16
 def is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
     """Return whether the matrix `node` is provably its own transpose; results for comprehensions are cached in `known`.
 
-    Parameters
-    ----------
-    graph : Graph
-    node : Node
-        A matrix of which the arguments are in ``known`` where they are symmetric.
-    known : dict of Node to bool
+    The symmetric matrices among the arguments of `node` must be in `known`.
     """
     for arg in node.args:
         if arg.op == "comprehension" and arg not in known:

@@ -30,20 +30,7 @@ def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entr
     """Return `entry`, over the indices `axes`, as reads of comprehensions: one for its dense terms, smaller ones for
     guarded terms.
 
-    Parameters
-    ----------
-    graph : Graph
-    axes : sequence of int
-        The indices of the entry, with ``0 <= axis < extent``.
-    extents : sequence of Affine
-    entry : Node
-    sizes : frozenset of int
-        The variables that are never bound.
-
-    Returns
-    -------
-    Node
-        The sum of its guarded terms, each in the axes that are left to it, and of one table of the others.
+    The indices have the ranges ``0 <= axis < extent``; the variables in `sizes` are never bound.
     """
     terms = entry.args if entry.op == "add" else (entry,)
     dense, sparse, size = [], [], 0

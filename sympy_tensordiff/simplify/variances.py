@@ -36,13 +36,7 @@ def with_covariances(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, 
     """Return the entries `roots` with covariances like ``mean(x*y) - mean(x)*mean(y)`` computed from ``(x - mean(x))*(y
     - mean(y))``, outside of sums.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-        Numbers, and comprehensions.
-    arrays : dict of Node to Node
-        The arrays that are computed before, with their entries or comprehensions.
+    `roots` are numbers and comprehensions; `arrays` maps arrays that are computed before to their entries.
     """
     return [_with_covariances(graph, root, arrays) for root in roots]
 

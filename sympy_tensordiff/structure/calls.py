@@ -39,14 +39,8 @@ class CheckedArguments(NamedTuple):
 class ArgumentReader:
     """Checks and converts the arguments of calls of one structured derivative; caches the last call.
 
-    Parameters
-    ----------
-    args : tuple
-        The symbols of the arguments.
-    functions : tuple of Expr
-        The expressions whose reads are checked.
-    index_expressions : sequence of Expr
-        The index expressions and conditions on which a pattern depends.
+    `args` are the symbols of the arguments. The reads of `functions` are checked; a pattern depends on the conditions
+    and indices in `index_expressions`.
     """
 
     def __init__(self, args: tuple[Any, ...], functions: Sequence[Any], index_expressions: Sequence[Any]) -> None:

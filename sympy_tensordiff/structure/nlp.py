@@ -30,10 +30,7 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 class FlatVariables:
     """Converts between variables of known shapes and one flat vector of all their entries.
 
-    Parameters
-    ----------
-    variables : sequence of TensorSymbol or Symbol
-    shapes : sequence of tuple of int
+    `shapes` are those of the `variables`.
 
     Attributes
     ----------

@@ -130,13 +130,7 @@ class _ValueBuffers(NamedTuple):
 class EntryEvaluator:
     """Computes the values of all entries of a sparsity pattern, at the sizes and index arrays of that pattern.
 
-    Parameters
-    ----------
-    pattern : Pattern
-    groups : sequence of Group
-        The groups that the pattern was made from.
-    kernel : callable
-        Returns the `ValueKernel` of a tuple of groups.
+    `groups` are those from which `pattern` was made; `kernel` returns the `ValueKernel` of a tuple of groups.
     """
 
     def __init__(

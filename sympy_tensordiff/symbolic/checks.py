@@ -97,14 +97,9 @@ class ReadContext(NamedTuple):
 def check_reads(body: Expr, ranges: Sequence[Range], *, of_axes: bool) -> None:
     """Raise `OutOfShapeError` for a read in ``body`` that is out of bounds somewhere in ``ranges``.
 
-    Parameters
-    ----------
-    body : Expr
-    ranges : sequence of (index, lower forms, upper forms)
-        The outermost first; the index runs from the maximum of the lower to the minimum of the
-        upper forms.
-    of_axes : bool
-        Whether these are the indices of a tensor, whose extents are positive even where they are symbols.
+    `ranges` are triples ``(index, lower forms, upper forms)``, outermost first: the index runs from the maximum of the
+    lower to the minimum of the upper forms. With `of_axes`, they are the indices of a tensor, whose extents are
+    positive.
     """
     scope: ReadContext | None = ReadContext({})
     for limit in ranges:

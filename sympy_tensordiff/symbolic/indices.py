@@ -75,19 +75,10 @@ def indices(names: str, *others: str) -> Any:
 def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
     """Return the affine form of an index expression over ``variable(atom)`` for each integer symbol.
 
-    Parameters
-    ----------
-    expr : Expr or int
-        Integer combination of integer ``Symbol``, ``Dummy`` and ``Idx``, of ``floor`` and
-        ``ceiling`` of rational combinations, of ``Mod`` by a positive integer, of ``Max``, ``Min``
-        and ``Abs``, and of entries of tensors of integers, each a `IndirectIndex` of the tensor's name.
-    variable : callable
-        Maps a symbol to the variable that stands for it (hashable and orderable).
-
-    Raises
-    ------
-    IndexExpressionError
-        For anything else; the message names the part that does not fit.
+    `expr` is an integer combination of integer symbols, of floors and ceilings of rational combinations, of ``Mod`` by
+    a positive integer, of ``Max``, ``Min`` and ``Abs``, and of entries of integer tensors, each an `IndirectIndex`.
+    `variable` maps a symbol to its variable (hashable and orderable). Raise `IndexExpressionError` for anything else,
+    with the part that does not fit in the message.
 
     Examples
     --------

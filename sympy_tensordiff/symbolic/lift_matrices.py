@@ -52,21 +52,9 @@ MATRIX_CLASSES: tuple[Any, ...] = (
 def lift_matrix(expr: Any, lift: Lift) -> Any:
     """Convert a matrix or array expression, or a scalar made of matrices, into the classes of this package.
 
-    Parameters
-    ----------
-    expr : instance of one of `MATRIX_CLASSES`
-    lift : callable
-        Lifts the sub-expressions of ``expr``.
-
-    Returns
-    -------
-    TensorExpr or Expr
-        Of rank 2 for a matrix; a scalar for entries, traces, dot products and full contractions.
-
-    Raises
-    ------
-    UnsupportedError
-        There is no index form; the message names the node and the way out.
+    `expr` is an instance of one of `MATRIX_CLASSES`; `lift` converts its subexpressions. A matrix becomes a tensor of
+    rank 2; entries, traces, dot products and full contractions become scalars. Raise `UnsupportedError` if there is no
+    index form; the message names the node and what to write instead.
 
     Examples
     --------

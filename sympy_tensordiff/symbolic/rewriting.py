@@ -40,22 +40,9 @@ from sympy_tensordiff.symbolic.traversal import EMPTY, Recursion, Rewriting, Rul
 def to_matrices(expr: Any) -> Any:
     """Convert tensors of rank 1 and 2 in ``expr`` to SymPy's matrices.
 
-    Parameters
-    ----------
-    expr : tensor expression of rank up to 2, or scalar
-
-    Returns
-    -------
-    MatrixExpr or Expr
-        A vector is a column, a matrix of shape ``(n, 1)``; a scalar is made of traces,
-        determinants, and entries ``[0, 0]`` of products that have one entry. Names are kept.
-
-    Raises
-    ------
-    UnsupportedError
-        A part has no form as a matrix; the message names it.
-    ShapeError
-        Two tensors would be one `sympy.MatrixSymbol`: a vector, and a matrix of one column.
+    A vector becomes a column, a matrix of shape ``(n, 1)``; a scalar is made of traces, determinants, and entries ``[0,
+    0]`` of products that have one entry. Names are kept. Raise `UnsupportedError` for a part without a form as a
+    matrix, and `ShapeError` if two tensors, a vector and a matrix of one column, would be one `sympy.MatrixSymbol`.
     """
     return _Matrices().run(hooks.rewritten(in_full(expr), EinsumProduct))
 
@@ -262,19 +249,10 @@ hooks.notations[sympy.MatrixExpr] = to_matrices
 def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
     """Convert ``expr`` to index notation, as far as it has one.
 
-    Parameters
-    ----------
-    expr : tensor expression or scalar
-    keeps_sums : bool
-        Whether a tensor that holds sums, of which an entry is read more than once, stays a tensor that is
-        computed once. Without, short entries are written out wherever they stand, for a reader.
-
-    Returns
-    -------
-    Expr
-        The same value: a comprehension or a variable, or a scalar made of indexed sums and entries.
-        Inverses, determinants, adjugates and cofactors stay what they are, of matrices in index
-        notation. A log-sum-exp becomes the logarithm of a sum, which may overflow.
+    The result is a comprehension, a variable, or a scalar made of indexed sums and entries. Inverses, determinants,
+    adjugates and cofactors remain, of matrices in index notation; a log-sum-exp becomes the logarithm of a sum, which
+    may overflow. With `keeps_sums`, a tensor with sums of which an entry is read more than once remains a tensor, which
+    is computed once; otherwise short entries are written out at each use, for readers.
     """
     return _Index(partial(read, keeps_sums=keeps_sums)).run(expr)
 
@@ -282,16 +260,8 @@ def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
 def for_readers(expr: Any) -> Any:
     """Convert ``expr`` to index notation for readers; `to_indices` gives the form to be computed.
 
-    Parameters
-    ----------
-    expr : tensor expression or scalar
-
-    Returns
-    -------
-    Expr
-        The same value. Short sums of which entries are read more than once stand at each place, where the
-        other form keeps a tensor that is computed once; inside of a sum or a comprehension, no other one
-        has an index of the same name, and indices have no numbers as long as there are letters.
+    Short sums of which entries are read more than once are written out at each use. No two nested sums or
+    comprehensions have an index of the same name, and indices have no numbers as long as there are letters.
     """
     return _Distinct().run(to_indices(expr, keeps_sums=False))
 

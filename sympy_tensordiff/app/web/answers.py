@@ -73,10 +73,7 @@ class Request(NamedTuple):
 def parse_request(body: bytes) -> Request:
     """Parse the body of an HTTP request.
 
-    Raises
-    ------
-    RequestError
-        If the body is not a JSON object with these keys, or a value is out of range.
+    Raise `RequestError` if the body is not a JSON object with these keys, or a value is out of range.
     """
     try:
         found = json.loads(body.decode("utf-8"))

@@ -273,21 +273,10 @@ def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
 class NestLaws:
     """Checks the laws of a nest; a nest that breaks one is a bug of this package.
 
-    Parameters
-    ----------
-    known : collection of str
-        The scalars, integers and arrays that are passed to the function with their values.
-    filled : collection of str
-        The arrays that it writes to besides those that it allocates.
-    block : tuple of str, optional
-        The integers that bound the first index of each entry that the function writes, if other threads write the
-        others.
-    totals : collection of str
-        Arrays of which each block has a copy of its own, or to which threads add atomically.
-    where : str
-        The name of the nest in messages.
-    ranks : mapping, optional
-        The numbers of axes of arrays.
+    The function gets values for the names `known`, and writes to the arrays `filled` and those that it allocates. If
+    other threads write other entries, `block` has the two integers that bound the first index of its own entries. Each
+    block of threads has its own copy of the arrays `totals`, or adds to them atomically. `where` names the nest in
+    messages; `ranks` maps arrays to their numbers of axes.
 
     Examples
     --------

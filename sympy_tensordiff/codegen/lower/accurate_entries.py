@@ -26,17 +26,9 @@ def with_accurate_entries(
 ) -> list[Definition]:
     """Return the array definitions with their entries rewritten to avoid lost digits and overflow.
 
-    Parameters
-    ----------
-    graph : Graph
-    definitions : sequence of Definition
-    tensors : dict of str to Node
-        The arguments by name.
-    scales_norms : bool
-        Whether norms are computed again in another scale where their sums of squares overflow or underflow. The norms
-        of an array of sums of squares are an array of their own.
-    taken : iterable of str
-        Further names that no array may have.
+    `tensors` are the arguments by name, `taken` names that no new array may have. With `scales_norms`, norms are
+    computed in another scale where their sums of squares overflow or underflow; the norms of an array of sums of
+    squares become an array of their own.
     """
     computed = [(one.array, one.entries) for one in definitions if one.entries is not None]
     arrays = {**tensors, **{one.name: one.array for one in definitions}}
@@ -71,12 +63,7 @@ def with_accurate_entries(
 def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[Node, Node]) -> list[Node]:
     """Return `entries` with powers of norms like ``1/n**3``, which may overflow, in place of reads of arrays of such.
 
-    Parameters
-    ----------
-    graph : Graph
-    entries : sequence of Node
-    tables : dict of Node to Node
-        The entries of arrays.
+    `tables` maps arrays to their entries.
     """
     bodies = {array: _body(table) for array, table in tables.items()}
     powers = {

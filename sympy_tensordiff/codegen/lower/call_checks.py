@@ -206,14 +206,7 @@ def checks_of_reads(
     """Return the run-time bounds checks for the reads below `roots`: those on sizes, those on integer arrays, and the
     searches that the latter use.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-        The results, as they were access for.
-    names : Names
-    facts : rows
-        What is known about the sizes and free indices.
+    `roots` are the results as the user wrote them, `facts` the constraints on sizes and free indices.
     """
     work = _Checks(graph, names, facts)
     for access, axis, row in Accesses(graph, facts).unproven(roots):

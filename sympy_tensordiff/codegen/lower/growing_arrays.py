@@ -23,13 +23,7 @@ def without_growing_arrays(graph: Graph, roots: Sequence[Node], arrays: Mapping[
 
     Unchanged unless such an entry is a term of a sum below a logarithm or a fraction line.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-        Numbers, and comprehensions.
-    arrays : dict of Node to Node
-        The arrays that are computed before, in their order, with their entries or comprehensions.
+    `roots` are numbers and comprehensions, `arrays` the arrays computed before, in their order.
     """
     growing: dict[Node, Node] = {}
     known: dict[Node, bool] = {}

@@ -39,21 +39,10 @@ class Entry(NamedTuple):
 class Storage:
     """Builds the kernels of one program, and decides which values get temporary arrays.
 
-    Parameters
-    ----------
-    graph : Graph
-    names : dict
-        Names of the sizes, free indices and scalar arguments: variables and scalar nodes.
-    arrays : dict
-        Names of the tensor arguments by the names of the tensors.
-    facts : rows
-        What is known about the sizes and free indices.
-    temporaries : bool
-        False: only comprehensions, and sums of sums inside of sums, are kept.
-    reserved : sequence of str
-        Further names that are taken: those of the results.
-    hints : Hints, optional
-        About how long axes are; without them no sum becomes a product of matrices.
+    `names` maps variables and scalar nodes (sizes, free indices, scalar arguments) to names, `arrays` maps tensors'
+    names to arrays. `facts` are the constraints on sizes and free indices. Without `temporaries`, only comprehensions
+    and nested sums are stored. `reserved` are the names of results, `hints` the expected lengths of axes, without which
+    no sum becomes a matrix product.
     """
 
     def __init__(

@@ -77,22 +77,9 @@ def define_arrays(
 ) -> list[Definition]:
     """Return the definitions of all arrays needed for the tensors `roots`, in the order of computation.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    results : sequence of str
-        Their names.
-    arrays : mapping
-        Names of the tensor arguments by the names of the tensors.
-    taken : container of str
-        Further names that no array may have.
-    hints : Hints
-        About how long axes are.
-    factorizes : bool
-        Whether there is a library for triangular factors, which serve several calls.
-    recurrence : callable, optional
-        Returns the step for several results of one scan.
+    `results` are the names of the roots, `arrays` maps tensors' names to arrays, and no array gets a name in `taken`.
+    `hints` are the expected lengths of axes. `factorizes`: whether a library computes triangular factors, which several
+    calls share. `recurrence` returns the step for several results of one scan.
     """
     if not any(root.has_tensor_ops for root in roots):
         return [Definition(name, _array(graph, name, root), root) for name, root in zip(results, roots, strict=True)]

@@ -347,13 +347,8 @@ class Exported:
     NumPy makes the capsule, for an array over this memory, which nobody reads on the host: so the deleter is compiled
     code that may run in any thread at any time. Only the device is written into it afterwards.
 
-    Parameters
-    ----------
-    memory : Memory
-    owner : object
-        The owner of the memory, which is kept alive.
-    wait : callable
-        Makes the stream that it is given wait for the entries; None if no stream is named.
+    The object keeps the `owner` of the memory alive. `wait` makes a stream wait for the entries; it is None if no
+    stream is named.
     """
 
     def __init__(self, memory: Memory, owner: Any, wait: Callable[[int | None], None]) -> None:

@@ -244,10 +244,7 @@ def load_program(
 ) -> SimpleNamespace:
     """Return the functions of a program for results of a dtype; ``implementations`` are the functions of the user.
 
-    Raises
-    ------
-    UnavailableError, UnsupportedError
-        If Numba has to compile the program.
+    Raise `UnavailableError` or `UnsupportedError` if Numba has to compile the program.
     """
     text = print_llvm(program, target(dtype), parallel)
     functions = {f"user{n}": llvm_text(one, implementations[one], dtype) for n, one in enumerate(externals(program))}
@@ -257,10 +254,8 @@ def load_program(
 def load(module: ModuleText, functions: Mapping[str, tuple[str, str]], on_disk: bool = True) -> SimpleNamespace:
     """Return the functions ``run``, ``run_in``, ``scratch`` and ``tables`` of a module, as far as it has them.
 
-    Raises
-    ------
-    UnavailableError
-        If a function that it calls does not exist, or one of the user's may raise an error.
+    Raise `UnavailableError` if it calls a function that does not exist, or a function of the user that may raise an
+    error.
     """
     text = module.text
     if "@numba_parallel_for" in text:

@@ -29,15 +29,8 @@ Entry: TypeAlias = "IndirectIndex | Load"
 class InvariantReads:
     """Hoists loop-invariant reads, such as ``idx[i]`` in ``x[idx[i], j]``, out of inner loops.
 
-    Parameters
-    ----------
-    prover : Prover
-    fresh : callable
-        Makes names.
-    extents : mapping
-        What the extents are that loops have for their ends.
-    has_values : bool
-        Whether entries of arrays of real numbers are read so, too.
+    `fresh` makes names, `extents` maps the variables of axis lengths to extents. With `has_values`, reads of arrays of
+    real numbers are hoisted, too.
     """
 
     prover: Prover

@@ -66,11 +66,7 @@ class PrefixScan:
 def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[PrefixScan], tuple[Statement, ...]]:
     """Return the prefix scans of a kernel along its last axis, and its body without them.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    outside : mapping
-        For each name that is declared at top level, whether it has one value for a row.
+    `outside` maps each name declared at top level to whether it has one value for a whole row.
     """
     finder = _ScanFinder(kernel, outside)
     return finder.found, tuple(needed(finder.block(kernel.body, ()), set()))

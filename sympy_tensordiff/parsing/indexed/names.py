@@ -68,10 +68,7 @@ class DeclaredNames:
     def extent_of(self, index: Tree, body: Tree) -> Any:
         """Return the extent of all axes in ``body`` at which the name of ``index`` occurs alone.
 
-        Raises
-        ------
-        ParseError
-            If there is no such axis, or if two have different extents.
+        Raise `ParseError` if there is no such axis, or if two have different extents.
         """
         name = short(index.text)
         found: dict[Any, str] = {}

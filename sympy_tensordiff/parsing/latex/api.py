@@ -28,10 +28,7 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 def read_latex(text: str) -> ParsedExpression:
     """Parse a formula in LaTeX; infer the orders and sizes of names that are not declared.
 
-    Raises
-    ------
-    ParseError
-        If the text is invalid, or its tensors do not fit.
+    Raise `ParseError` if the text is invalid, or its tensors do not fit.
     """
     try:
         root = read(LATEX, text)

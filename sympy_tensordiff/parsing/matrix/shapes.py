@@ -54,16 +54,8 @@ def shape_code(axes: Axes) -> int:
 class ShapeInference:
     """Infers which axes each node of a matrix formula has, and which are equally long; operands before their node.
 
-    Parameters
-    ----------
-    orders : mapping
-        The order of each name.
-    is_numpy : bool
-        Whether ``*`` is element-wise, as for NumPy arrays.
-    unified : AxisClasses, optional
-        The classes of axes of equal length; without it only orders are compared.
-    names : mapping, optional
-        The axes of the names.
+    `orders` has the order of each name. With `is_numpy`, ``*`` is element-wise, as for NumPy arrays. `unified` has the
+    classes of axes of equal length; without it only orders are compared. `names` has the axes of the names.
 
     Attributes
     ----------
