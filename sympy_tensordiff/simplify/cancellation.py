@@ -104,7 +104,7 @@ class _Rewriter:
 
     def __init__(self, graph: Graph, arrays: Mapping[Node, Node]) -> None:
         self.graph = graph
-        self.entries = {a: table for a, table in arrays.items() if is_arithmetic(_body(table))}
+        self.entries = {a: table for a, table in arrays.items() if is_arithmetic(body_of(table))}
         self.is_of_arrays = False
         """Whether entries of arrays are looked at, which are stored in any case."""
         self.minus_one = graph.const(-1)
@@ -368,7 +368,7 @@ _SQUARES: dict[tuple[Any, Any], tuple[Any, int, int]] = {
 """From functions f and exponents to the function, the sign and the exponent of ``f**n - 1 = sign*g**exponent``."""
 
 
-def _body(table: Node) -> Node:
+def body_of(table: Node) -> Node:
     """Return the body of a comprehension, an entry itself."""
     return table.args[0] if table.op == "comprehension" else table
 

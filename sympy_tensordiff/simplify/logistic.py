@@ -27,6 +27,7 @@ import sympy
 
 from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.simplify.growing_functions import is_call
 from sympy_tensordiff.simplify.logarithms import Logarithms, exponents_of
 from sympy_tensordiff.simplify.products import counted
 
@@ -178,7 +179,7 @@ class _Logistic(PairJoiner):
         `node`, and 0.
         """
         base, times = (node.args[0], node.args[1].data) if node.op == "pow" else (node, 1)
-        return base, times if _is_call(base, sigmoid) and isinstance(times, int) and times > 0 else 0
+        return base, times if is_call(base, sigmoid) and isinstance(times, int) and times > 0 else 0
 
     def may_join(self, factor: Node) -> bool:
         """Whether `factor` may be the second one of two that `joined` replaces: a power of a sigmoid or of cosh."""
@@ -219,11 +220,11 @@ class _Logistic(PairJoiner):
         """Return the function and the argument of sinh(u) or cosh(u), of ``exp(u) - exp(-u)`` or ``exp(u) + exp(-u)``;
         None and `node` for other nodes.
         """
-        if _is_call(node, sympy.sinh) or _is_call(node, sympy.cosh):
+        if is_call(node, sympy.sinh) or is_call(node, sympy.cosh):
             return node.data, node.args[0]
         if node.op == "add" and len(node.args) == 2:
             (c, one), (d, other) = map(self.graph.split_view, node.args)
-            are_opposite = all(_is_call(term, sympy.exp) for term in (one, other)) and (
+            are_opposite = all(is_call(term, sympy.exp) for term in (one, other)) and (
                 one.args[0] is self.graph.neg(other.args[0])
             )
             if are_opposite and (c, d) in ((1, 1), (1, -1), (-1, 1)):
@@ -232,7 +233,7 @@ class _Logistic(PairJoiner):
 
     def multiple(self, exponential: Node, argument: Node) -> int:
         """Return the integer m with ``exponential = exp(m*argument)``; 0 if there is none."""
-        if not _is_call(exponential, sympy.exp):
+        if not is_call(exponential, sympy.exp):
             return 0
         (c, rest), (own, other) = (self.graph.split_view(n) for n in (exponential.args[0], argument))
         if rest is not other or not own or c % own != 0:
@@ -290,8 +291,8 @@ class _Readable(_Logistic):
             inner = self.graph.factors(stack.pop())
             factors += inner if len(inner) == 1 else ()
             stack += inner if len(inner) > 1 else ()
-        found = [factor for factor in factors if _is_call(factor, sigmoid)]
-        if len(found) != 1 or any(factor.op == "pow" and _is_call(factor.args[0], sigmoid) for factor in factors):
+        found = [factor for factor in factors if is_call(factor, sigmoid)]
+        if len(found) != 1 or any(factor.op == "pow" and is_call(factor.args[0], sigmoid) for factor in factors):
             return None
         return found[0], self.graph.mul([factor for factor in factors if factor is not found[0]])
 
@@ -316,8 +317,3 @@ class _Readable(_Logistic):
 def _number_of_terms(node: Node) -> int:
     """Return the number of terms of `node`, those of an addition among its factors counted."""
     return max(len(part.args) if part.op == "add" else 1 for part in (node, *node.args))
-
-
-def _is_call(node: Node, function: type) -> bool:
-    """Whether `node` is a call of `function`."""
-    return node.op == "call" and node.data is function

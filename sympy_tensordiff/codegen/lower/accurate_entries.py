@@ -13,7 +13,7 @@ from sympy_tensordiff.codegen.lower.inverse_norms import is_inverse_norm
 from sympy_tensordiff.codegen.lower.tensors import Definition
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges, rewritten
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.simplify.cancellation import without_cancellation
+from sympy_tensordiff.simplify.cancellation import body_of, without_cancellation
 from sympy_tensordiff.simplify.norms import with_scaled_norms
 
 
@@ -65,7 +65,7 @@ def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[N
 
     `tables` maps arrays to their entries.
     """
-    bodies = {array: _body(table) for array, table in tables.items()}
+    bodies = {array: body_of(table) for array, table in tables.items()}
     powers = {
         array: tables[array]
         for array, body in bodies.items()
@@ -80,11 +80,6 @@ def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[N
         return graph.entry(table, node.data) if table.op == "comprehension" else table
 
     return rewritten(graph, entries, change) if powers else list(entries)
-
-
-def _body(table: Node) -> Node:
-    """Return the body of a comprehension; a number itself."""
-    return table.args[0] if table.op == "comprehension" else table
 
 
 def _dot_product(graph: Graph, step: Any, arrays: Mapping[str, Node]) -> Node | None:

@@ -25,6 +25,7 @@ from sympy_tensordiff.graph.instances import instance
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Constraint
+from sympy_tensordiff.simplify.growing_functions import is_call
 
 _EXPONENT_OF_ZERO = -(10**38)
 """An exponent of which nothing is left, in any precision: that of what a choice leaves out."""
@@ -57,7 +58,7 @@ def without_large_exponentials(graph: Graph, roots: Sequence[Node]) -> list[Node
     """
     parts = reachable(*roots)
     divided = (part.op == "pow" or (part.op == "call" and part.data is sympy.log) for part in parts)
-    if not any(map(_is_exponential, parts)) or not any(divided):
+    if not any(is_call(part, sympy.exp) for part in parts) or not any(divided):
         return list(roots)
     work = _Exponentials(graph)
     return [trampoline(work.final(root)) for root in roots]
@@ -155,7 +156,7 @@ class _Exponentials:
     def _scaled(self, node: Node) -> Recursion[Scaled]:
         """Return `node` as ``exp(shift)*rest``, computed by the rule for its op."""
         found = Scaled({}, node)
-        if _is_exponential(node):
+        if is_call(node, sympy.exp):
             exponent = yield self.final(node.args[0])
             return Scaled({exponent: 1}, self.graph.one, 1, above=True)
         if node.op == "pow" and node.args[1].op == "const":
@@ -289,8 +290,3 @@ def _behind_guards(total: Node) -> list[Node]:
         elif part.op in ("add", "mul"):
             stack += part.args
     return found
-
-
-def _is_exponential(node: Node) -> bool:
-    """Whether `node` is an exponential."""
-    return node.op == "call" and node.data is sympy.exp
