@@ -22,9 +22,7 @@ from sympy.matrices.matrixbase import MatrixBase
 from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
-from sympy_tensordiff.symbolic import depth, hooks
-from sympy_tensordiff.symbolic import misplaced_tensors as whole
-from sympy_tensordiff.symbolic import sympy_callers as walkers
+from sympy_tensordiff.symbolic import depth, hooks, misplaced_tensors, sympy_callers
 from sympy_tensordiff.symbolic.canonical import canonical
 from sympy_tensordiff.symbolic.depth import Measures, measures
 from sympy_tensordiff.symbolic.indices import IndexRenaming, Substitution, as_expr, is_integer_in
@@ -134,7 +132,7 @@ def _number_of_times(value: Any, variables: tuple[Any, ...]) -> int:
     return int(value)
 
 
-class TensorNode(walkers.CallerDependent, NoCode, Expr):
+class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
     """The base class of all expression nodes of this package: immutable and interned, with the whole state in
     ``args``.
     """
@@ -188,7 +186,10 @@ class TensorNode(walkers.CallerDependent, NoCode, Expr):
 
     def has_free(self, *patterns: Any) -> bool:
         """Override `Basic.has_free`; patterns that are symbols are looked up in the free symbols, without a walk."""
-        if all(isinstance(pattern, Symbol) or (whole.is_whole(pattern) and pattern.is_symbol) for pattern in patterns):
+        if all(
+            isinstance(pattern, Symbol) or (misplaced_tensors.is_whole(pattern) and pattern.is_symbol)
+            for pattern in patterns
+        ):
             return not self.free_symbols.isdisjoint(patterns)
         depth.refuse_walk(self, "has_free")
         return bool(super().has_free(*patterns))
@@ -206,8 +207,8 @@ class TensorNode(walkers.CallerDependent, NoCode, Expr):
         """
         is_symbol = isinstance(variable, (Symbol, Idx)) and variable in self.free_symbols
         integer = is_symbol and is_integer_in(variable, self)
-        scalar_by_tensor = whole.is_whole(variable) and not whole.is_whole(self)
-        if (integer or scalar_by_tensor) and walkers.asks_whether_constant(sys._getframe(1)):
+        scalar_by_tensor = misplaced_tensors.is_whole(variable) and not misplaced_tensors.is_whole(self)
+        if (integer or scalar_by_tensor) and sympy_callers.asks_whether_constant(sys._getframe(1)):
             return None  # an unevaluated Derivative, which is not 0
         if integer:
             raise UnsupportedError(f"{self} has no derivative by {variable}, which is an integer")
@@ -226,7 +227,7 @@ class TensorNode(walkers.CallerDependent, NoCode, Expr):
                 )
         # Derivative answers an absent variable with the scalar 0, and walks the result twice.
         direct = len(variables) == 1 and is_variable(variables[0])
-        if not direct and not whole.is_whole(self):
+        if not direct and not misplaced_tensors.is_whole(self):
             return super().diff(*variables, **assumptions)
         try:
             pairs = counted(variables)

@@ -17,8 +17,7 @@ from typing import Any
 from sympy import ITE, Basic, Dummy, Expr, Idx, Indexed, KroneckerDelta, Piecewise, Symbol, Tuple
 
 from sympy_tensordiff.errors import TensorDiffError
-from sympy_tensordiff.symbolic import depth, hooks
-from sympy_tensordiff.symbolic import sympy_callers as walkers
+from sympy_tensordiff.symbolic import depth, hooks, sympy_callers
 from sympy_tensordiff.symbolic.base import TensorNode, argument, arguments
 from sympy_tensordiff.symbolic.canonical import CanonicalNames, canonical
 from sympy_tensordiff.symbolic.depth import measures
@@ -76,7 +75,7 @@ class Binder(TensorNode):
                 done.add(id(node))
                 if isinstance(node, Binder) and node._free is None:
                     node._free = node._compute_free_symbols()
-        return walkers.shown_symbols(self, set(self._free or ()), sys._getframe(1))
+        return sympy_callers.shown_symbols(self, set(self._free or ()), sys._getframe(1))
 
     def _compute_free_symbols(self) -> frozenset[Basic]:
         """Return the free symbols of body and limits minus the bound indices; those of inner binders must be cached

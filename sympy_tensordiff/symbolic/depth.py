@@ -156,9 +156,8 @@ def refuse_walk(node: Any, operation: str) -> None:
         )
 
 
-def not_walked(node: Any, walk: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``node`` that SymPy's breadth-first walk (the frame ``walk``) has not visited yet."""
-    collected = walk.f_locals["args"]
+def not_walked(node: Any, collected: list[Any]) -> tuple[Any, ...]:
+    """Return the arguments of ``node`` that are not among the nodes ``collected`` by SymPy's breadth-first walk."""
     if _seen.collected is not collected:
         _seen.collected, _seen.ids, _seen.count = collected, set(), 0
     _seen.ids.update(map(id, collected[_seen.count :]))

@@ -17,12 +17,12 @@ from sympy_tensordiff.symbolic.printing import (
     Printed,
     joined,
     names_a_point,
-    position_in_formula,
     shown_body,
     unlabelled,
 )
 from sympy_tensordiff.symbolic.readable import show_index
 from sympy_tensordiff.symbolic.repeated_tensors import is_a, repeated_tensor
+from sympy_tensordiff.symbolic.sympy_callers import position_in_formula
 from sympy_tensordiff.symbolic.tensor_printing import softmax_notation
 
 _ONE_LETTER = re.compile(r"([a-zA-Z]|\\[a-zA-Z]+)(_\{\w+\})?'*")

@@ -15,6 +15,7 @@ from sympy import Abs, adjoint, conjugate, transpose
 from sympy.core.function import Application
 
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.symbolic import sympy_callers
 
 CASES = "select entries by td.where(td.greater(A, B), A, B)"
 
@@ -113,7 +114,7 @@ def refuse_whole(operand: Any, place: str, way_out: str = "", also: str = "") ->
 
 def refuse_property_access(tensor: Any, asking: FrameType) -> None:
     """Raise `UnsupportedError` if the calling frame reads a property of the whole ``tensor`` as if it were a scalar."""
-    found = ASKING.get(_function_of(asking))
+    found = ASKING.get(sympy_callers.function_of(asking))
     if found is not None:
         refuse_whole(tensor, *found)
 
@@ -122,39 +123,27 @@ def refuse_taken(tensor: Any, asking: FrameType) -> None:
     """Raise `UnsupportedError` if the SymPy constructor that calls (found on the stack) would use the whole tensor as a
     scalar.
     """
-    taking = asking.f_back
-    if taking is None or not is_whole(tensor):
+    frames = sympy_callers.frames_around(asking, 3) if is_whole(tensor) else []
+    if not frames:
         return
-    kind = taking.f_locals.get("cls") if taking.f_code.co_name == "__new__" else None
+    kind, args = sympy_callers.class_under_construction(frames[0])
     if isinstance(kind, type) and issubclass(kind, Application) and kind not in ENTRYWISE:
-        operands = ", ".join("ABCDEFGH"[: len(taking.f_locals.get("args", ()))]) or "A"
+        operands = ", ".join("ABCDEFGH"[: len(args)]) or "A"
         refuse_whole(
             tensor,
             f"{kind.__name__} of a whole tensor",
             f"entry by entry it is td.elementwise({kind.__name__}, {operands}); td.exp, td.log, td.sin and others "
             "have names",
         )
-    frame: FrameType | None = taking
-    for _ in range(3):
-        if frame is None:
-            return
-        place = _function_of(frame)
+    for frame in frames:
+        place = sympy_callers.function_of(frame)
         if place == ("sympy.core.power", "__new__"):
-            _refuse_trivial_power(tensor, frame)
+            _refuse_trivial_power(tensor, *sympy_callers.base_and_exponent(frame))
         if place in TAKING:
             refuse_whole(tensor, *TAKING[place])
-        frame = frame.f_back
 
 
-def _refuse_trivial_power(tensor: Any, power: FrameType) -> None:
-    """Raise `UnsupportedError` if the frame ``power`` of SymPy's ``Pow.__new__`` has base 1 or exponent 0, as SymPy
-    would make the scalar 1 of it.
-    """
-    base, exponent = power.f_locals.get("b"), power.f_locals.get("e")
+def _refuse_trivial_power(tensor: Any, base: Any, exponent: Any) -> None:
+    """Raise `UnsupportedError` for the base 1 or the exponent 0, of which SymPy's ``Pow`` would make the scalar 1."""
     if base == 1 or exponent == 0:
         refuse_whole(tensor, f"Pow({base}, {exponent})", "SymPy makes it the scalar 1: write ** or td.ones(A.shape)")
-
-
-def _function_of(frame: FrameType) -> tuple[str, str]:
-    """Return the module and the name of the function that ``frame`` runs."""
-    return frame.f_globals.get("__name__", ""), frame.f_code.co_name

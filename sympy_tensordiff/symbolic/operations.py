@@ -15,8 +15,7 @@ from sympy.tensor.array.expressions.array_expressions import _ArrayExpr
 from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError, UnsupportedError
-from sympy_tensordiff.symbolic import depth
-from sympy_tensordiff.symbolic import sympy_callers as walkers
+from sympy_tensordiff.symbolic import depth, sympy_callers
 from sympy_tensordiff.symbolic.base import TensorNode, interned, is_placeholder
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr
@@ -70,7 +69,7 @@ class TensorOperation(PrintedTensor, TensorExpr):
     @property
     def free_symbols(self) -> set[Basic]:
         """Override `Basic.free_symbols`: return the free symbols of all arguments."""
-        return walkers.shown_symbols(self, free_symbols_in([self]), sys._getframe(1))
+        return sympy_callers.shown_symbols(self, free_symbols_in([self]), sys._getframe(1))
 
     def write_out(self, indices: tuple[Expr, ...]) -> Expr | None:
         """Return the entry at ``indices`` in index notation, one level deep; None for an operation without index

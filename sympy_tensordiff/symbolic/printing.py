@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from math import gcd, prod
-from types import FrameType
 from typing import Any
 
 from sympy import Add, Idx, Integer, Mod, Mul, Piecewise, S, Symbol, latex, srepr
@@ -253,7 +252,7 @@ def _remainders_without_brackets(printer: Any) -> dict[str, Callable[..., Any]]:
     contains one.
     """
 
-    # What is asked for its precedence looks for a frame of this name (`position_in_formula`).
+    # A node that is asked for its precedence looks for a frame of this name (`position_in_formula`).
     def _needs_mul_brackets(expr: Any, first: bool = False, last: bool = False) -> bool:
         """SymPy's hook: return whether a factor needs brackets."""
         if not expr.has(Mod):
@@ -305,19 +304,6 @@ def _fractions_joined(printer: Any) -> dict[str, Callable[..., Any]]:
         return show_index(printer, expr, **how) if joined else own(printer, expr, **how)
 
     return {"_print_floor": rounded, "_print_ceiling": rounded}
-
-
-def position_in_formula(asking: FrameType) -> str:
-    """Return the position of a node whose precedence the frame ``asking`` reads: "text", "factor", "last" (factor) or
-    "other".
-    """
-    # SymPy recognises its own Sum by name; only the calling frame knows the position of the factor.
-    frame = asking.f_back
-    if frame is None or frame.f_code.co_name != "precedence_traditional" or frame.f_back is None:
-        return "text"
-    if frame.f_back.f_code.co_name != "_needs_mul_brackets":
-        return "other"
-    return "last" if frame.f_back.f_locals.get("last") else "factor"
 
 
 def unlabelled(expr: Any) -> Any:

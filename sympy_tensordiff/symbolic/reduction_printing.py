@@ -13,13 +13,13 @@ from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
 from sympy_tensordiff.symbolic.printing import (
     Printed,
-    position_in_formula,
     positive_first,
     refuse_unprintable,
     shown_body,
     unlabelled,
 )
 from sympy_tensordiff.symbolic.readable import show_index
+from sympy_tensordiff.symbolic.sympy_callers import follows_as_factor, position_in_formula
 
 
 class PrintedReduction(Printed):
@@ -185,10 +185,7 @@ class _LastFactor(prettyForm):
     def binding(self) -> int:
         """Return how tightly the form binds: as a sum if another factor follows in a product, else as a product."""
         # As for LaTeX: only the product knows the position of the factor.
-        product = sys._getframe(1)
-        if product.f_code.co_name == "__mul__" and product.f_locals.get("others", ())[-1:] != (self,):
-            return int(prettyForm.ADD)
-        return int(prettyForm.MUL)
+        return int(prettyForm.ADD if follows_as_factor(self, sys._getframe(1)) else prettyForm.MUL)
 
     @binding.setter
     def binding(self, value: int) -> None:

@@ -1,10 +1,11 @@
-"""Protection against SymPy functions that ignore binders: they are shown modified attributes of nodes.
+"""Who asks: the only file that inspects SymPy's call frames, mostly because SymPy functions ignore binders.
 
 Most functions of SymPy take a node apart by ``args``, put it together by ``func``, and come to the same value whatever
 is in between. Some do not, since a term under a binder means something else outside: `sympy.cse` names terms with a
 bound index; `replace` lets a bound index capture free symbols of the replacement; functions that look for a `Piecewise`
 move conditions on a bound index out of its scope, or never end. All ask the node first, and the calling frame
-identifies them.
+identifies them, so they are shown modified attributes. Printers ask for a precedence without the position in the
+formula, and constructors for properties of a tensor without the object that they build: the frames tell both.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ def args_for_caller(node: Any, asking: FrameType) -> tuple[Any, ...]:
     if asking.f_code is HAS:
         if asked_for_cases(asking):
             return without_cases(node)
-        return own if node.is_symbol or not measures(node).is_deep else depth.not_walked(node, asking)
+        return own if node.is_symbol or not measures(node).is_deep else depth.not_walked(node, asking.f_locals["args"])
     if asking.f_code is WALK:
         depth.refuse_walk(node, "replace")
         query, value = called_replace(asking)
@@ -296,3 +297,45 @@ def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[A
             f"{expr} does not depend on {absent[0]}, so SymPy makes the derivative by {variables} the scalar 0, but it "
             f"has axes: differentiate by {variable} with td.gradient, and the result by the others"
         )
+
+
+def position_in_formula(asking: FrameType) -> str:
+    """Return the position of a node whose precedence the frame ``asking`` reads: "text", "factor", "last" (factor) or
+    "other".
+    """
+    # SymPy recognises its own Sum by name; only the calling frame knows the position of the factor.
+    frame = asking.f_back
+    if frame is None or frame.f_code.co_name != "precedence_traditional" or frame.f_back is None:
+        return "text"
+    if frame.f_back.f_code.co_name != "_needs_mul_brackets":
+        return "other"
+    return "last" if frame.f_back.f_locals.get("last") else "factor"
+
+
+def follows_as_factor(form: Any, asking: FrameType) -> bool:
+    """Return whether SymPy's product of pretty forms, in the frame ``asking``, has another factor after ``form``."""
+    return asking.f_code.co_name == "__mul__" and asking.f_locals.get("others", ())[-1:] != (form,)
+
+
+def function_of(frame: FrameType) -> tuple[str, str]:
+    """Return the module and the name of the function that ``frame`` runs."""
+    return frame.f_globals.get("__name__", ""), frame.f_code.co_name
+
+
+def frames_around(asking: FrameType, count: int) -> list[FrameType]:
+    """Return the callers of ``asking``, innermost first: ``count`` frames, or fewer if there are no more."""
+    found: list[FrameType] = []
+    while len(found) < count and (frame := (found or [asking])[-1].f_back) is not None:
+        found.append(frame)
+    return found
+
+
+def class_under_construction(frame: FrameType) -> tuple[Any, tuple[Any, ...]]:
+    """Return the class and the arguments of the constructor that ``frame`` runs; (None, ()) for another function."""
+    names = frame.f_locals if frame.f_code.co_name == "__new__" else {}
+    return names.get("cls"), names.get("args", ())
+
+
+def base_and_exponent(power: FrameType) -> tuple[Any, Any]:
+    """Return the operands of SymPy's ``Pow.__new__``, which the frame ``power`` runs."""
+    return power.f_locals.get("b"), power.f_locals.get("e")

@@ -39,8 +39,9 @@ from sympy_tensordiff.symbolic.notation import (
 from sympy_tensordiff.symbolic.notation_formulas import LatexWriter
 from sympy_tensordiff.symbolic.notation_pretty import PrettyWriter
 from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, MUL, POW, TextWriter, mean_of
-from sympy_tensordiff.symbolic.printing import Printed, position_in_formula, refuse_unprintable, text_instead
+from sympy_tensordiff.symbolic.printing import Printed, refuse_unprintable, text_instead
 from sympy_tensordiff.symbolic.repeated_tensors import is_a, is_ones_tensor, labels_of_ones, rank, repeated_tensor
+from sympy_tensordiff.symbolic.sympy_callers import position_in_formula
 from sympy_tensordiff.symbolic.traversal import postorder
 
 

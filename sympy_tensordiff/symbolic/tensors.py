@@ -13,7 +13,7 @@ from sympy import Basic, Expr, S, Tuple
 from sympy.core.symbol import Str
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorDiffError
-from sympy_tensordiff.symbolic import sympy_callers as walkers
+from sympy_tensordiff.symbolic import sympy_callers
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.calls import explained
 from sympy_tensordiff.symbolic.checks import check_reads
@@ -170,7 +170,7 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
     def free_symbols(self) -> set[Basic]:
         """Override `Basic.free_symbols`: return the tensor itself and the symbols of its shape and bound."""
         own = {self}.union(*(part.free_symbols for part in self.index_parts))
-        return walkers.shown_symbols(self, own, sys._getframe(1))
+        return sympy_callers.shown_symbols(self, own, sys._getframe(1))
 
     def doit(self, **hints: Any) -> Any:
         """Override `Basic.doit`: return the tensor unchanged."""
@@ -225,7 +225,7 @@ class NamedTensor(PrintedSymbol, TensorExpr):
     @property
     def free_symbols(self) -> set[Basic]:
         """Override `Basic.free_symbols`: return those of the definition."""
-        return walkers.shown_symbols(self, set(self.definition.free_symbols), sys._getframe(1))
+        return sympy_callers.shown_symbols(self, set(self.definition.free_symbols), sys._getframe(1))
 
     dtype = float
     below = None
