@@ -1,4 +1,4 @@
-"""A `Program` from expressions: they are read, arrays are defined, each is lowered, the result is verified."""
+"""From expressions to a `Program`: read, define arrays, lower each of them, verify."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A choice among plans by measurement: `tune` times the alternatives of a compiled function and keeps the fastest.
+"""Autotuning: `tune` times alternative plans of a compiled function and stores the fastest.
 
 The plan of a program follows a model of costs. Where the model is wrong for a processor or for some sizes, a
 measurement tells. Each alternative changes one decision: whether sums of products are calls of a library, whether

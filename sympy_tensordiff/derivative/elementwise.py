@@ -1,4 +1,4 @@
-"""Derivatives of expressions: from SymPy in to SymPy out, by one sweep each.
+"""Derivatives of expressions, SymPy in and SymPy out, by one sweep each.
 
 `Differentiation` holds what one call shares: the graph, the facts of its input, the result's
 last simplification. Everything that leaves is again an expression of the same classes.

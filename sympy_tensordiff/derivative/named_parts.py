@@ -1,4 +1,4 @@
-"""Expressions in terms of named parts."""
+"""Named parts: functions and derivatives written in terms of shared subexpressions that have names."""
 
 from __future__ import annotations
 

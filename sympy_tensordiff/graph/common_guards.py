@@ -1,4 +1,4 @@
-"""Constraints that all terms of a sum are guarded by: one guard around the sum says them once."""
+"""Constraints common to the guards of all terms of a sum, which move to one guard around the sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The expected sizes, and the products that are multiplied out in the einsums that use them."""
+"""Expected sizes, and the choice of products that are multiplied out in the einsums that use them."""
 
 from __future__ import annotations
 

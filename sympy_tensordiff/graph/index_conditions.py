@@ -1,4 +1,4 @@
-"""Rewriting conditions on indices as combinations of linear relations, which are constraints.
+"""Conditions on indices as combinations of linear relations, which become constraints.
 
 ``Abs(f) <= g``, ``Max(f, g) < h``, ``f**2 <= 4``, ``f*g > 0`` and relations with signs, deltas and cases of indices
 become `And`, `Or` and `Not` of relations between linear forms, over the integers: ``f**2 <= 5`` is ``-2 <= f <= 2``.

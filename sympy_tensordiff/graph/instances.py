@@ -1,4 +1,4 @@
-"""Matching up to index substitution: the forms for variables that turn one node into another."""
+"""Matching up to index substitution: index forms for the variables of one node that turn it into another."""
 
 from __future__ import annotations
 

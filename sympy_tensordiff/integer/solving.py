@@ -1,4 +1,4 @@
-"""The equations over the variables of a sum, solved over the integers.
+"""Integer solutions of the equations of a sum, which eliminate variables.
 
 ``A v + c == beta`` is solved as ``v = I beta + K z``, and the sum runs over ``z``. The conditions on ``beta`` under
 which there is a solution become guards of the sum: one congruence per invariant factor greater than 1, which eq. (46)

@@ -1,4 +1,4 @@
-"""The last simplification of results over whole tensors: what a reader would write.
+"""Final simplification of whole-tensor results: products and sums merged, rules applied, unless that costs more.
 
 Nothing is expanded, nothing grows: a pass whose result weighs more (`products.size`), or costs more
 (`graph.cost`), is dropped; a little more weight is allowed where the text is much shorter. The result is the same after

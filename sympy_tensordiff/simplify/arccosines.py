@@ -1,4 +1,4 @@
-"""Quotients of an angle and its sine, which are finite where both are 0.
+"""Quotients of an angle and its sine, such as ``acos(c)/sqrt(1 - c**2)``, written so that they are finite at 0/0.
 
 The slope of ``acos(u)`` is infinite at ``u = 1``; that of ``acos(u)**2``, a squared distance on a sphere, is -2 there.
 For numbers and whole tensors, with the angle ``t = acos(u)``, whose sine is ``sqrt(1 - u**2)``::

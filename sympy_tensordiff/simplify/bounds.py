@@ -1,4 +1,4 @@
-"""Guards and ranges in their final form: tight, without constraints that follow from the facts.
+"""Guards and loop bounds in final form: without constraints that the context implies, and as tight as possible.
 
 One walk from the root down. What is known at a node are the facts about the whole expression
 (`simplify.facts`), the ranges of the comprehensions and sums around it, and the guards around it;

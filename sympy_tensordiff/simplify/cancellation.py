@@ -1,4 +1,4 @@
-"""Differences whose terms nearly cancel, as functions that keep their digits.
+"""Differences whose terms nearly cancel, rewritten so that no digits are lost.
 
 ``exp(t) - 1`` loses all digits where ``t`` is small, `expm1` none. For entries, which are real numbers::
 

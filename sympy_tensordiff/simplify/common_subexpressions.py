@@ -1,4 +1,4 @@
-"""Common subexpressions of expressions, found on the graph and given names.
+"""Common subexpressions, found up to the names of bound indices, and the choice of those that get names.
 
 A part may depend on indices that are bound around it: ``exp(-D[i, j])`` under two sums is one part with two axes,
 whatever its indices are called in either place. So parts are compared after their bound variables are renamed in

@@ -1,4 +1,4 @@
-"""Expressions at sizes that leave axes without entries.
+"""Expressions at sizes for which some axes are empty.
 
 All else takes for granted that extents are positive. Where some are 0, the sizes in them are numbers here: sums over
 such an axis are 0 and products 1, tensors with one have no entries, and what is left has positive extents only.

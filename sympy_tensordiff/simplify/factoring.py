@@ -1,4 +1,4 @@
-"""Factoring: operands that the terms of a sum have in common are put once in front of the sum.
+"""Factoring: common operands of the terms of a sum are moved in front of the sum.
 
 An operand is in common where it is read under the same axes of the result and is summed over in the
 same places. What is left of the terms has to have the same axes in all of them, or it would have to

@@ -1,5 +1,4 @@
-"""The constraints that an expression takes for granted: positive extents and divisors, reads inside of shapes, ranges
-of data.
+"""Assumptions of an expression: positive extents and divisors, reads in bounds, ranges of integer tensors.
 
 Only reads that happen unconditionally count: those behind guards and conditions on values do not,
 and those inside a sum only where the sum is provably not empty.

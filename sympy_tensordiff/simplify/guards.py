@@ -1,4 +1,4 @@
-"""The rows of guards, and guards of equal bodies as one, where the points of both together are those of fewer rows.
+"""Constraints of guards: equations, substitutions by them, and the union of two guards with equal bodies.
 
 ``[p >= q + 1]*f + [p == q]*f`` is ``[p >= q]*f``, and two bands side by side are one band. The rows
 of the union are those of each guard that hold at all points of the other. They are the union if

@@ -1,4 +1,4 @@
-"""Logarithms of products as sums of logarithms, where the signs of the factors are known.
+"""Logarithms of products as sums of logarithms, if the signs of the factors are known.
 
 ``exp(-1000)*exp(-1000)`` is 0 in floating point numbers, and so is a product of a thousand probabilities, but
 their logarithms are moderate. Factors are taken out of a logarithm by these laws, of numbers and of whole tensors::

@@ -1,4 +1,4 @@
-"""Logistic functions that do not overflow, in place of the same functions written with exponentials.
+"""Exponentials in quotients as logistic functions, which do not overflow.
 
 ``exp(1000)`` is no floating point number, but ``log(1 + exp(1000))`` and ``1/(1 + exp(1000))`` are.
 From the inside out, of numbers and of whole tensors, with s and p for `sigmoid` and `softplus`::

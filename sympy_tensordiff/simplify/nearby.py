@@ -1,4 +1,4 @@
-"""Differences of one function at two arguments ``a`` and ``b`` that are close, without the loss of digits.
+"""Differences ``f(a) - f(b)`` at close arguments, rewritten so that no digits are lost.
 
 Where ``d = a - b`` has fewer terms than ``a`` or ``b``, or is itself a difference that is rewritten::
 

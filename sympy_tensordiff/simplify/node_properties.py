@@ -1,4 +1,4 @@
-"""Properties of nodes under constraints: what they read, where they are 0, their cases, and where they are defined."""
+"""Properties of nodes under constraints: where they are defined, where they are 0, and their cases."""
 
 from __future__ import annotations
 

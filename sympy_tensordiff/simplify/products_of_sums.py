@@ -1,4 +1,4 @@
-"""Sums of products with every factor outside of the sums that it does not need.
+"""Sums of products with each factor outside of the sums over indices that it does not contain.
 
 A product under a sum falls apart into groups that share no variable: ``Sum_jk a[j]*b[k]`` is
 ``(Sum_j a[j])*(Sum_k b[k])``. The same is done below each of the outer variables: for ``Sum_i Sum_ab

@@ -1,4 +1,4 @@
-"""Explicit reads: a guard around each read that is not proven to lie inside of its tensor; sums that read forwards.
+"""Guards around reads that are not proved in bounds; sums with forward indices.
 
 A read outside of its shape is 0 by definition, and all other passes rely on it. What is printed reads inside, so this
 pass puts a guard around each read that needs one. Data that an index, a condition or a range selects are 0 outside of

@@ -1,4 +1,4 @@
-"""Sums with equations that no index can be solved for, as one sum for each remainder of the sizes in an equation.
+"""Sums whose equation determines no index, as one sum per residue class of the sizes.
 
 Some equations multiply one index by a number and others by sizes, ``2*i - n*t == p``, as ``Mod(2*i, n)`` has it. None
 of the indices can be solved for over the integers without knowing the sizes, but their remainders decide. The index

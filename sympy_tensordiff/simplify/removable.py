@@ -1,4 +1,4 @@
-"""Entries whose terms cancel at 0, by their power series there.
+"""Removable singularities: entries whose terms cancel near 0, replaced there by a power series.
 
 ``(exp(u) - 1 - u)/u**2`` is 1/2 at ``u = 0``; in floating point it is NaN there and has no digits nearby. Such an entry
 becomes a choice of two forms::

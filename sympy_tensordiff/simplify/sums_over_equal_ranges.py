@@ -1,4 +1,4 @@
-"""Sums over the same range with a factor in common as one: ``Sum r*a + Sum r*b`` is ``Sum r*(a + b)``.
+"""Merging of sums over equal ranges with common factors: ``Sum r*a + Sum r*b`` is ``Sum r*(a + b)``.
 
 Only where a sum stands below one of them, so that something is computed or written once instead of
 several times: for sums of plain products, loops apart are as short, and each reads its tensors in

@@ -1,5 +1,4 @@
-"""Tensors that the exchange of two axes leaves as they are, or only changes the sign of, because of how they are made:
-``X^T X``, ``A + A^T``, ``cos(x_i - x_j)``, distances, inverses of such, and ``x_i - x_j``.
+"""Symmetric and antisymmetric tensors, recognised from their structure, as ``X^T X``, ``A + A^T`` and ``x_i - x_j``.
 
 A product is symmetric where it is the same product after the exchange of its two axes. To see that, products are
 brought into one order first: inner products are multiplied out, and a symmetric operand, which may be read as

@@ -1,4 +1,4 @@
-"""Tables without tests on their own axes: the guards are moved to the reads, where they become constraints of the sums.
+"""Comprehensions split by their guards: dense terms in one, guarded terms in smaller ones read under the guard.
 
 ``T[i, j] = [j == f(i)] E(i, j)`` is read as ``[j == f(i)] S[i]`` with a table ``S[i] = E(i, f(i))``
 that has lost the axis: a sum over ``j`` then collapses, where a table of ``T`` would be mostly zeros.

@@ -1,4 +1,4 @@
-"""Variances and covariances that are written as means of products minus products of means.
+"""Variances and covariances written as ``mean(x*y) - mean(x)*mean(y)``, computed from differences from the means.
 
 Both terms may be much larger than their difference. Where the means are over the same range of ``N`` points, and so the
 factors fit::

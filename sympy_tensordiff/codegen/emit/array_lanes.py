@@ -1,4 +1,4 @@
-"""Lanes: the entries of a kernel that one array operation computes at once, with one dimension per index.
+"""Lanes: the entries of a kernel that one array operation computes together, with one dimension per index.
 
 Conditions restrict them: a condition on a single index narrows its span, one that is the same for all lanes becomes a
 Python ``if``, and all others become a mask.

@@ -1,4 +1,4 @@
-"""The entries of arrays in forms that keep their digits, and norms as arrays of their own."""
+"""Entries of arrays rewritten so that no digits are lost and nothing overflows; norms become arrays of their own."""
 
 from __future__ import annotations
 

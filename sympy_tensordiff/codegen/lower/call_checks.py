@@ -1,4 +1,4 @@
-"""The checks of a call, which follow from the accesses of the results, each under its own conditions.
+"""Run-time checks of a call, derived from the reads of the results and the conditions of each read.
 
 A read that nothing proves inside of its shape is refused by a `Check` where sizes alone decide. Where data decide, the
 extremes of the arrays of integers settle most calls; where they do not, a search does. That is an expression as any

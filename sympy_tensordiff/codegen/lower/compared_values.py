@@ -1,4 +1,4 @@
-"""Values that are compared with the greatest or the least of them are computed once.
+"""Arrays for values that are compared with their own maximum or minimum, so that ties are exact.
 
 ``b(p) == max_k b(k)`` chooses where the derivative of a maximum goes. It holds for floating point numbers if both
 sides are made of the same ones: compiled in two places, ``exp(a[k])*c[k]`` may differ in its last bit, as vectors or

@@ -1,4 +1,4 @@
-"""Sums of exponentials as multiples of their greatest term, where what is made of them does not overflow.
+"""Sums of exponentials scaled by their largest term, wherever their logarithm or quotient does not overflow.
 
 ``log(Sum_k exp(e(k)))`` is ``M + log(Sum_k exp(e(k) - M))`` with the greatest ``M = max_k e(k)``, and the
 derivatives of it are quotients: ``exp(e(p)) / Sum_k exp(e(k))`` is ``exp(e(p) - M) / Sum_k exp(e(k) - M)``. So each

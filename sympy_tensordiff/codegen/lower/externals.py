@@ -1,4 +1,4 @@
-"""The functions that users supply: their keys checked, the implementations made fit for a backend.
+"""User-supplied functions: checks of their keys, and implementations adapted to each backend.
 
 An implementation goes into the generated module as an object under a name of the module's own:
 nothing that the user wrote becomes text.

@@ -1,4 +1,4 @@
-"""A sum of products, taken apart: its factors in two groups, which are matrices under the labels that they share."""
+"""Sums of products split into two groups of factors, which are matrices labelled by their index forms."""
 
 from __future__ import annotations
 

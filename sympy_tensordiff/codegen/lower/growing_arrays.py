@@ -1,4 +1,4 @@
-"""Exponentials, and sums of them, in the entries that use them in place of arrays that overflow.
+"""Exponentials computed in the entries that use them, rather than stored in arrays that overflow.
 
 ``log(1 + Sum_k exp(x[k]))`` and ``exp(x[p])/(1 + Sum_k exp(x[k]))`` do not overflow where the logarithm or the quotient
 sees all exponentials, and can factor out the greatest one (see `exponentials`). Arrays of exponentials hide them.

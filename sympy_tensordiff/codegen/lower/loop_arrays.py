@@ -1,4 +1,4 @@
-"""Arrays of the values of loops: over which integers they run, and which of their entries a value is."""
+"""Arrays that store the values of a loop: the integers that index them, and the entry that equals a given value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of the loops of a reduction: reads run along rows, in whatever order the limits were written.
+"""Loop order of reductions: the innermost loop reads contiguous memory, however the limits were written.
 
 Of several summation indices, the one along which most reads are contiguous becomes the innermost loop. Loops of few
 steps, which are unrolled, keep their places, and no function is called more often than in the order as written.

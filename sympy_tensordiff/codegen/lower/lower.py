@@ -1,4 +1,4 @@
-"""The graph into loop nests.
+"""Lowering: from nodes of the graph to statements of loop nests.
 
 One kernel per output and per temporary. Inside a kernel each value is computed in the outermost
 block that knows its indices, if that reads nothing outside of a shape, and once. Sums and the other

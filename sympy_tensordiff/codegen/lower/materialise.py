@@ -1,4 +1,4 @@
-"""The choice of the whole tensors that become arrays; others are computed entry by entry where they are used.
+"""Materialisation: which whole tensors are stored in arrays; entries of the others are computed where they are used.
 
 Arrays are the results, what a library takes and gives, and sums over axes, each of which is
 computed once. What is between them is fused into the loops that use it, unless

@@ -1,4 +1,4 @@
-"""Sums of products in index notation as products of matrices.
+"""Matrix products: sums of products in index notation that a library call computes.
 
 The factors of a sum depend on what is around them through a few integer combinations of indices, their *labels*.
 Two groups of factors that share the labels that are summed over, and have other ones of their own, are two matrices:

@@ -1,4 +1,4 @@
-"""The plan of temporaries: parts that are computed once and stored.
+"""Storage planning: an expression as a function of a few integers, which become the axes of an array.
 
 A part of an entry that holds a sum is worth an array of its own where it takes fewer values than
 it is evaluated: its indices enter only through some integer combinations of the axes and loops

@@ -1,4 +1,4 @@
-"""Scans as steps of a program: the program of one step of the recurrence, and the checks that it needs."""
+"""Scans as steps of a program: the program of one time step, and the run-time checks that it needs."""
 
 from __future__ import annotations
 

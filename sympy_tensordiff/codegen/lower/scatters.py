@@ -1,4 +1,4 @@
-"""Sums that only add to the entries that data select: ``out[p] = Sum_i v(i)*[p == idx[i]]``.
+"""Scatter-adds: sums into entries that integer arrays select, ``out[p] = Sum_i v(i)*[p == idx[i]]``.
 
 As a sum with a test it takes a pass over all ``i`` for each ``p``. Instead, one pass over ``i`` adds to
 ``out[idx[i]]``: the equation gives the axis ``p`` as a form of data, and the loops run over what selects them.

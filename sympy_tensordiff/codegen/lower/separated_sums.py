@@ -1,4 +1,4 @@
-"""Sums whose terms read memory along different loops, as several sums.
+"""Sums split by memory order: terms that are contiguous along different loops become different sums.
 
 ``Sum_j (a_jp + a_pj)*w_j`` is ``Sum_j a_jp*w_j + Sum_j a_pj*w_j``: no order of the loops over j and p suits both reads.
 The same holds for ``Sum_ij (2*g_pqij - g_pjiq)*d_ij`` and for the number ``Sum_ijkl (2*g_ijkl - g_ilkj)*d_ij*d_kl``,

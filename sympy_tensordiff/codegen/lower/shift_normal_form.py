@@ -1,4 +1,4 @@
-"""The origins of the axes of tables: the same for parts that differ in nothing else, so that they share a table."""
+"""Normal form of arrays up to shifts: candidates that differ by a shift get the same axes and share an array."""
 
 from __future__ import annotations
 

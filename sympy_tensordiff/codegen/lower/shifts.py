@@ -1,4 +1,4 @@
-"""Values that loops use several times: ``r[i - 1]``, ``r[i]`` and ``r[i + 1]`` are uses of one value.
+"""Shifted uses: ``r[i - 1]``, ``r[i]`` and ``r[i + 1]`` are uses of one value, which is stored if that pays.
 
 The derivative of a sum of ``phi(r[i])`` over a grid has ``phi'(r)`` at each point of the stencil of ``r``, and the sum
 itself has ``phi(r)``. Uses are counted per value in all loops of a program, whatever their shifts, their signs and the

@@ -1,4 +1,4 @@
-"""SymPy's special functions by SciPy's: its array functions for NumPy, for Numba those that it exports to Cython.
+"""Special functions implemented by SciPy: its array functions for NumPy, its exports to Cython for Numba.
 
 A special function of SymPy's is one of SciPy's, or a formula of such that NumPy and Numba both understand. SciPy's
 functions for Cython are reached by their addresses, as Numba documents it; some are not exported.

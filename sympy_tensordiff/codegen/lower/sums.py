@@ -1,4 +1,4 @@
-"""The sums of a program in the form that takes the least work, before they are planned.
+"""Interchanged and merged sums: the form of a program's sums that takes the least work.
 
 Nested sums: ``Sum_k a_k*Sum_j b_j*c_jk`` is ``Sum_j b_j*Sum_k a_k*c_jk``. Both take the same multiplications, but for
 the arrays that keep the inner sum. The other order is chosen

@@ -1,4 +1,4 @@
-"""The arrays of a program: its results, what is kept for several uses, and the names of everything."""
+"""Temporaries: decides which values get arrays, and gives names to everything in a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The definitions of a program over whole tensors: each is an array, filled by a library call or entry by entry.
+"""Array definitions of a program over whole tensors, each filled by a library call or entry by entry.
 
 What is computed entry by entry is written in index notation over the arrays defined before, and
 lowered as what a user writes in index notation is.

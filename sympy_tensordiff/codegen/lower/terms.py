@@ -1,4 +1,5 @@
-"""Results in the form in which kernels fill them: one sign for equal differences, terms of a diagonal one by one.
+"""Final form of results for kernels: one sign for equal differences, diagonal terms separate, 0 where a product is
+0*inf.
 
 Derivatives are written for readers, with common factors outside of an addition and with signs that read well. In a
 kernel ``c*(delta*S + A)`` would ask the condition for each entry; ``c*delta*S + c*A`` adds to a diagonal. Residuals

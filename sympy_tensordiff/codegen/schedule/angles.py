@@ -1,4 +1,4 @@
-"""Loops over sines and cosines that run on vectors, and once more where that is not enough.
+"""Vector functions for sines and cosines of small angles; the loop runs again with the C library's if one was large.
 
 The functions of `elementary` reduce an angle by multiples of pi/2 within two or three numbers, which is exact for
 angles up to `MAX_NEAR_ANGLE`. A branch for larger angles would keep the loop from being vectorised: the loop only

@@ -1,4 +1,4 @@
-"""Blocks of threads that work together through shared memory: tiles of products, and sums dealt out to the threads.
+"""Thread blocks with shared memory: tiled products, and sums distributed over the threads of a block.
 
 A tile of 64 x 64 sums belongs to a block of 16 x 16 threads, each of which has 4 x 4 of them in registers. What they
 multiply is read once for the block, in the order of memory, into shared arrays of 16 terms. A long sum is dealt out to

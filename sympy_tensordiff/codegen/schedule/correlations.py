@@ -1,4 +1,4 @@
-"""Products of matrices with windows of an array, without a copy of the windows.
+"""Sliding-window products that read the input in place, without an im2col copy.
 
 ``Sum_ij dY[f, i, j]*X[q, 2*i + a, 2*j + b]`` is planned as a product of matrices, one of which holds the windows of X:
 each entry once for every window that it is in. Sums over windows of a product of matrices, the derivative by X, are

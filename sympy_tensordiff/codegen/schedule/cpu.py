@@ -1,4 +1,4 @@
-"""The schedule of one kernel on a processor: recipes, ordered lists of what is done where, and why.
+"""The CPU schedule of one kernel: ordered lists of rules, each with the reason for it.
 
 Of `ROWS`, the first rule that applies says how the last axis runs; of `LOOPS`, the first that applies to a loop
 rewrites it. A new optimisation is one more rule.

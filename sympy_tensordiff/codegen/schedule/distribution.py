@@ -1,4 +1,4 @@
-"""Loops over a reduction and a function of its result, as two loops (loop distribution).
+"""Loop distribution: a loop over a reduction and a function of its result becomes two loops.
 
 ``Sum_j w[j]*exp(-Sum_k (x[k] - c[j, k])**2)`` has a loop over k in the loop over j, which is therefore no vector, and
 each exponential takes as long as several of a vector. The inner sums of some hundred j are stored in a local array; a

@@ -1,4 +1,4 @@
-"""Kernels over one leading axis in one loop.
+"""Loop fusion: kernels over the same leading axis in one loop.
 
 A kernel that reads what another has filled at the index of its own first axis only, ``t[i, j]`` for ``u[i, k]``,
 does not have to wait for the rest: both run for one ``i``, then for the next. What lies between them stays in the

@@ -1,4 +1,4 @@
-"""The interior of loops over periodic axes: without remainders and guards, which are needed at the ends only.
+"""Interior splitting: loops over periodic axes run without remainders and guards except at the ends.
 
 A loop that reads at ``Mod(i + 1, n)`` divides in each turn, and is no vector. It is cut into a short part before the
 interior, the interior, where ``i + 1`` is less than ``n``, and a short part behind it (loop splitting). Guards on the

@@ -1,4 +1,4 @@
-"""Reads hoisted out of inner loops, in kernels whose indices contain data.
+"""Loop-invariant code motion for reads of integer arrays.
 
 For all that a compiler knows, an array of integers may lie where the kernel writes. It would load each place again in
 every pass of the innermost loop, and could not vectorise that. So a loop reads once for all passes of the loops inside

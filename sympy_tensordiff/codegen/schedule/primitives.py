@@ -1,4 +1,4 @@
-"""The primitives of schedules: each rewrites a nest into one that computes the same in another order.
+"""Schedule primitives: split, interchange, unroll-and-jam and others, each of which reorders a nest.
 
 Whether a primitive is legal and gains is found out on kernels (`rows`, `scans`, `short_rows`, `sums`); `cpu` is the
 recipe that asks for each in turn.

@@ -1,4 +1,4 @@
-"""Values of pairs that are computed again where they are summed, instead of stored: O(n) memory for sums over n x n.
+"""Recomputation of values of pairs where they are summed: O(n) memory for sums over n x n.
 
 Distances, kernels of Gaussians and other values of two points are large arrays of small ones. A device computes such a
 value several times in less time than it takes to write and read it, and for many points they do not fit in memory.

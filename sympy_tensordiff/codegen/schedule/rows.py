@@ -1,4 +1,4 @@
-"""Sums over rows: the loop over the last axis moves inside of a summation.
+"""Loop interchange for sums over rows: the loop over the last axis moves inside of the sum.
 
 Where a summation index runs down a column, memory is read in strides, and no processor
 vectorises that. With the last axis innermost instead, and one accumulator for each of its

@@ -1,4 +1,4 @@
-"""Scans: reductions that go on from entry to entry of a row.
+"""Prefix scans: reductions that continue from one entry of a row to the next.
 
 ``product[p] = x[0]*...*x[p - 1]`` is the product of the entry before times ``x[p - 1]``: one pass along
 the row in place of a loop for each entry. Where the loop ends at the same value for all entries and

@@ -1,4 +1,4 @@
-"""Short rows whose entries are computed together: one pass of a long sum adds to all of them.
+"""Unroll-and-jam of short rows: one pass of a long sum adds to all entries of the row.
 
 Sums for the coordinates of a point, or for the weights of a small window, read much in common. With
 one accumulator for each entry this is read and computed once, and all sums stay in registers.

@@ -1,4 +1,4 @@
-"""Values that nest deeply or are long are split into several: Python's parser and compilers refuse such lines.
+"""Splitting of deep and long expressions, which Python's parser and compilers refuse, into several assignments.
 
 Python refuses 200 parentheses within each other, and a sum of some thousand terms, which nests
 to the left, overflows the stack of its compiler.

@@ -1,4 +1,4 @@
-"""Sums of few entries on CUDA in stages: kernels for parts of the sums, and kernels that add the parts.
+"""Two-stage reductions on CUDA (split-K): kernels of partial sums, and kernels that add these.
 
 Kernels have one thread for each entry. Where these are few, the loop of a sum is dealt out to parts, which are an axis
 of an array: a part takes every so manieth round, so that neighbours read what lies side by side. How many parts there

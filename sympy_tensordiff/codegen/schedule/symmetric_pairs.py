@@ -1,4 +1,4 @@
-"""Products of matrices whose rows are for pairs of indices, ``Sum_i S_abi*R_ci`` with ``S_abi = S_bai``.
+"""Packed storage of symmetric pairs: products over ``(a, b)`` in ``Sum_i S_abi*R_ci`` with ``S_abi = S_bai``.
 
 Of the pairs (a, b) and (b, a) one is enough. They are counted by their distance round a circle and where it begins:
 ``P_dai`` is ``S_abi`` with ``b = (a + d) mod n``, for the distances up to ``n/2``. That is a box as well, of about half
