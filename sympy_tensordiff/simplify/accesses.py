@@ -1,8 +1,8 @@
 """The accesses of an expression: its reads that are not proven to lie inside of their shapes, with the conditions
 around.
 
-The one walk over reads: of the check of what is written, of the reads that a result may repeat, and of the
-checks of a call.
+The one walk over reads: of the check of written reads, of the reads that a result may repeat, and of the checks of a
+call.
 
 The check of an input (`check_reads`) refuses a read that leaves its shape for every size, whatever is asked about it:
 kernels refuse a call in which a read leaves its shape, so such an input has no value at all, and a derivative of it
@@ -52,7 +52,9 @@ class AccessContext(NamedTuple):
     conditions: Rows = ()
     choices: tuple[Node, ...] = ()
     beside: Rows = ()
-    """Constraints tested together with the one in question, with data that may lie outside of their tensors as well."""
+    """Constraints tested together with the one in question, with tensor entries that may be read out of bounds as
+    well.
+    """
 
     @property
     def variables(self) -> tuple[int, ...]:
@@ -111,10 +113,10 @@ class Accesses:
         """Yield ``(access, axis, row)`` for each bound `row` of a read below `roots` that does not follow from its
         context.
 
-        Shared nodes below which there is none are added to `safe`, and visited no more.
+        Shared nodes without unproven reads below are added to `safe`, and not visited again.
         """
         for node in reachable(*roots):
-            # A reduction in which indices around it stand is in one place; a table is read in many.
+            # A reduction that contains outer indices is in one place; a table is read in many.
             is_shared = node.op == "comprehension" or (node.op in RANGED and all(v >= 0 for v in node.free))
             if is_shared and next(self.below([node]), None) is None:
                 self.safe.add(node)

@@ -61,8 +61,8 @@ SLACK = 2.0
 HEAVIER, SHORTER = 1.1, 0.9
 """A form may weigh so many times the first one where its text is so many times as long, or shorter.
 
-The sum over the rows of a gradient of layer norm, of which one term is 0, is one operand heavier than that of the whole
-gradient, which is there anyway; its text is half as long.
+The sum over the rows of a gradient of layer norm, one term of which is 0, is one operand heavier than that of the whole
+gradient, which is computed in any case; its text is half as long.
 """
 
 Step = Callable[[Graph, Sequence[Node], Sequence[Node]], list[Node]]

@@ -1,17 +1,16 @@
 """Canonical signs and coefficients: ``(x[i] - x[p])**3`` is ``-(x[p] - x[i])**3``, ``(2*a - 2*b)*c`` is ``2*(a -
 b)*c``.
 
-Additions that are factors, bases of integer powers, summands or arguments of odd and even functions
-give away their sign and the greatest common divisor of their coefficients. So terms that differ in
-those alone are one node, and sums of them under other bound indices, too: what is left to do is done
-by the constructors of the graph, which collect equal terms.
+Additions that are factors, bases of integer powers, summands or arguments of odd and even functions give away their
+sign and the greatest common divisor of their coefficients. So terms that differ in those alone are one node, and sums
+of them under other bound indices, too: the constructors of the graph, which collect equal terms, do the rest.
 
 Of an addition and its opposite the one stays that subtracts fewer terms, or smaller multiples of entries; of ``a - b``
 and ``b - a`` the one whose first term is added. First are numbers, then entries of tensors, those at indices from
 outside before those that a sum binds, then by name and index.
 
-Signs of floating point numbers are exact, and so is all this, but for the rounding of common
-divisors that are no powers of two.
+Signs of floating point numbers are exact, and so is the whole rewriting, except that common divisors other than powers
+of two are rounded.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class Parts:
         self._unconditional = self._unconditional_nodes(roots)
         self._numbers = self._always_numbers()
         self._indices = self._free - size_variables(self._nodes)
-        # Parts without free indices, of which those of an entry x[p] may be instances.
+        # Parts without free indices, which entries x[p] may be instances of.
         self._general: dict[Key, Node] = {}
         for node in self._nodes:
             if self._indices.isdisjoint(node.free) and (key := self._key(node)):
@@ -145,7 +145,7 @@ class Parts:
     def _constraints_by_path(self, roots: Sequence[Node]) -> dict[Node, set[Rows]]:
         """Return for each node the sets of constraints on its bound variables, one set for each path from a root to it.
 
-        A node with more than ``MAX_CONDITION_COMBINATIONS`` of them is recorded as crowded, and has none.
+        A node with more than ``MAX_CONDITION_COMBINATIONS`` of them is recorded as crowded, and gets none.
         """
         around: dict[Node, set[Rows]] = {node: set() for node in self._nodes}
         for root in roots:
@@ -304,7 +304,7 @@ class Parts:
         for node in self._nodes:
             first.setdefault(self._same(node), node)
         self.operations = sum(map(_operations, first.values()))  # with equal parts computed once
-        # What moves, scales or reads a part uses it, wherever it stands itself.
+        # A node that transposes, scales or reads a part uses it, wherever that node is itself.
         halves = _other_halves(first.values())
         users = [node for node in first.values() if _core(node) is node and node not in halves]
         uses = Counter(self._same(_core(arg)) for arg in (*roots, *(a for node in users for a in self._used(node))))
@@ -383,7 +383,7 @@ def _other_halves(nodes: Iterable[Node]) -> set[Node]:
 
 
 def _core(node: Node) -> Node:
-    """Return the tensor of which `node` only transposes, scales or reads entries, ``A`` for ``-2*A.T``; `node` itself
+    """Return the tensor that `node` only transposes, scales or reads entries of, ``A`` for ``-2*A.T``; `node` itself
     otherwise.
     """
     while node.op in _TRANSPARENT and not (node.op == "ein" and not node.view):

@@ -1,7 +1,7 @@
 """Expressions at sizes for which some axes are empty.
 
-All else takes for granted that extents are positive. Where some are 0, the sizes in them are numbers here: sums over
-such an axis are 0 and products 1, tensors with one have no entries, and what is left has positive extents only.
+All other code assumes that extents are positive. Where some are 0, the sizes in them are numbers here: sums over such
+an axis are 0 and products 1, tensors with one have no entries, and the remaining extents are positive.
 """
 
 from __future__ import annotations

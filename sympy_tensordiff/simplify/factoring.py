@@ -1,8 +1,8 @@
 """Factoring: common operands of the terms of a sum are moved in front of the sum.
 
-An operand is in common where it is read under the same axes of the result and is summed over in the
-same places. What is left of the terms has to have the same axes in all of them, or it would have to
-be repeated or embedded: ``p_i d_ij - p_i p_j`` stays, ``s p_i d_ij - s p_i p_j`` is ``s (…)``.
+An operand is in common where it is read under the same axes of the result and is summed over in the same places. The
+cofactors of all terms must have the same axes, or they would have to be repeated or embedded: ``p_i d_ij - p_i p_j``
+stays, ``s p_i d_ij - s p_i p_j`` is ``s (…)``.
 
 `Keys` orders nodes in a way that does not depend on the order in which an expression was written.
 """

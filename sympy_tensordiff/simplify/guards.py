@@ -1,9 +1,9 @@
 """Constraints of guards: equations, substitutions by them, and the union of two guards with equal bodies.
 
-``[p >= q + 1]*f + [p == q]*f`` is ``[p >= q]*f``, and two bands side by side are one band. The rows
-of the union are those of each guard that hold at all points of the other. They are the union if
-nothing lies between: no integer point that fulfils them violates a row of both. That is decided
-against what is known of the indices, and where it cannot be decided the guards stay apart.
+``[p >= q + 1]*f + [p == q]*f`` is ``[p >= q]*f``, and two bands side by side are one band. The rows of the union are
+those of each guard that hold at all points of the other. They are the union if there is nothing in between: no integer
+point that satisfies them violates a row of both. That is decided in the context of the indices; if it cannot be
+decided, the guards stay separate.
 
 The body of a guard with an equation is written in fewer indices. It is the same body where that of
 the other guard, with the equation put in, is.
@@ -216,7 +216,7 @@ class GuardJoiner:
 
     def joined(self, terms: Sequence[Node], facts: Rows) -> list[Node] | None:
         """Return the terms of an addition with two guards merged into one; None where no two can be."""
-        # One term may stand here twice, and then counts twice: parts know the place of their term.
+        # One term may occur here twice, and then counts twice: parts know the place of their term.
         parts = [part for place, term in enumerate(terms) if term.op == "guard" for part in self.parts(term, place)]
         for pair in combinations(parts if len(parts) <= MAX_GUARDED_TERMS else (), 2):
             body = self.common_body(*pair)

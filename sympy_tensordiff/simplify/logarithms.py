@@ -16,7 +16,7 @@ variable exponents, and where it is positive, or where no factor is negative: ``
 not. All other factors stay together. Where a factor is 0, both sides are minus infinity.
 
 Products over ranges of numbers of any sign and hyperbolic cosines stay as they are for readers; there is another form
-for what is computed.
+for numbers.
 """
 
 from __future__ import annotations

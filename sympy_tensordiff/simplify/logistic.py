@@ -1,7 +1,7 @@
 """Exponentials in quotients as logistic functions, which do not overflow.
 
-``exp(1000)`` is no floating point number, but ``log(1 + exp(1000))`` and ``1/(1 + exp(1000))`` are.
-From the inside out, of numbers and of whole tensors, with s and p for `sigmoid` and `softplus`::
+``exp(1000)`` overflows, but ``log(1 + exp(1000))`` and ``1/(1 + exp(1000))`` do not. From the inside out, of numbers
+and of whole tensors, with s and p for `sigmoid` and `softplus`::
 
     1/(1 + exp(u))**n    s(-u)**n    exp(-m*u)*s(u)**n            s(-u)**m * s(u)**(n - m),  m <= n
     a - a*s(u)           a*s(-u)     (a - b*exp(-m*u))*s(u)**n    a*s(u)**n - b*exp(-m*u)*s(u)**n
@@ -9,8 +9,9 @@ From the inside out, of numbers and of whole tensors, with s and p for `sigmoid`
 
 and logarithms as `logarithms` says.
 
-What is differentiated is written so before: the functions above have derivatives that do not overflow either.
-Results for readers follow one more law, where ``a - b`` is one term: ``(1 - y)*s(u) - y*s(-u)`` is ``s(u) - y``::
+A function is rewritten so before it is differentiated: the functions above have derivatives that do not overflow
+either. Results for readers follow one more law, where ``a - b`` is one term: ``(1 - y)*s(u) - y*s(-u)`` is ``s(u) -
+y``::
 
     a*s(u) + b*s(-u)       (a - b)*s(u) + b
 """

@@ -71,8 +71,8 @@ def minus(graph: Graph, a: Node, b: Node) -> Node:
 
 
 def _called(graph: Graph, node: Node) -> tuple[Any, Node]:
-    """Return the function and the argument of a call (log and ``1 + u`` for ``log1p(u)``); None and `node` if it is no
-    call.
+    """Return the function and the argument of a call (log and ``1 + u`` for ``log1p(u)``); None and `node` if it is not
+    a call.
     """
     if node.op != "call" or len(node.args) != 1:
         return None, node

@@ -151,8 +151,8 @@ def count_chosen(graph: Graph, node: Node) -> Node:
     """Return a node that counts the terms of `node` selected by conditions: 0 where there are none, 1 without
     conditions.
 
-    It counts the selected terms. The value of `node` cannot tell: selected terms may cancel where a derivative is not
-    0.
+    It counts the selected terms. The value of `node` does not show this: selected terms may cancel where a derivative
+    is not 0.
     """
     if graph.is_zero(node):
         return node
@@ -306,10 +306,10 @@ def unconditional(root: Node) -> set[Node]:
 class Numbers(Container[Node]):
     """The nodes that have a finite value wherever a function has one.
 
-    These are the nodes that the function evaluates under no condition, and what `is_number_of_numbers` says of nodes
-    that are finite for all finite entries of the tensors. A quotient that the function evaluates is not among these:
-    the function may be finite where it is infinite, as ``relu(-oo)``. An exponential is, since overflow does not count.
-    Nodes that are visited are cached.
+    These are the nodes that the function evaluates unconditionally, and nodes for which `is_number_of_numbers` proves
+    that they are finite for all finite entries of the tensors. A quotient that the function evaluates is not among
+    these: the function may be finite where it is infinite, as ``relu(-oo)``. An exponential is, since overflow does not
+    count. Nodes that are visited are cached.
 
     `root` is the value of the function; `values` are the functions that `root` is a derivative of, whose exponentials
     are finite, too.
@@ -340,7 +340,8 @@ class Numbers(Container[Node]):
 def is_number_of_numbers(graph: Graph, node: Node) -> bool:
     """Return whether the operation `node` has a finite value for all finite values of its arguments, given their signs.
 
-    So have a quotient by ``1 + x**2``, the exponential of what is never positive, and softmax, ``exp(X - lse(X))``.
+    So have a quotient by ``1 + x**2``, the exponential of a value that is never positive, and softmax, ``exp(X -
+    lse(X))``.
     """
     if is_total(node.op, node.data, node.args):
         return True

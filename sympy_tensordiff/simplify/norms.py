@@ -6,9 +6,9 @@ entries that are divided by the largest one where the sum of squares left the ra
     sqrt(Sum_k a[k]**2)      r = sqrt(s) if 0 < 2**-80*s < oo else (m*sqrt(Sum_k (a[k]/m)**2) if 0 < m < oo else m)
 
 with ``s = Sum_k a[k]**2`` and ``m = Max_k abs(a[k])``. The product with ``2**-80`` is 0 where ``s`` is below 1e-299, in
-single precision below 1e-21: so the condition fits both types of numbers. Powers of a sum of which a root is taken are
-powers of ``r``, and its comparisons with 0 are comparisons of ``r``. The loops of the second branch run only where it
-is chosen.
+single precision below 1e-21: so the condition fits both types of numbers. If the root of a sum is taken, powers of the
+sum are powers of ``r``, and its comparisons with 0 are comparisons of ``r``. The loops of the second branch run only
+where it is chosen.
 
 Source: Blue 1978, *A Portable Fortran Program to Find the Euclidean Norm of a Vector*.
 """

@@ -1,7 +1,7 @@
 """The order of the simplification passes: before differentiation, and over derivatives.
 
-Each pass looks for nodes of some kinds. A graph knows the kinds of its nodes (`Table.kinds`), and a pass for which it
-has none is not called.
+Each pass looks for nodes of some kinds. A graph knows the kinds of its nodes (`Table.kinds`), and a pass whose kinds do
+not occur is skipped.
 """
 
 from __future__ import annotations

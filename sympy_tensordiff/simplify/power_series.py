@@ -97,7 +97,7 @@ def _power_of(
 def _raised(found: Series, power: Fraction) -> Series | None:
     """Return the series `found` to a rational `power`; None if its first coefficient then is irrational.
 
-    A root has none where its sign depends on the sign of ``t``: ``(t**2)**(1/2)`` is ``abs(t)``.
+    A root has no series if its sign depends on the sign of ``t``: ``(t**2)**(1/2)`` is ``abs(t)``.
     """
     if (found.order * power).denominator != 1:
         return None

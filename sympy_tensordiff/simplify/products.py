@@ -324,7 +324,7 @@ def rewritten(
 ) -> list[Node]:
     """Return `roots` with `rewriting` applied to each tensor-valued node below, arguments first.
 
-    What stands between the binders of index notation is left alone: nodes in which a bound variable is free.
+    Nodes between the binders of index notation are left unchanged: nodes in which a bound variable is free.
 
     `nodes` are all nodes below the roots, arguments first. `uses` counts the uses of nodes; a new node takes over the
     count of the node that it replaces.

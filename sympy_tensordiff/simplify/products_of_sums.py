@@ -1,14 +1,13 @@
 """Sums of products with each factor outside of the sums over indices that it does not contain.
 
-A product under a sum falls apart into groups that share no variable: ``Sum_jk a[j]*b[k]`` is
-``(Sum_j a[j])*(Sum_k b[k])``. The same is done below each of the outer variables: for ``Sum_i Sum_ab
-a[i, a]*b[i, b]`` there is one sum over ``i`` of a product of two. Factors that are sums, and those
-that know of more indices than the inner sum does, leave it. Entries and values of functions that know
-less stay: ``Sum_ij x[i]*A[i, j]*x[j]`` reads best flat, and costs the same.
+A product under a sum is split into groups that share no variable: ``Sum_jk a[j]*b[k]`` is ``(Sum_j a[j])*(Sum_k
+b[k])``. The same is done below each of the outer variables: for ``Sum_i Sum_ab a[i, a]*b[i, b]`` there is one sum over
+``i`` of a product of two. Factors that are sums, and those that know of more indices than the inner sum does, leave it.
+Entries and values of functions that know less stay: ``Sum_ij x[i]*A[i, j]*x[j]`` reads best flat, and costs the same.
 
-Factors that all terms of a summand have stand outside of the addition. An addition is summed term by
-term only where one term at most is left then, as in ``Sum_k (x[k] - mean)``, which is 0: the sum of
-small differences is more exact than the difference of large sums.
+Common factors of all terms of a summand are outside of the addition. An addition is summed term by term only where one
+term at most is left then, as in ``Sum_k (x[k] - mean)``, which is 0: the sum of small differences is more exact than
+the difference of large sums.
 
 An empty sum is 0, and reads nothing. So a factor leaves a sum, and a sum its neighbour, only where
 the sum is known to run, or where the factor is defined everywhere.
@@ -79,7 +78,7 @@ def _powers(graph: Graph, term: Node) -> tuple[tuple[Constraint, ...], dict[Node
     exponents.
 
     A base with an exponent is a factor of all terms or leaves none: if one of them is not guarded, the factor is a
-    number already, or the addition is none.
+    number already, or it is not an addition.
     """
     rows, inner = (term.data, term.args[0]) if term.op == "guard" else ((), term)
     powers: dict[Node, int | Fraction] = {}
@@ -256,7 +255,7 @@ class ProductsOfSums:
         """Return the sum of an addition `body` term by term, over all `limits` or over the innermost one, if all terms
         but at most one cancel then; else None.
 
-        It is taken apart over all variables, or over the innermost one.
+        It is split over all variables, or over the innermost one.
         """
         for n in sorted({0, len(limits) - 1}):
             apart = self.by_terms(limits[n:], body, (*facts, *bound_rows(limits[:n])))

@@ -8,7 +8,7 @@ A product is a coefficient and rational exponents of its factors, a sum is a pol
     c + e*(u - 1) + e      c + e*u           x/(x + y) + y/(x + y)    1
 
 with ``a`` that is computed, such as a norm, in ``(a - b)/a``: see `Quotients.shortest`. Each form of a node is compared
-with the node itself by what a reader sees of it, and the shortest one is taken. Factors that cancel are not 0 and not
+with the node itself by its printed length, and the shortest one is taken. Factors that cancel are not 0 and not
 infinite where the node is a number.
 """
 
@@ -292,7 +292,7 @@ class Quotients:
     def _over_one_denominator(self, args: Sequence[Node], shape: tuple[Affine, ...], greatest: bool) -> Node:
         """Return the sum of `args` as one fraction, with common factors of numerator and denominator cancelled.
 
-        Of a divisor of all terms the `greatest` power that all have stands outside, else the least.
+        With `greatest`, the greatest power of a divisor that all terms have is outside, else the least.
         """
         polynomial = self._polynomial(map(self.term, args))
         below: dict[Node, Fraction] = {}

@@ -1,8 +1,8 @@
 """Guards around reads that are not proved in bounds; sums with forward indices.
 
-A read outside of its shape is 0 by definition, and all other passes rely on it. What is printed reads inside, so this
+A read outside of its shape is 0 by definition, and all other passes rely on it. Printed reads are in bounds, so this
 pass puts a guard around each read that needs one. Data that an index, a condition or a range selects are 0 outside of
-their shape, too, or whatever else: such a node is split into the case where they are inside and the cases where they
+their shape, too, or whatever else: such a node is split into the case where they are in bounds and the cases where they
 are not, most of which have no point.
 """
 
@@ -42,7 +42,7 @@ def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: S
     """Return `nodes` with a guard around each read that is not proven in bounds, by `facts` or as `function` makes it
     as well.
 
-    What the ``function`` reads itself is inside: a call with other arguments is refused.
+    Reads of ``function`` itself are in bounds: a call with other arguments is refused.
 
     Raise `UnsupportedError` if the range of a product, a maximum or a minimum ends at a tensor entry that may be read
     out of bounds.
@@ -178,7 +178,7 @@ class _Explicit:
     def explicit(self, node: Node, facts: Rows) -> Recursion[Node]:
         """Return `node` with guards around its unproven reads, computed anew.
 
-        A node whose data may lie outside of their tensor is split into cases.
+        A node whose tensor entries may be read out of bounds is split into cases.
         """
         graph = self.graph
         variables: Variables = ()

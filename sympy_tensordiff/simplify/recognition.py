@@ -51,8 +51,8 @@ def recognise(
 ) -> list[Node]:
     """Return `roots` with the rules of this module applied to each node, until none applies any more.
 
-    What is differentiated is better recognised before: the derivatives are short, and finite where
-    an exponential overflows.
+    A function is better recognised before it is differentiated: the derivatives are short, and finite where an
+    exponential overflows.
 
     `nodes` are all nodes below the roots, arguments first, if known; `rules` are the rules by op (default: all).
     """
@@ -409,7 +409,7 @@ ORDERED: Rules = {"ein": (_ordered,)}
 """What makes two products with a symmetric operand one."""
 
 WITHOUT_TRANSPOSES: Rules = {"ein": (_diagonal, _unmoved, _ordered)}
-"""The same, without the transposes of what is symmetric."""
+"""The same rules, without those that drop transposes of symmetric matrices."""
 
 SINGLE: tuple[Rules, ...] = tuple({op: (rule,)} for op, rules in RULES.items() for rule in rules)
 """The rules one by one."""

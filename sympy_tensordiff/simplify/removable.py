@@ -51,7 +51,7 @@ MAX_ENTRIES = 500
 """The number of entries of arrays that are looked into at most."""
 
 _COEFFICIENTS_TO_TELL = 14
-"""The number of coefficients that tell whether terms cancel."""
+"""The number of coefficients by which cancellation is recognised."""
 
 _ROUNDING = sys.float_info.epsilon / 8
 """The coefficients that are left out are together this much smaller than the first one."""
@@ -256,7 +256,7 @@ def _arithmetic(node: Node) -> Sequence[Node]:
 
 
 def _variables(graph: Graph, parts: ArithmeticParts, node: Node) -> Iterator[Variable]:
-    """Yield the variables u of which the functions of `node` have power series, each once."""
+    """Yield the variables u such that functions in `node` have power series in u, each once."""
     seen: set[tuple[Node, Node]] = set()
     for part in parts.functions(node):
         argument = part.args[0]
@@ -290,7 +290,7 @@ def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
 
 
 def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> SeriesTerm:
-    """Return the term `node` with its factors told apart: those in ``u``, and the rest."""
+    """Return the term `node` split into its factors: those in ``u``, and the rest."""
     rest: list[Node] = []
     factors: list[Node] = []
     order = 0

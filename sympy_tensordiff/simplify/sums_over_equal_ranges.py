@@ -1,10 +1,9 @@
 """Merging of sums over equal ranges with common factors: ``Sum r*a + Sum r*b`` is ``Sum r*(a + b)``.
 
-Only where a sum stands below one of them, so that something is computed or written once instead of
-several times: for sums of plain products, loops apart are as short, and each reads its tensors in
-the order that is best for it. A tensor and its transpose are one factor all the same, ``W[i, p] + W[p, i]``,
-which kernels take apart again. And only where all depend on the same indices, so that nothing is
-repeated for more of them than before.
+Only if there is a sum below one of them, so that something is computed or written once instead of several times: for
+sums of plain products, separate loops are as short, and each reads its tensors in its best order. A tensor and its
+transpose are one factor nevertheless, ``W[i, p] + W[p, i]``, which kernels separate again. And only where all depend on
+the same indices, so that nothing is repeated for more of them than before.
 """
 
 from __future__ import annotations
@@ -170,7 +169,7 @@ def _lowered(node: Node, count: int) -> tuple[Constraint, ...]:
     """
     base = node.height - count
     own = {-(base + 1 + n): Affine.variable(-(n + 1)) for n in range(count)}
-    # What is bound around keeps clear of them.
+    # Bound variables of outer binders are different from these.
     around = {v: Affine.variable(v - count) for v in node.free if v < 0}
     return tuple(sorted(row.substitute({**own, **around}) for row in node.data))
 

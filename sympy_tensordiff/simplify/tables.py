@@ -1,9 +1,8 @@
 """Comprehensions split by their guards: dense terms in one, guarded terms in smaller ones read under the guard.
 
-``T[i, j] = [j == f(i)] E(i, j)`` is read as ``[j == f(i)] S[i]`` with a table ``S[i] = E(i, f(i))``
-that has lost the axis: a sum over ``j`` then collapses, where a table of ``T`` would be mostly zeros.
-The ranges in a table that is made anew for every index around it are repeated at its reads, too, so
-that the sums there run where it is not zero.
+``T[i, j] = [j == f(i)] E(i, j)`` is read as ``[j == f(i)] S[i]`` with a table ``S[i] = E(i, f(i))`` that has lost the
+axis: a sum over ``j`` then collapses, where a table of ``T`` would be mostly zeros. The ranges in a comprehension that
+is computed for every index around it are repeated at its reads, too, so that the sums there run where it is not zero.
 
 And tensors that are better written into the places where they are read than tabulated (`inline_single_reads`).
 """
@@ -20,10 +19,10 @@ from sympy_tensordiff.integer.rows import substitute_all
 from sympy_tensordiff.integer.solving import solve_equations
 
 SPARSE_SIZE = 200
-"""What is written at every read of a table is at most this large, so that chains stay linear."""
+"""An entry that is written at every read of a table is at most this large, so that chains stay linear."""
 
 TABLE_SIZE = 20
-"""What a table of its own counts as among that."""
+"""The weight of a table of its own within that size."""
 
 
 def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node, sizes: frozenset[int]) -> Node:
