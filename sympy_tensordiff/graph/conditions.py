@@ -241,7 +241,7 @@ def _solve_for_extremum(graph: Graph, left: Node, right: Node) -> tuple[Node, No
     """Return the equation ``left == right`` solved for a maximum or minimum, as ``(value, extremum)``; unchanged if
     none of its operands looks like the value.
 
-    SymPy moves the numbers of an equation to one side where a `Piecewise` is made anew: ``Eq(3*u/7 - 1, M)`` becomes
+    SymPy moves the numbers of an equation to one side when it rebuilds a `Piecewise`: ``Eq(3*u/7 - 1, M)`` becomes
     ``Eq(u, 7*M/3 + 7/3)``. Of floating point numbers only the first one holds exactly where ``M`` is ``3*u/7 - 1``.
     """
     candidates = []

@@ -39,7 +39,7 @@ class Hints:
         return max(1, form.evaluate({v: self.sizes.get(v, DEFAULT_SIZE) for v in form.atoms()}))
 
     def for_graph(self, roots: Iterable[Node], nodes: Iterable[Node]) -> Hints:
-        """Return hints that tell apart the sizes which occur in a graph, also those of equal expected length (see
+        """Return hints that distinguish the sizes which occur in a graph, also those of equal expected length (see
         `fine`).
 
         Of orders with the same work at the expected sizes, one along the axes of the results is better: its work is

@@ -6,7 +6,7 @@ each value of the bound indices it depends on; element-wise functions of tensors
 are stored where a contraction reads them.
 
 Costs are compared by their growth first: the maximal monomials, where all sizes are large and independent. Laws,
-checked by tests: the cost does not depend on names or on the order of operands, and that of a part is no greater than
+checked by tests: the cost does not depend on names or on the order of operands, and that of a part is not greater than
 that of the whole.
 """
 

@@ -18,7 +18,7 @@ from sympy_tensordiff.integer.affine import Constraint
 from sympy_tensordiff.integer.rows import normalise
 
 CASES_LIMIT = 16
-"""The most cases that become loops of their own, besides one for each value."""
+"""The greatest number of cases that become loops of their own, in addition to one for each value."""
 
 DECISIONS_LIMIT = 256
 """The most decisions that a case distinction may take."""

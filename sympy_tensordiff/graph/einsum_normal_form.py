@@ -313,7 +313,7 @@ def in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool
     """Return the operands of a product with the two labels of each symmetric matrix in canonical order, so that equal
     products become equal nodes; a matrix is symmetric if ``known`` maps it to True.
 
-    A label of the first axis of the result stands first, those of other axes stand last, as in ``A @ x`` and ``X @ A``.
+    A label of the first axis of the result comes first, those of other axes come last, as in ``A @ x`` and ``X @ A``.
     """
     place = {label: n for n, label in enumerate(dict.fromkeys(output))}
     symmetric = {arg for arg, labels in parts if len(labels) == 2 and labels[0] != labels[1] and known.get(arg)}

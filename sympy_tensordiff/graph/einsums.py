@@ -1,8 +1,7 @@
 """From index notation to einsums of whole tensors, and back: one entry of a whole tensor, one level deep.
 
-``[p == q] Sum_k A[p, k] x[k]`` over all of ``p, q`` is a view of a product. What reads a tensor at other
-indices than a plain one per axis, runs over a part of a range, or uses an index as a number has no
-form as an einsum.
+``[p == q] Sum_k A[p, k] x[k]`` over all of ``p, q`` is a view of a product. A node that reads a tensor at other indices
+than one plain variable per axis, runs over a part of a range, or uses an index as a number has no form as an einsum.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Constructors of element-wise arithmetic, functions and conditions of whole tensors.
 
-An element-wise node has the shape of its arguments, of which some may be scalars, which are broadcast.
-The product is an einsum.
+An element-wise node has the shape of its arguments; scalars among these are broadcast. The product is an einsum.
 """
 
 from __future__ import annotations

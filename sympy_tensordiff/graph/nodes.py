@@ -15,9 +15,9 @@ inside a binder, `Graph.open` it: its variables become fresh ones; `Graph.sum`, 
 A `sum` over no point is 0, a `prod` 1, a `max` and a `min` are infinite. Only the sum is linear in
 its body: neither a factor nor a guard moves across the others.
 
-Whole tensors have a ``shape``; they are closed, no bound variable is free in them. Element-wise
-nodes (`add`, `pow`, `call`, `select`, conditions) of whole tensors have the shape of their arguments,
-of which some may be scalars; products, sums over axes, transposes, deltas are ``ein``.
+Whole tensors have a ``shape``; they are closed, no bound variable is free in them. Element-wise nodes (`add`, `pow`,
+`call`, `select`, conditions) of whole tensors have the shape of their arguments, some of which may be scalars;
+products, sums over axes, transposes, deltas are ``ein``.
 
 An entry of a tensor of integers is never a ``read``: it is the index that is one `IndirectIndex`, as in the
 forms of other reads. ``Graph.symmetric`` says which matrices are known to be symmetric or not, an entry of a

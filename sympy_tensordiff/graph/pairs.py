@@ -13,7 +13,7 @@ terms are congruences again: the Hessian of a network needs each product with a 
 Where several orders take as little work, one comes first that multiplies two operands which another einsum node can
 multiply first as well: ``Sum_ij T_ijk A_i`` serves the derivatives by b and by c of ``Sum T_ijk A_i b_j c_k``.
 
-Afterwards an einsum node has two operands; or one, of which it sums axes; or sums nothing.
+Afterwards an einsum node has two operands; or one, whose axes it sums; or sums nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Evaluation: TypeAlias = tuple[int, Node]
 _TERMWISE_FACTOR = 0.9
 """A product with a sum is multiplied term by term if that takes at most 1/0.9 times the work.
 
-The matrix of the sum may be much larger than the result, where a size is not what it is taken for.
+The matrix of the sum may be much larger than the result, if a size is not as expected.
 """
 
 

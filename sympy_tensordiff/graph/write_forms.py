@@ -72,8 +72,7 @@ class Forms:
         return sympy.Add(*terms)
 
     def remainder(self, dividend: Affine, divisor: Affine, scope: Scope) -> Any:
-        """Return ``Mod`` of two forms as SymPy evaluates it, which is what a user gets who types it, unless that is
-        wrong.
+        """Return ``Mod`` of two forms as SymPy evaluates it when a user types it, unless that is wrong.
 
         SymPy 1.14 evaluates ``Mod(2*Mod(i, 3), 3)`` to ``2*Mod(i, 3)``, and does not terminate on some with a divisor
         of several terms whose sign it knows, as ``Mod(p - 2, N + 1)`` with a positive ``N``.

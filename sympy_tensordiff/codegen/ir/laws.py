@@ -304,7 +304,7 @@ class NestLaws:
         self.ranks = dict(ranks or {})
         self.allocated: set[str] = set()
         self.block_variables: set[str] = set()
-        """The variables of loops whose ranges lie within the block."""
+        """The variables of loops whose ranges are within the block."""
         self.enclosing_loops: list[Loop] = []
         self.written: dict[str, list[tuple[tuple[Affine, ...], list[Loop]]]] = {}
         """The indices at which each array has been written so far, with the enclosing loops."""
@@ -341,7 +341,7 @@ class NestLaws:
         self.block_variables.discard(loop.variable)
 
     def stays_in_block(self, loop: Loop, start: str, stop: str) -> bool:
-        """Return whether the range of a loop lies between ``start`` and ``stop``, the ends of the block of rows that a
+        """Return whether the range of a loop is between ``start`` and ``stop``, the ends of the block of rows that a
         thread computes.
         """
         lows = [Bound(Affine.variable(name)) for name in (start, *self.block_variables)]

@@ -308,7 +308,7 @@ class FusedKernels:
 
     @property
     def filled(self) -> tuple[str, ...]:
-        """The arrays that the fused kernels fill, without temporaries of which only one row is stored."""
+        """The arrays that the fused kernels fill, without temporaries that are stored one row at a time."""
         rows = {array.name for array in self.rows}
         return tuple([kernel.array for kernel in self.kernels if kernel.array not in rows])
 

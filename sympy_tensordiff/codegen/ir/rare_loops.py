@@ -1,7 +1,7 @@
 """Loops that run only under a condition, such as those which compute a norm again in another scale.
 
 `walk.guarded_by` puts all values of a branch under its condition: neutral elements are added where it fails. So a loop
-may be left out there, and what follows it is simpler.
+may be left out there, which simplifies the code after it.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def with_usual_loop(
     """Return a copy of `loop` without its rarely needed inner loops, followed by `loop` itself, which runs only if one
     of them was needed; None if there are no such inner loops.
 
-    All entries are computed again then: they are set, and nothing is added to what was before.
+    All entries are computed again then: they are set, not added to earlier values.
     """
     test = rare_condition(loop.body, is_short)
     if test is None or any(isinstance(s, Set) and s.reduction and s.name not in declared(loop.body) for s in loop.body):

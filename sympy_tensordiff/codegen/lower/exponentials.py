@@ -1,8 +1,8 @@
 """Sums of exponentials scaled by their largest term, wherever their logarithm or quotient does not overflow.
 
-``log(Sum_k exp(e(k)))`` is ``M + log(Sum_k exp(e(k) - M))`` with the greatest ``M = max_k e(k)``, and the
-derivatives of it are quotients: ``exp(e(p)) / Sum_k exp(e(k))`` is ``exp(e(p) - M) / Sum_k exp(e(k) - M)``. So each
-value below a logarithm, or in a product with the inverse of a sum, is taken apart as ``exp(shift) * rest``::
+``log(Sum_k exp(e(k)))`` is ``M + log(Sum_k exp(e(k) - M))`` with the greatest ``M = max_k e(k)``, and the derivatives
+of it are quotients: ``exp(e(p)) / Sum_k exp(e(k))`` is ``exp(e(p) - M) / Sum_k exp(e(k) - M)``. So each value below a
+logarithm, or in a product with the inverse of a sum, is split into ``exp(shift) * rest``::
 
     exp(u)                 shift u, rest 1
     a * b, a**n            shifts are added, multiplied by n
@@ -10,7 +10,7 @@ value below a logarithm, or in a product with the inverse of a sum, is taken apa
     exp(u) r + exp(v) s    shift M = Max(u, v), rest exp(u - M) r + exp(v - M) s
 
 and the logarithm of it is ``shift + log(rest)``. ``M`` counts as 0 where it is infinite, as it is over an empty range.
-What is not divided by such a sum, and of which no logarithm is taken, stays as it is.
+A sum that is neither a divisor nor the argument of a logarithm is unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sympy_tensordiff.integer.affine import Constraint
 from sympy_tensordiff.simplify.growing_functions import is_call
 
 _EXPONENT_OF_ZERO = -(10**38)
-"""An exponent of which nothing is left, in any precision: that of what a choice leaves out."""
+"""An exponent of which nothing is left, in any precision: that of the branch that a choice does not take."""
 
 
 @dataclass(frozen=True)

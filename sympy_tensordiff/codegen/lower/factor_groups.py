@@ -94,10 +94,10 @@ class TriangularBound(NamedTuple):
 class Split:
     """A sum of products divided into a matrix product (variables, bounds, factors) and the rest of the sum.
 
-    ``summed`` are the variables that a product of matrices sums over, within ``bounds``, ``factors`` what depends
-    on them; ``left`` the other variables, with their ``rows``, ``rest`` the other factors. ``context`` is what is
-    around the factors; in it and in them, variables stand for quotients, which are ``hidden``. The only variable of a
-    sum over a trapezoid has one more bound, a ``slant``.
+    ``summed`` are the variables that a product of matrices sums over, within ``bounds``, ``factors`` what depends on
+    them; ``left`` the other variables, with their ``rows``, ``rest`` the other factors. ``context`` are the loops and
+    constraints around the factors; in both, variables stand for the quotients in ``hidden``. The only variable of a sum
+    over a trapezoid has one more bound, a ``slant``.
     """
 
     summed: tuple[int, ...]

@@ -2,8 +2,8 @@
 
 Second derivatives of a norm ``n = s**(1/2)`` have terms like ``x[i]*y[j]*s**(-3/2)``. The cube of a norm leaves the
 range of numbers where neither the norm nor the term does, for norms below 1e-103 or above 1e102, in single precision
-1e-13 and 1e12. So the vectors of an outer product are divided by the norm, entry by entry, one of them by what is left
-of the power, and loops multiply by one factor ``1/n`` after the other, in turn with the other factors.
+1e-13 and 1e12. So the vectors of an outer product are divided by the norm, entry by entry, one of them by the remaining
+power, and loops multiply by one factor ``1/n`` after the other, in turn with the other factors.
 """
 
 from __future__ import annotations

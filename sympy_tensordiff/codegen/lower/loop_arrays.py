@@ -168,8 +168,8 @@ class LoopArrays:
     ) -> Node | None:
         """Return a read of one of `arrays` that provably equals `value`, or a choice among several by cases; else None.
 
-        Several arrays may hold values of one form, each for a case of its own: the rows of the array decide. Where no
-        entry is inside of its array at all points, those that together are make cases: of ``a[i]*a[j]`` for ``i < j``,
+        Several arrays may hold values of one form, each for a case of its own: the rows of the array decide. If no
+        single entry is in bounds at all points, several entries become cases: of ``a[i]*a[j]`` for ``i < j``,
         ``a[p]*a[q]`` is the entry of ``(p, q)`` or of ``(q, p)`` where ``p - q`` is ``nonzero``.
         """
         facts = (*self.lowering.facts, *known)
@@ -273,7 +273,7 @@ class LoopArrays:
             yield equal, {}
         for row in known:
             for v in sorted(v for v, c in row.form.terms if abs(c) == 1 and isinstance(v, int) and row.kind == "mod"):
-                # What is a multiple of m is m times another integer.
+                # A multiple of m is m times another integer.
                 c, whole = row.form.coefficient(v), self.graph.fresh("m")
                 exact = Affine({v: 1}) + (row.modulus * Affine.variable(whole) - row.form) * c
                 yield {v: exact}, {whole: quotient(row.form, row.modulus)}

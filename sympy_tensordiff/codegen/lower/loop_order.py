@@ -18,7 +18,9 @@ from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import Rows
 
 CACHE_LINE = 8
-"""The entries of a cache line in double precision: what a read costs whose neighbours in a loop share no line."""
+"""The entries of a cache line in double precision: the cost of a read whose neighbours in a loop share no cache
+line.
+"""
 
 UNROLLED = 8
 """A loop of no more steps than this is unrolled rather than the innermost."""

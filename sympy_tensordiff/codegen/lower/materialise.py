@@ -1,7 +1,7 @@
 """Materialisation: which whole tensors are stored in arrays; entries of the others are computed where they are used.
 
-Arrays are the results, what a library takes and gives, and sums over axes, each of which is
-computed once. What is between them is fused into the loops that use it, unless
+Arrays are the results, the operands and results of library calls, and sums over axes, each of which is computed once.
+All other tensors are fused into the loops that use them, unless
 
 - two arrays use it, or every entry of an array uses each of its entries again (it is repeated
   along an axis), and it is more than a few operations;
@@ -166,7 +166,7 @@ def _repeats(node: Node, arg: Node) -> bool:
 
 
 STORED = frozenset({"tensor", "comprehension", "inv", "cof", "lse", "scan"})
-"""Nodes that are arrays before anything is computed with them, besides sums of products."""
+"""Nodes other than sums of products that are arrays before anything is computed with them."""
 
 
 def is_product(node: Node) -> bool:

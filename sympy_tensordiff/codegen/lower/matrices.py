@@ -1,13 +1,13 @@
 """Matrix products: sums of products in index notation that a library call computes.
 
-The factors of a sum depend on what is around them through a few integer combinations of indices, their *labels*.
-Two groups of factors that share the labels that are summed over, and have other ones of their own, are two matrices:
-``Sum_ij X[q, 2*i + p, 2*j + r]*Y[s, i, j]`` has the labels ``q p r | i j | s``. A factor that is a whole tensor under
-its labels is taken as it is; others are copied into an array with an axis for each label.
+The factors of a sum depend on outer indices through a few integer combinations of indices, their *labels*. Two groups
+of factors that share the labels that are summed over, and have other ones of their own, are two matrices: ``Sum_ij X[q,
+2*i + p, 2*j + r]*Y[s, i, j]`` has the labels ``q p r | i j | s``. A factor that is a whole tensor under its labels is
+taken as it is; others are copied into an array with an axis for each label.
 
-An index that bounds of other indices hold, as in ``Sum_kf W[f, k]*Y[f, p - 2*k]``, is no label that can be summed in
-a matrix product. Then the product is one over the others, here ``T[k, i] = Sum_f W[f, k]*Y[f, i]`` with the label
-``i = p - 2*k``, and the rest is a short sum of its entries, ``Sum_k T[k, p - 2*k]``.
+An index that occurs in the bounds of other indices, as in ``Sum_kf W[f, k]*Y[f, p - 2*k]``, is not a label that can be
+summed in a matrix product. Then the product is one over the others, here ``T[k, i] = Sum_f W[f, k]*Y[f, i]`` with the
+label ``i = p - 2*k``, and the rest is a short sum of its entries, ``Sum_k T[k, p - 2*k]``.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Matrices(Storage):
         rounded = frozenset[int]().union(*(q.atoms() for q in names))
         factors = graph.factors(graph.substitute(body, values))
         used = frozenset[int]().union(*(factor.free for factor in factors))
-        # A variable that no factor depends on is no label, and only counts.
+        # A variable that no factor depends on is not a label, and only multiplies the result.
         bounds = [row for row in rows if slant is None or row != slant.bound]
         summed = [v for v in variables if v in used - rounded and self._has_range(v, bounds)]
         inner = [factor for factor in factors if not factor.free.isdisjoint(summed)]
@@ -362,7 +362,7 @@ class Matrices(Storage):
         """Return the axis orders in which an array may store a matrix, the preferred one first."""
         both, own, summed = roles
         orders = [(*both, *own, *summed), (*both, *summed, *own)]
-        # What is copied is best read along its last axis, and written along that of the copy: a long one.
+        # A copied operand is best read along its last axis, and written along that of the copy: a long one.
         pair = summed[-1], own[-1]
         one, two = (self._count_reads_along(*labels, matrix, split) for labels in (pair, pair[::-1]))
         if (two, self._volume(pair[1:], ranges)) > (one, self._volume(pair[:1], ranges)):

@@ -266,7 +266,7 @@ class Planner:
         of these.
         """
         used = [v for v in context.variables if v in node.free]
-        # In the directions in which they stand, which no substitution of the variables changes.
+        # In their own directions, which no substitution of the variables changes.
         vectors = dict.fromkeys(_vectors(node, used, signed=True))
         basis = independent(tuple([c // gcd(*vector) for c in vector]) for vector in vectors)
         inverse = _integer_inverse(basis, vectors, len(used))
@@ -392,7 +392,7 @@ def _integer_inverse(
 ) -> list[tuple[int, ...]] | None:
     """Return an integer right inverse L of `basis` that reproduces all `vectors`, or None if there is none.
 
-    None where the basis does not reach all integers, or a vector is no integer combination of it.
+    None if the basis does not reach all integers, or a vector is not an integer combination of it.
     """
     solution = smith.solve(basis, width)
     if solution.congruences or solution.equations:

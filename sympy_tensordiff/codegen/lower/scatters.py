@@ -227,7 +227,7 @@ def _ordered(
 ) -> ScatterTerm:
     """Return the scatter with its loops in order: first the loops bounded by sizes alone, counted from 0.
 
-    Then come the free axes, then the others. The first ones run as the entries of data lie in memory.
+    Then come the free axes, then the others. The first ones run in the memory order of the integer array.
     """
     heads: dict[int, Affine] = {}
     shift: dict[int, Affine] = {}
@@ -273,7 +273,7 @@ def split_diagonals(
     """Split `body` into terms for all entries and terms that are 0 off a diagonal, written as scatters over the
     diagonal.
 
-    ``facts`` say what is known of the sizes.
+    ``facts`` are the constraints on the sizes.
     """
     rest, parts = [], []
     for term in body.args if body.op == "add" else (body,):

@@ -4,7 +4,7 @@ The derivative of a sum of ``phi(r[i])`` over a grid has ``phi'(r)`` at each poi
 itself has ``phi(r)``. Uses are counted per value in all loops of a program, whatever their shifts, their signs and the
 numbers in front of them: all that are the same function of their indices, counted from their own start, are one
 candidate for an array. On a periodic axis, where indices are ``Mod(i + 1, n)``, they are counted round the circle. The
-value is stored where the operations that are saved are more than the reads and the write of the array. What is stored
+value is stored where the operations that are saved are more than the reads and the write of the array. A stored value
 has a loop of its own, whose parts are counted in turn. The array may have entries that no use reads; they may be NaN.
 """
 
@@ -29,7 +29,8 @@ from sympy_tensordiff.integer.products import quotient_by, times
 from sympy_tensordiff.integer.rows import Rows, shape_rows
 
 READ = 2
-"""What a read of a stored value costs beside one operation: it comes from further away than what a stencil reads again.
+"""The cost of reading a stored value, in operations: it comes from further away than the neighbours that a stencil
+reads again.
 
 A write costs two reads.
 """
@@ -38,7 +39,7 @@ STREAM = 10
 """The cost of one more loop over the entries of an array, in operations per entry: they come from a slower cache."""
 
 FUNCTION = 20
-"""The operations of a function, or of a power that is no product."""
+"""The operations of a function, or of a power that is not a product."""
 
 DIVISION = 4
 
@@ -72,7 +73,7 @@ class _LoopBody:
     is_changed: bool = True
     """Whether ``structures`` have to be found again."""
     reading: set[Node] = field(default_factory=set)
-    """The parts that read what is stored."""
+    """The parts that read stored values."""
     work: dict[Node, int] = field(default_factory=dict)
     """About how many operations these parts take."""
 
@@ -155,7 +156,7 @@ class Shifts:
     def survey(self, entries: Sequence[Node]) -> None:
         """Find the values that the loops of a whole program use several times, and that are worth an array.
 
-        `entries` are its results and temporaries, before any of them is lowered. What is stored has a loop of its own,
+        `entries` are its results and temporaries, before any of them is lowered. A stored value has a loop of its own,
         whose parts are counted as well.
         """
         places = _loop_bodies(self.graph, entries)
@@ -246,7 +247,7 @@ class Shifts:
     def _found_values(self, place: _LoopBody) -> Iterator[tuple[Node, Rows]]:
         """Yield the parts of a loop body that may be worth an array, with the guards around each, outermost first.
 
-        The parts of what is stored meanwhile are left out.
+        The parts of values that are stored meanwhile are left out.
         """
         bodies = place.nodes
         own = frozenset(place.context.variables)
@@ -265,7 +266,7 @@ class Shifts:
                 if core in place.stored:
                     continue
             inner = (*guards, *(row for row in part.data if row not in guards)) if part.op == "guard" else guards
-            # What is computed behind a condition only may be no number elsewhere.
+            # A value that is computed under a condition only may be undefined elsewhere.
             below = part.args if part.op != "select" else [part.args[0], *(arg for arg in part.args[1:] if arg.total)]
             new = [(arg, inner) for arg in reversed(below) if (arg, inner) not in seen]
             seen.update(new)
@@ -328,7 +329,7 @@ class Shifts:
         rows_of_reads = [row for part in reads for row in shape_rows(part.data, part.args[0].shape)]
         if not all(is_implied(row, (*facts, *found)) for row in rows_of_reads):
             return None
-        # No array is larger than what it is made of.
+        # No array is larger than its operands.
         is_small = any(part.free.issuperset(first.axes) for part in reads)
         return first if is_small and self.planner.is_safe(first.node, found) else None
 

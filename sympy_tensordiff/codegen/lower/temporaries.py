@@ -193,7 +193,7 @@ class Storage:
     def _scatter(self, name: str, number: int, part: ScatterTerm) -> Recursion[None]:
         """Add a scatter kernel: for each point of the leading loops it adds values at data-dependent indices.
 
-        What the declared ranges of the data prove is not tested.
+        Conditions that the declared ranges of integer tensors prove are not tested.
         """
         known = (*self.facts, *part.rows)
         part = replace(part, conditions=tuple(row for row in part.conditions if not is_implied(row, known)))
@@ -212,7 +212,7 @@ class Storage:
         """Return an array that stores `node`, created if new, and the index of its entry; None if storing is not worth
         it.
 
-        Of what is ``shared`` an array is worth it wherever it can be kept.
+        A ``shared`` value gets an array wherever it can be stored.
         """
         wanted = shared or node.op == "comprehension" or (is_dear(node) and self.tables)
         wanted = wanted or self._continues(node, context)
@@ -248,8 +248,8 @@ class Storage:
     def _store_common_parts(self, node: Node, home: Context) -> Recursion[None]:
         """Store each sum inside of `node` that is also used elsewhere in an array, before `node` itself is stored.
 
-        So ``1/S`` and ``1/S**2`` read one ``S``. Outermost parts only: their kernels see to what is below them. The
-        parts depend on no other variables than those of ``home``.
+        So ``1/S`` and ``1/S**2`` read one ``S``. Outermost parts only: their kernels handle the nodes below. The parts
+        depend on no other variables than those of ``home``.
         """
         if not self.temporaries or node.op == "comprehension":
             return

@@ -1,7 +1,7 @@
 """Array definitions of a program over whole tensors, each filled by a library call or entry by entry.
 
-What is computed entry by entry is written in index notation over the arrays defined before, and
-lowered as what a user writes in index notation is.
+Arrays that are computed entry by entry are written in index notation over the arrays defined before, and lowered like
+the index notation of a user.
 """
 
 from __future__ import annotations

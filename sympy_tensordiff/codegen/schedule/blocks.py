@@ -1,8 +1,8 @@
 """Thread blocks with shared memory: tiled products, and sums distributed over the threads of a block.
 
-A tile of 64 x 64 sums belongs to a block of 16 x 16 threads, each of which has 4 x 4 of them in registers. What they
-multiply is read once for the block, in the order of memory, into shared arrays of 16 terms. A long sum is dealt out to
-the threads of a block, whose totals are added in a tree.
+A tile of 64 x 64 sums belongs to a block of 16 x 16 threads, each of which has 4 x 4 of them in registers. Their
+operands are read once for the block, in memory order, into shared arrays of 16 terms. A long sum is dealt out to the
+threads of a block, whose totals are added in a tree.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ EACH = 4
 """The sums of a thread along each axis. In double precision, 4 x 4 of them take about 80 registers."""
 
 LEAST_SIDE = 48
-"""The least constant length of an axis along which there are tiles, of which three quarters are in use then."""
+"""The least constant length of an axis of tiles; three quarters of a tile are in use then."""
 
 THREADS = 256
 """The threads of a block."""
@@ -54,9 +54,9 @@ Fresh = Callable[[str], str]
 class BlockNest:
     """The body of a GPU kernel whose threads share memory within blocks: thread coordinates, shared arrays, and grid.
 
-    The ``blocks`` are variables with their extents that the number of the block tells, in row-major order. The number
-    of the block and the thread coordinate ``along`` ("x" or "y") tell the ``entries``. ``x`` and ``y`` are the
-    coordinates of the thread, with the numbers of threads. The arrays ``shared`` belong to the block.
+    The ``blocks`` are variables with their extents, which the number of the block determines in row-major order. The
+    number of the block and the thread coordinate ``along`` ("x" or "y") determine the ``entries``. ``x`` and ``y`` are
+    the coordinates of the thread, with the numbers of threads. The arrays ``shared`` belong to the block.
     """
 
     body: tuple[Statement, ...]

@@ -61,7 +61,7 @@ Of 8, the batch norm takes 1.28 of the time; of 32, no text of the benchmarks ch
 """
 
 JAMMED_OPERATIONS = frozenset({"add", "mul", "neg", "pow"})
-"""What else a term of such a row calls takes longer than the reads and writes that are saved."""
+"""Other functions in a term of such a row take longer than the reads and writes that are saved."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Sit
         scans += [begin, *carried]
         done += [accumulator.name for accumulator in scan.accumulators]
     if scans:
-        # They come in front of the last segment, and use what the others have made.
+        # They come before the last segment, and use the results of the others.
         first, rest = (replace(plan, segments=part) for part in (plan.segments[:-1], plan.segments[-1:]))
         body = (*sink(row, first), *scans, *sink(row, rest))
     else:
@@ -335,7 +335,7 @@ def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
         for number, statement in enumerate(loop.body)
         if isinstance(statement, If) and is_range(statement, loop.variable) and _is_dear(statement.body)
     ]
-    # Each cut doubles what follows, so that the text would grow exponentially with the number of conditions.
+    # Each cut doubles the rest, so that the text would grow exponentially with the number of conditions.
     return _refined(cut(loop, dear[0]), site, is_one) if len(dear) == 1 else None
 
 
@@ -429,4 +429,4 @@ LOOPS = (
     Rule("interior", "remainders and guards are needed at the ends only", _interior),
     Rule("near angles", "vectors of sines, again where angles are large", lambda s, p, _: with_near_angles(s, p.fresh)),
 )
-"""What is done with a loop."""
+"""The rules for a single loop."""

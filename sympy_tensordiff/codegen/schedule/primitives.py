@@ -100,8 +100,8 @@ def _along(row: Loop, body: Sequence[Statement]) -> list[Statement]:
 def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fresh: Fresh) -> tuple[Statement, ...]:
     """Return one loop along a row that computes a prefix reduction: each entry continues from the one before.
 
-    ``last`` is the last entry of the row; ``others`` are the scans whose entries are there already. Exponentials of
-    which each entry adds one are computed for the whole row first, in vectors.
+    ``last`` is the last entry of the row; ``others`` are the scans whose entries are there already. If each entry adds
+    one exponential, these are computed for the whole row first, in vectors.
     """
     loop, axis = scan.loop, (Affine.variable(row.variable),)
     carried = {acc.name: Name(fresh(f"{acc.name}_so_far")) for acc in scan.accumulators}
@@ -288,7 +288,7 @@ def add_part(total: Name, part: Name) -> Set:
 
 
 def localise(body: Sequence[Statement], arrays: frozenset[str]) -> tuple[Statement, ...]:
-    """Return statements whose reads of ``arrays`` drop the first index, for arrays of which one row is stored."""
+    """Return statements whose reads of ``arrays`` drop the first index, for arrays stored one row at a time."""
     return Renaming({}, arrays).body(tuple(body))
 
 

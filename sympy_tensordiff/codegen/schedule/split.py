@@ -37,7 +37,7 @@ SIZE = 100
 """How large the parts are at most, but for the arguments of one operation."""
 
 WIDTH = 20
-"""How many terms or factors stand in one line."""
+"""The number of terms or factors in one line."""
 
 _ASSOCIATIVE = ("add", "mul", "max", "min", "and", "or")
 
@@ -45,8 +45,8 @@ _ASSOCIATIVE = ("add", "mul", "max", "min", "and", "or")
 def split_deep(program: Program) -> Program:
     """Return the program with deeply nested or long expressions split into several assignments.
 
-    Such a part is computed even where it stands behind the condition of a ``select`` that fails. That changes no
-    result: what is read there outside of an array is tested.
+    Such a part is computed even under the condition of a ``select`` that fails. That changes no result: reads out of
+    bounds are tested there.
     """
     if all(_fits(value) for kernel in program.nests for value in values(kernel.body)):
         return program
