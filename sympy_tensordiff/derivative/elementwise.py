@@ -1,7 +1,7 @@
 """Derivatives of expressions, SymPy in and SymPy out, by one sweep each.
 
-`Differentiation` holds what one call shares: the graph, the facts of its input, the result's
-last simplification. Everything that leaves is again an expression of the same classes.
+`Differentiation` holds the state that the derivatives of one call share: the graph, the facts of its input, the
+result's last simplification. Everything that leaves is again an expression of the same classes.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class Differentiation:
         return Sweep(self.graph, leaves, self.sizes()).start(axes, rows, body, cotangent, numbers)
 
     def numbers(self, root: Node) -> Numbers:
-        """Return the nodes that are finite numbers wherever `root` and what it is a derivative of are."""
+        """Return the nodes that are finite numbers wherever `root` is, and the function that it is a derivative of."""
         return Numbers(self.graph, root, self._values)
 
     def tensor_sweep(self, leaves: Sequence[Node]) -> TensorSweep:

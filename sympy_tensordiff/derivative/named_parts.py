@@ -73,9 +73,9 @@ def cse(
 
     Notes
     -----
-    The parts are found on the graph of the expressions, in time that grows with its nodes. With the parts put in
-    order, each in the place of its name, the reduced expressions have the values of those given. A part has axes of the
-    lengths of the ranges in which it occurs: sizes at which such a range is empty are for the expressions given alone.
+    The parts are found on the graph of the expressions, in time that grows with its nodes. With the parts substituted
+    for their names, in order, the reduced expressions have the values of the given ones. A part has axes of the lengths
+    of the ranges in which it occurs: sizes at which such a range is empty are for the expressions given alone.
 
     Examples
     --------
@@ -172,11 +172,11 @@ def _in_parts(
     The last of `roots` are the definitions of the symbols `own`.
     """
     definitions, replaced = parts.replaced(roots, leaves)
-    # From here on a named expression is what its name stands for elsewhere: a tensor.
+    # From here on a named expression is the part that has its name elsewhere: a tensor.
     reader.tensors |= {symbol.name: symbol for symbol in own}
     written = write_all(reader, for_readers(reader.graph, [*definitions, *replaced]))
     rest = len(written) - len(own)
-    # A name that stands for a part is defined as the part is, not by itself.
+    # A name that stands for a part is defined like the part, not by itself.
     defined = dict(zip(symbols.values(), written, strict=False))
     defined |= {symbol: e for symbol, e in zip(own, written[rest:], strict=True) if symbol not in defined}
     return defined, written[len(symbols) : rest]

@@ -130,7 +130,7 @@ def simplify_deltas(e: Any) -> Any:
     >>> td.simplify_deltas(td.IndexedSum(sympy.KroneckerDelta(2*i, j), (i, 0, 10)))
     Piecewise((1, (j >= 0) & (j <= 20) & Eq(Mod(j, 2), 0)), (0, True))
 
-    SymPy forgets that half of an odd number is no index:
+    SymPy forgets that half of an odd number is not an index:
 
     >>> x = sympy.IndexedBase("x", shape=11)
     >>> own = sympy.Sum(sympy.KroneckerDelta(2*i, j)*x[i], (i, 0, 10))

@@ -3,7 +3,7 @@
 A product of many operands is differentiated as the products of two that compute it: each of them costs two more
 products of the same size in a reverse sweep, and two in a forward sweep. So a derivative takes a small multiple of the
 operations of the product, whatever the shapes are, and no intermediate is larger than those of the product itself
-(but for the axes of what is differentiated).
+(except for the axes of the differentiated expression).
 
 Source: reverse and forward mode over a binary evaluation tree (Griewank & Walther 2008, sections 3.1 and 3.2).
 """

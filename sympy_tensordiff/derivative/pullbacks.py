@@ -14,11 +14,11 @@ number, so is its slope. In a sum, a slope with indices of its own would cost a 
 ``Sum_j Piecewise((W[q, j]*x[i, p], g[i, j] > 0))``. It stays outside of ``Sum_j Piecewise((W[q, j], g[i, j] > 0))`` and
 counts where a term is chosen, ``Sum_j Piecewise((1, g[i, j] > 0)) > 0``: a condition, which has no derivative.
 
-A slope may be infinite at a point where what it is multiplied by is an exact 0, which wins. ``sqrt(S)`` of a sum of
-squares ``S`` has where ``S`` is 0 what `Abs` has at 0, a kink. The chain rule says ``0*inf`` there; the derivative is
-0, and so are those of it. So a choice, ``Piecewise((1/sqrt(S), Ne(S, 0)), (0, True))``, replaces each root in a slope
-whose base is *flat*: the derivative of the base is 0 wherever the base is. What is never 0, as ``1 + S``, needs no
-choice; and what is not flat, as ``x[i]``, has roots with an infinite derivative.
+A slope may be infinite at a point where the cotangent is an exact 0, which wins. ``sqrt(S)`` of a sum of squares ``S``
+has where ``S`` is 0 what `Abs` has at 0, a kink. The chain rule says ``0*inf`` there; the derivative is 0, and so are
+those of it. So a choice, ``Piecewise((1/sqrt(S), Ne(S, 0)), (0, True))``, replaces each root in a slope whose base is
+*flat*: the derivative of the base is 0 wherever the base is. A factor that is never 0, such as ``1 + S``, needs no
+choice; and a factor that is not flat, such as ``x[i]``, has roots with an infinite derivative.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _is_guarded(node: Node) -> bool:
 def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Node:
     """Return ``rule(cotangent)`` with `rule` applied to the branches, guarded bodies and terms of the cotangent.
 
-    A cotangent that cannot be taken apart is compared with 0, or with 0 the number of its chosen terms.
+    A cotangent that cannot be split is compared with 0, or the number of its chosen terms is.
     """
     if cotangent is graph.zero or not is_chosen(graph, cotangent):
         return rule(cotangent)

@@ -254,7 +254,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         own, around = atoms_in(read), atoms_in(rows)
         dropped = self._ordered(cotangent.free.union(own, around) - keep)
         if not own.isdisjoint(dropped):
-            # What has been read there is the entry at the index: no solution says it as shortly.
+            # The tensor that was read there is the entry at the index: no solution says it as shortly.
             graph = self.graph
             cotangent = replace(graph, cotangent, {graph.read(tensor, read): graph.read(tensor, index)})
         return summation(self.graph, dropped, [*equations, *rows], cotangent)
@@ -346,5 +346,5 @@ def _projects_exactly(row: Constraint, variables: set[int]) -> bool:
     if not row.form.hidden().isdisjoint(variables):
         return False
     unit = all(abs(row.form.coefficient(v)) <= 1 for v in variables)
-    # Equations are solved exactly by the sum itself, with what is left of them as guards.
+    # Equations are solved exactly by the sum itself; the remaining constraints become guards.
     return row.kind == "eq" or (unit and (row.kind == "ge" or row.form.atoms().isdisjoint(variables)))

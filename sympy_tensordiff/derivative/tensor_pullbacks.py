@@ -1,8 +1,7 @@
 """The pullback rules of whole tensors.
 
-The cotangent of a node has the axes of what is differentiated first (none for a scalar), then those
-of the node: ``C[P, …]``. Element-wise nodes have the rules of scalars (`derivative.pullbacks`),
-taken for all entries at once.
+The cotangent of a node has first the axes of the differentiated expression (none for a scalar), then those of the node:
+``C[P, …]``. Element-wise nodes have the rules of scalars (`derivative.pullbacks`), taken for all entries at once.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.node_properties import count_chosen, is_chosen
 
 Contribution = tuple[Node, Node]
-"""An operand and what is added to its cotangent."""
+"""An operand and a contribution to its cotangent."""
 
 Active = Callable[[Node], bool]
 

@@ -1,10 +1,10 @@
 """The reverse sweep over whole tensors; parts in index notation are swept by Algorithm 4.
 
-The nodes above index notation (`graph.contractions`, `graph.elementwise`) have one cotangent each, a
-whole tensor with the axes of what is differentiated in front; it is complete when the node is
-visited, since nodes are taken by falling depth. A comprehension, a sum or a read is a node of this
-sweep, too: its rule is an element-wise sweep (`derivative.sweep`) from its entries down to the
-largest parts in it that no index around them touches. These are nodes of this sweep again.
+The nodes above index notation (`graph.contractions`, `graph.elementwise`) have one cotangent each, a whole tensor that
+begins with the axes of the differentiated expression; it is complete when the node is visited, since nodes are taken by
+falling depth. A comprehension, a sum or a read is a node of this sweep, too: its rule is an element-wise sweep
+(`derivative.sweep`) from its entries down to the largest parts in it that no index around them touches. These are nodes
+of this sweep again.
 
 One pullback per node, so the growth is linear (Lippmann 2022, section 4.8). The Jacobian of a part
 is never built to be contracted, and a cotangent that is zero is not handed on.

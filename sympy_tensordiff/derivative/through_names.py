@@ -1,8 +1,8 @@
 """Derivatives through named expressions, whose names stay in the result.
 
-A named expression is a variable of what it occurs in: one sweep for each definition hands its cotangent on to the
-variables and to the names in it. The cotangent of ``K`` is a part of the result with a name of its own, ``dK``, so that
-nothing in it is written twice, and the next derivative goes through both in the same way.
+A named expression is a variable of the expression that contains it: one sweep for each definition hands its cotangent
+on to the variables and to the names in it. The cotangent of ``K`` is a part of the result with a name of its own,
+``dK``, so that nothing in it is written twice, and the next derivative goes through both in the same way.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sympy_tensordiff.symbolic.tensors import NamedTensor, in_full
 from sympy_tensordiff.symbolic.traversal import named_in, names_in
 
 MAX_CONDITIONS_AROUND = 2
-"""Under so many conditions, two for ``i != j``, a cotangent has them around it; more would hide what is computed."""
+"""Under so many conditions, two for ``i != j``, a cotangent has them around it; more would hide the computation."""
 
 
 class ThroughNames:

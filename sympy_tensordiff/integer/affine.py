@@ -38,7 +38,7 @@ class Compound:
         return type(self), tuple([getattr(self, name) for name in self.fields])
 
     def key(self) -> tuple[Any, ...]:
-        """Return a tuple that orders the compounds of one subclass and tells them apart."""
+        """Return a tuple that orders the compounds of one subclass and distinguishes them."""
         raise NotImplementedError
 
     def atoms(self) -> frozenset[Variable]:
@@ -60,7 +60,7 @@ class Compound:
         raise NotImplementedError
 
     def definition(self) -> tuple[Constraint, ...]:
-        """Return constraints that the compound fulfils at all values of its variables; none by default."""
+        """Return constraints that the compound satisfies at all values of its variables; none by default."""
         return ()
 
     def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:

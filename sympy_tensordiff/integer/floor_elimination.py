@@ -1,6 +1,6 @@
 """Inequalities as loop bounds: floors of loop variables eliminated, symbolic coefficients divided by.
 
-``2*floor(j/3) >= k`` is no bound of a loop over ``j``, but the equivalent ``j >= 3*ceiling(k/2)`` is. Rows that
+``2*floor(j/3) >= k`` is not a bound of a loop over ``j``, but the equivalent ``j >= 3*ceiling(k/2)`` is. Rows that
 multiply an index by a symbol, ``M*i <= r``, bound this index, and outer loop variables.
 """
 

@@ -19,10 +19,10 @@ def eliminate(rows: Iterable[Constraint], variable: Variable) -> tuple[Constrain
     """Return the constraints on the other variables that follow from ``rows`` (Fourier-Motzkin); None if they are
     contradictory.
 
-    Law: a point fulfils the result if and only if a rational value of ``variable`` completes it to
-    a point of ``rows`` (eqs. (30), (31)), up to the integer tightening of each row. An equation
-    with a unit coefficient is substituted, another one scaled; else each lower bound is combined with
-    each upper bound. Rows without the variable stay, congruences among them too.
+    Law: a point satisfies the result if and only if a rational value of ``variable`` completes it to a point of
+    ``rows`` (eqs. (30), (31)), up to the integer tightening of each row. An equation with a unit coefficient is
+    substituted, another one scaled; else each lower bound is combined with each upper bound. Rows without the variable
+    stay, congruences among them too.
 
     Raise `ValueError` if a congruence, a quotient or a product contains the variable.
 
@@ -99,7 +99,7 @@ def project(
 def project_exactly(rows: Iterable[Constraint], drop: Iterable[Variable]) -> tuple[Constraint, ...] | None:
     """Eliminate ``drop`` exactly over the integers; None if the elimination of one variable may be inexact.
 
-    Law: a point of integers fulfils the result if and only if integer values of ``drop`` complete it to a point of
+    Law: a point of integers satisfies the result if and only if integer values of ``drop`` complete it to a point of
     ``rows``.
 
     Examples

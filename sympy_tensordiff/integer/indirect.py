@@ -1,8 +1,8 @@
 """Entries of integer tensors in affine forms: indirect indices, as in the gather ``x[idx[i]]``.
 
-A `IndirectIndex` such as ``idx[i]`` is an unknown function of its indices, of which at most the range is known. It is
-a column of its own in a system, no elimination solves for its indices, and an equation ``p == idx[i]`` is tested by
-the loops, never solved for ``i``. "Data" are the entries of such tensors.
+An `IndirectIndex` such as ``idx[i]`` is an unknown function of its indices, of which only the range may be known. It is
+a column of its own in a system, no elimination solves for its indices, and an equation ``p == idx[i]`` is tested by the
+loops, never solved for ``i``. "Data" are the entries of such tensors.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def remainders_in(form: Affine) -> tuple[Affine, list[Remainder]]:
     >>> remainders_in(2 * p + 1 - 8 * quotient(p, 4))
     (1, [(2, p, 4)])
     """
-    # Outer ones first: what is left of Mod(Mod(i, 3), n) without the inner remainder has none.
+    # Outer ones first: the rest of Mod(Mod(i, 3), n) without the inner remainder has none.
     quotients = sorted(sorted(dict.fromkeys(quotients_in(form))), key=_nesting_depth, reverse=True)
     remainders = []
     for quotient in quotients:

@@ -41,8 +41,7 @@ def solve_equations(names: VariableNames, variables: Sequence[int], rows: Iterab
     """Solve all equations and congruences over ``variables``; None if they have no solution.
 
     Return ``(remaining, mapping, rows)``: the variables to sum over, new ones among them; the others in terms of these;
-    and constraints, of which only inequalities contain a remaining variable, while equations and congruences are
-    guards.
+    and constraints: only inequalities contain a remaining variable, while equations and congruences are guards.
     """
     remaining = list(variables)
     mapping: dict[Variable, Affine] = {}

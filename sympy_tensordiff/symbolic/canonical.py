@@ -1,9 +1,9 @@
 """The canonical form of an expression: one expression for all that differ only in the names of their bound indices.
 
-Bottom-up: a binder whose parts are in canonical form calls its indices ``_n``, ``_n+1``, …, with the
-lowest n that no binder between an index and its binder has taken. A name depends on what is below and
-on nothing that the user chose, so the order of terms and factors, which SymPy makes from names,
-depends on nothing else either. Binders side by side share names; equal ones become one.
+Bottom-up: a binder whose parts are in canonical form calls its indices ``_n``, ``_n+1``, …, with the lowest n that no
+binder between an index and its binder has taken. A name depends on the nodes below and on nothing that the user chose,
+so the order of terms and factors, which SymPy derives from names, depends on nothing else either. Binders side by side
+share names; equal ones become one.
 """
 
 from __future__ import annotations

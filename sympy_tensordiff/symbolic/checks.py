@@ -1,9 +1,8 @@
 """The bounds check when an expression is built: raise for reads that provably leave their tensor's shape.
 
-Considered are reads that happen unconditionally, at indices whose ranges are numbers: every
-enclosing range is a system of rows, and a violating index tuple is a point of the system. Reads
-behind a condition that is no affine condition on such indices, or multiplied by a
-`KroneckerDelta`, are left alone.
+Considered are reads that happen unconditionally, at indices whose ranges are numbers: every enclosing range is a system
+of rows, and a violating index tuple is a point of the system. Reads behind a condition that is not an affine condition
+on such indices, or multiplied by a `KroneckerDelta`, are not checked.
 """
 
 from __future__ import annotations

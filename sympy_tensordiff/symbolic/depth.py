@@ -71,8 +71,8 @@ KnownMeasures: TypeAlias = dict[int, tuple[Any, Measures]]
 def measures(expr: Any, known: KnownMeasures | None = None) -> Measures:
     """Return the measures of ``expr``, adding those of all nodes visited to ``known``.
 
-    Nodes of ours remember theirs. Native nodes cannot, so that a caller who builds an expression step by step passes
-    one ``known`` to all calls, and each node is visited once.
+    Nodes of ours remember theirs. Native nodes cannot, so a caller who builds an expression step by step passes one
+    ``known`` to all calls, and each node is visited once.
     """
     remembered: Measures | None = getattr(expr, "_measures", None)
     if remembered is not None:
@@ -186,7 +186,7 @@ def atoms(node: Any, types: tuple[Any, ...]) -> set[Any]:
 # ---------------------------------------------------------------------------- scalars of bounded depth
 
 OPERANDS_PER_LEVEL = 50
-"""As many operands count as a level more: what stands above a wide node goes through its operands each time."""
+"""As many operands count as a level more: each ancestor of a wide node goes through its operands."""
 
 
 class BoundedDepth:

@@ -154,7 +154,7 @@ class TensorPow(Entrywise):
 
     Notes
     -----
-    Tensors are real: the base of a power that is no integer is not negative.
+    Tensors are real: the base of a power with a non-integer exponent is not negative.
 
     Examples
     --------

@@ -73,7 +73,7 @@ class PrintedEntry(Printed):
         if not self.tensor.is_symbol or "_" in base or "^" in base:
             base = rf"\left({base}\right)"
         indices = [show_index(printer, unlabelled(index)) for index in self.indices]
-        # Single letters stand side by side; A_{1 2} would read as twelve.
+        # Single letters are written side by side; A_{1 2} would read as twelve.
         plain = all(_ONE_LETTER.fullmatch(index) for index in indices)
         return f"{base}_{{{(' ' if plain else ', ').join(indices)}}}"
 

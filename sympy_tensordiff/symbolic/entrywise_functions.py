@@ -302,7 +302,7 @@ def square(A: Scalar) -> Any:
 
 @explained
 def clip(A: Scalar, low: Any = None, high: Any = None) -> Any:
-    """The entries, at least ``low`` and at most ``high``; None is no bound.
+    """The entries, at least ``low`` and at most ``high``; None is not a bound.
 
     Parameters
     ----------

@@ -63,13 +63,12 @@ def lift(expr: Any) -> Any:
 
     Notes
     -----
-    SymPy's ``Sum`` follows Karr's convention (J. ACM 28, 1981): a sum from 5 to 2 is the negative
-    of the sum from 3 to 4, and a product is the inverse of that. Ranges whose length is a number are
-    lifted to exactly that. Where the length depends on symbols, an empty range sums to 0, and
-    multiplies to 1, after lifting, which is what is meant by ``Sum(x[i], (i, 0, n - 1))`` at ``n = 0``
-    in either convention.
+    SymPy's ``Sum`` follows Karr's convention (J. ACM 28, 1981): a sum from 5 to 2 is the negative of the sum from 3 to
+    4, and a product is the inverse of that. Ranges whose length is a number are lifted to exactly that. If the length
+    depends on symbols, an empty range sums to 0, and multiplies to 1, after lifting, which is the meaning of
+    ``Sum(x[i], (i, 0, n - 1))`` at ``n = 0`` in either convention.
 
-    Lifting is local: an expression is lifted to the same whatever stands around it.
+    Lifting is local: an expression is lifted to the same result in any context.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Lifting of SymPy's matrix expressions, one rule per class.
 
 Inside of a matrix expression the operators keep SymPy's matrix meaning: ``A*B`` is the matrix product. Matrices are
-real, so that the adjoint is the transpose; shapes are SymPy's, vectors of n x 1 and 1 x n included. What has no index
-form (permanents, factorisations, …) is rejected by name.
+real, so that the adjoint is the transpose; shapes are SymPy's, vectors of n x 1 and 1 x n included. A node without an
+index form (permanents, factorisations, …) is rejected by name.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class _Network:
         self.matrices[column][row] = transposed(joined)
 
     def to_matrix_products(self, output: str) -> tuple[list[Any], Any] | None:
-        """Return ``(scalar factors, matrix-valued factor or None)`` of the einsum; None if it is no matrix product.
+        """Return ``(scalar factors, matrix-valued factor or None)`` of the einsum; None if it is not a matrix product.
 
         Returns ``(scalars, tensor)``, ``tensor`` being None for a scalar result; None if the einsum has no matrix form.
         """

@@ -1,9 +1,9 @@
-"""Whole tensors in the place of scalars: errors that say what to write instead.
+"""Whole tensors used as scalars: errors that say what to write instead.
 
 SymPy takes every `Expr` for a scalar, so ``exp(A)`` or ``Max(A, 0)`` would be meaningless scalars. SymPy first converts
 an argument to a SymPy object, which asks for ``__sympy__``; Max, Min and comparisons ask for ``is_extended_real``,
-products with 0 for ``is_finite``. The calling frame says what is built. (Operators, Add, Mul and Pow have a meaning,
-see `operators`.)
+products with 0 for ``is_finite``. The calling frame shows the object under construction. (Operators, Add, Mul and Pow
+have a meaning, see `operators`.)
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SUM = (
 )
 ARRAY = "write td.lift(array) in place of the array"
 
-# Who asks a tensor for a property, by module and name: constructors of scalar nodes, and those who would take it for
+# Who asks a tensor for a property, by module and name: constructors of scalar nodes, and solvers that would take it for
 # an unknown: where x is the only free symbol of ``x[0] > 0``, simplify solves for it, unless that is not implemented.
 ASKING = {
     ("sympy.functions.elementary.miscellaneous", "_new_args_filter"): (
@@ -84,7 +84,7 @@ TAKING = {
     ),
 }
 ENTRYWISE = (Abs, adjoint, conjugate, transpose)
-"""Functions of SymPy that ask a tensor what they are, entry by entry or of the whole."""
+"""Functions of SymPy that ask a tensor for properties of its entries, or of the whole."""
 
 
 def is_whole(operand: Any) -> bool:
@@ -144,6 +144,6 @@ def refuse_taken(tensor: Any, asking: FrameType) -> None:
 
 
 def _refuse_trivial_power(tensor: Any, base: Any, exponent: Any) -> None:
-    """Raise `UnsupportedError` for the base 1 or the exponent 0, of which SymPy's ``Pow`` would make the scalar 1."""
+    """Raise `UnsupportedError` for the base 1 or the exponent 0, where SymPy's ``Pow`` would return the scalar 1."""
     if base == 1 or exponent == 0:
         refuse_whole(tensor, f"Pow({base}, {exponent})", "SymPy makes it the scalar 1: write ** or td.ones(A.shape)")

@@ -341,7 +341,7 @@ class LatexWriter(TraditionalWriter):
         already.
         """
         base = self.at(tensor, ATOM)
-        # What is above or below a function's arguments does not touch its indices; what is at its name does.
+        # Text above or below a function's arguments does not touch its indices; text at its name does.
         ends = base.partition(r"\left(")[0] if isinstance(tensor, Call) else base
         is_open = isinstance(tensor, Leaf | Constant | Contraction | Call) and base == self.at(tensor, 0)
         if is_open and re.search(r"[_^]", ends):

@@ -157,7 +157,7 @@ def operand(value: Any, owner: str) -> Expr:
 def _arguments(node: Any) -> tuple[Any, ...]:
     """Return the arguments of a scalar to search for anything that is not a real number.
 
-    Those of tensors' entries are none, nor is an infinite value of a choice, a score that is left out.
+    Arguments of tensor entries are left out, and so are infinite values of choices (masked scores).
     """
     if isinstance(node, (TensorNode, Indexed)):
         return ()

@@ -108,7 +108,7 @@ class Subs(sympy.Subs):
         return sympy.Add(*terms)
 
     def shown(self) -> Any:
-        """Return a native SymPy `Subs` to print, which substitutes only differentiated arguments that are no
+        """Return a native SymPy `Subs` to print, which substitutes only differentiated arguments that are not
         variables.
         """
         wrt = {v for n, v in enumerate(self.variables) if v in self.expr.variables and not _is_variable(self.point, n)}

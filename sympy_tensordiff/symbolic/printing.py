@@ -345,7 +345,7 @@ class NoCode:
     is_tensor_entry = False
 
     def __format__(self: Any, spec: str) -> str:
-        """Return the text; in messages, what is too large for one line is named by its class and size."""
+        """Return the text; in messages, an expression too large for one line is named by its class and size."""
         return described(self) if not spec and measures(self).is_unprintable else format(str(self), spec)
 
 

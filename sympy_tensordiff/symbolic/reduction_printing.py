@@ -112,7 +112,7 @@ class PrintedExtremum(PrintedReduction):
         for low, index, sign, high in _ranges(printer, this):
             below.append(rf"{low} \le {index} {_LATEX[sign]} {high}")
         ranges = r",\, ".join(below)
-        # What is below of two words in a row would touch.
+        # The texts below two adjacent words would touch.
         space = r" \;" if isinstance(this.body, PrintedExtremum) else ""
         return [rf"\{self._word}_{{{ranges}}}{space}"]
 

@@ -251,8 +251,8 @@ def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
 
     The result is a comprehension, a variable, or a scalar made of indexed sums and entries. Inverses, determinants,
     adjugates and cofactors remain, of matrices in index notation; a log-sum-exp becomes the logarithm of a sum, which
-    may overflow. With `keeps_sums`, a tensor with sums of which an entry is read more than once remains a tensor, which
-    is computed once; otherwise short entries are written out at each use, for readers.
+    may overflow. With `keeps_sums`, a tensor remains a tensor, computed once, if an entry of it with sums is read more
+    than once; otherwise short entries are written out at each use, for readers.
     """
     return _Index(partial(read, keeps_sums=keeps_sums)).run(expr)
 
@@ -260,8 +260,8 @@ def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
 def for_readers(expr: Any) -> Any:
     """Convert ``expr`` to index notation for readers; `to_indices` gives the form to be computed.
 
-    Short sums of which entries are read more than once are written out at each use. No two nested sums or
-    comprehensions have an index of the same name, and indices have no numbers as long as there are letters.
+    Short sums in entries that are read more than once are written out at each use. No two nested sums or comprehensions
+    have an index of the same name, and indices have no numbers as long as there are letters.
     """
     return _Distinct().run(to_indices(expr, keeps_sums=False))
 

@@ -34,7 +34,7 @@ def scan(
     *,
     total: bool = False,
 ) -> Any:
-    """Apply a step again and again: the states of a recurrence over time, and what each step computes besides.
+    """Apply a step again and again: the states of a recurrence over time, and the other values that each step computes.
 
     Parameters
     ----------

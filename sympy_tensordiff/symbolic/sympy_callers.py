@@ -1,11 +1,11 @@
 """Who asks: the only file that inspects SymPy's call frames, mostly because SymPy functions ignore binders.
 
-Most functions of SymPy take a node apart by ``args``, put it together by ``func``, and come to the same value whatever
-is in between. Some do not, since a term under a binder means something else outside: `sympy.cse` names terms with a
-bound index; `replace` lets a bound index capture free symbols of the replacement; functions that look for a `Piecewise`
-move conditions on a bound index out of its scope, or never end. All ask the node first, and the calling frame
-identifies them, so they are shown modified attributes. Printers ask for a precedence without the position in the
-formula, and constructors for properties of a tensor without the object that they build: the frames tell both.
+Most functions of SymPy take a node apart by ``args``, rebuild it by ``func``, and get the same value whatever happens
+in between. Some do not, since a term under a binder means something else outside: `sympy.cse` names terms with a bound
+index; `replace` lets a bound index capture free symbols of the replacement; functions that look for a `Piecewise` move
+conditions on a bound index out of its scope, or never end. All ask the node first, and the calling frame identifies
+them, so they are shown modified attributes. Printers ask for a precedence without the position in the formula, and
+constructors for properties of a tensor without the object that they build: the frames tell both.
 """
 
 from __future__ import annotations

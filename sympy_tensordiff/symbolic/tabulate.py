@@ -21,7 +21,7 @@ from sympy_tensordiff.symbolic.tensors import TensorComprehension
 NAMES = "ijklmnpqrstuvw"
 """What indices are called, in this order."""
 WRITTEN_OUT = 40
-"""Bodies of more nodes than these are read as tensors, so that what is written grows linearly."""
+"""Bodies of more nodes than these are read as tensors, so that the result grows linearly."""
 
 
 def same_extent(first: Expr, second: Expr) -> bool:

@@ -89,7 +89,7 @@ SHALLOW = 30
 """Notations of so many levels are made by recursion."""
 
 CACHED = 1 << 10
-"""Notations of so many nodes are remembered: one stands in a formula several times, and in several forms of it."""
+"""Notations of so many nodes are remembered: a tensor occurs in a formula several times, and in several forms of it."""
 
 
 def notation_of(node: Any) -> Any:
