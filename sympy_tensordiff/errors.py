@@ -41,7 +41,7 @@ class NotInCError(UnsupportedError):
 class LoopBoundError(UnsupportedError, ValueError):
     """The range of a sum cannot be written as loop bounds; the message names the condition and a way to rewrite it.
 
-    The message is a text with places, and the variables and conditions that stand there.
+    The message is a text with placeholders for the given variables and conditions.
     """
 
     def __str__(self) -> str:

@@ -183,10 +183,10 @@ def lambdify(
 
     Notes
     -----
-    No two threads write one entry, except in what ``.plan`` calls a scatter: a sum with
-    ``KroneckerDelta(p, idx[i])`` fills its result with zeros and adds to the entries that the data
-    select. The CPU adds one after the other, in the order of the sum, whatever ``temporaries`` is;
-    CUDA adds atomically, in any order, so that the last bits may differ from run to run.
+    No two threads write one entry, except in a scatter, as ``.plan`` calls it: a sum with ``KroneckerDelta(p, idx[i])``
+    fills its result with zeros and adds to the entries that the data select. The CPU adds one after the other, in the
+    order of the sum, whatever ``temporaries`` is; CUDA adds atomically, in any order, so that the last bits may differ
+    from run to run.
 
     Raises
     ------
@@ -251,7 +251,7 @@ def _options(backend: str, **given: Any) -> dict[str, Any]:
 
 @explained
 def evaluate(expr: Any, values: Mapping[Any, Any], *, functions: Mapping[Any, Callable[..., Any]] | None = None) -> Any:
-    """The value of ``expr``, without compiling: what a call of `lambdify` with the backend "numpy" returns.
+    """The value of ``expr``, without compiling: the result of a call of `lambdify` with the backend "numpy".
 
     Each call translates ``expr`` again; `lambdify` does that once for many calls.
 

@@ -79,7 +79,7 @@ class Options:
     library: bool = True
     """Whether sums of products in index notation may become calls of a library for matrices."""
     rows: bool = False
-    """Whether kernels run together, which keep a row of what several of them need."""
+    """Whether kernels run together, and store one row of a value that several of them need."""
     trapezoids: bool = False
     """Whether the library has products over trapezoids."""
     tables: bool = False
@@ -209,7 +209,7 @@ def _with_fewest_tables(simplified: _Simplified, shares_rows: bool) -> Program:
 
 
 def _row_temporaries(program: Program) -> set[str]:
-    """Return the names of temporaries of which only one row is stored after kernel fusion."""
+    """Return the names of temporaries that are stored one row at a time after kernel fusion."""
     program = prepared(program, "numba", splits=False)
     steps = fuse(program, Prover(program)).kernels
     return {array.name for step in steps if isinstance(step, programs.FusedKernels) for array in step.rows}
@@ -302,9 +302,9 @@ def _in_loop_form(
 def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Program, set[str]]:
     """Return the unverified program of simplified entries, and the names of temporaries stored for several uses only.
 
-    These are none unless ``shares_rows``, and keep what functions return of the axes of several sums, as
-    ``exp(-(x[i] - k)**2)``, or of sums. Only one row of each is to be kept: they may be larger than all arguments,
-    unless as much is kept without them.
+    These are none unless ``shares_rows``; they store functions of the axes of several sums, as ``exp(-(x[i] - k)**2)``,
+    or of sums. Only one row of each is to be kept: they may be larger than all arguments, unless as much is kept
+    without them.
     """
     task, graph, lowering = simplified.task, simplified.task.graph, simplified.lowering.copied()
     lowering.shares_rows = shares_rows

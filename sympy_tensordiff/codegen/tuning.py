@@ -1,9 +1,9 @@
 """Autotuning: `tune` times alternative plans of a compiled function and stores the fastest.
 
-The plan of a program follows a model of costs. Where the model is wrong for a processor or for some sizes, a
-measurement tells. Each alternative changes one decision: whether sums of products are calls of a library, whether
-values that several loops need are stored, whether kernels share a loop, and each rule of the schedule that applies.
-They are tried one after the other, each on top of those that gained.
+The plan of a program follows a model of costs. If the model is wrong for a processor or for some sizes, a measurement
+shows it. Each alternative changes one decision: whether sums of products are calls of a library, whether values that
+several loops need are stored, whether kernels share a loop, and each rule of the schedule that applies. They are tried
+one after the other, each on top of those that gained.
 """
 
 from __future__ import annotations

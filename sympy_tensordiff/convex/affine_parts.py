@@ -60,7 +60,7 @@ class _PartSymbols(NamedTuple):
 
 
 class Variables:
-    """The variables of one convexity certificate; tells the degree of scalars in them.
+    """The variables of one convexity certificate; has the degree of scalars in them.
 
     Examples
     --------

@@ -64,7 +64,7 @@ def certify_convex(
 
     Notes
     -----
-    "Not certified" is not "not convex". The domain is what is declared, what the tensors are declared to be
+    "Not certified" is not "not convex". The domain is the declared one, together with the declarations of the tensors
     (``positive=True`` of a matrix: positive definite), positive SymPy symbols, and where logarithms and roots of affine
     or concave scalars have a value; for `logdet` of an affine matrix, where the matrix is positive definite. At the
     boundary of the domain the certificate speaks for limits: a function that is continuous there is convex there as

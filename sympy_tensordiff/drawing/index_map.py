@@ -27,7 +27,7 @@ Position: TypeAlias = tuple[float, float]
 HalfPlane: TypeAlias = tuple[int, int, int]
 
 MAX_LATTICE_POINTS = 5000
-"""Largest number of points of a picture; more cannot be told apart."""
+"""Largest number of points of a picture; more cannot be distinguished."""
 
 LAYER_GAP = 1
 """Empty columns between two layers."""

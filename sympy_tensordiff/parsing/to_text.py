@@ -176,7 +176,7 @@ def to_index_text(expr: Any) -> str:
 def text_parts(expr: Any) -> tuple[Any, str, str]:
     """Return the expression, the declarations of its tensors, and its derivative clauses as text ("" if it has none).
 
-    Without arguments it is an expression alone, of which no declarations are written.
+    Without arguments it is an expression alone, without declarations.
     """
     if isinstance(expr, ParsedExpression):
         arguments = "".join(f" derivative wrt {argument.name}" for argument in expr.arguments)

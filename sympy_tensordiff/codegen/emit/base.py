@@ -199,7 +199,7 @@ class ScalarPrinter(FormPrinter):
         """Return the text of a comparison and its precedence; integers are compared as integers."""
         operator, own = self.operators[function]
         if (a := integer_form(left)) is not None and (b := integer_form(right)) is not None:
-            # Integers are compared as integers: float32 cannot tell the large ones apart.
+            # Integers are compared as integers: float32 cannot distinguish the large ones.
             return f"{self.form(a)}{operator}{self.form(b)}", own
         return f"{self.scalar(left, SUM)}{operator}{self.scalar(right, SUM)}", own
 

@@ -80,7 +80,7 @@ class CFile:
 
     language = "C99"
     own_names: frozenset[str] = frozenset()
-    """The names that the file defines besides those of all C files."""
+    """The names that the file defines in addition to those of all C files."""
     stream_parameters: tuple[str, ...] = ()
     """The declarations of the parameters after the scratch memory."""
 

@@ -380,7 +380,7 @@ OWN_NAMES = _words(
     "real scratch work count code SUMS VECTOR PARALLEL PRAGMA LARGEST SIMD ptrdiff_t size_t int32_t int64_t uint32_t "
     "uint64_t bits_of of_bits bits_of_double"
 )
-"""The names that a file itself defines, besides functions."""
+"""The names that a file itself defines, other than functions."""
 
 RESERVED = KEYWORDS | MACROS | MATH | OWN_NAMES | {f"{name}{ending}" for name in MATH for ending in "fl"}
 RESERVED |= {*HELPERS, *PRODUCT_HELPERS, *SPECIAL, *MATH_FUNCTIONS.values(), *FILE_FUNCTIONS.values()}

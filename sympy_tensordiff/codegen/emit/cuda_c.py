@@ -1,6 +1,6 @@
 """Programs as CUDA C++ files: kernels, and functions of the host that check their arguments and launch the kernels.
 
-The kernels are those of the module for ``numba.cuda``; arrays lie on the device. NVRTC compiles the kernels alone.
+The kernels are those of the module for ``numba.cuda``; arrays are in device memory. NVRTC compiles the kernels alone.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ class CudaFile(CFile):
         return super().scratch_function(memory)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the number of entries of the scratch memory of the search, and of what it finds."""
+        """Return the number of entries of the scratch memory of the search, and of its result."""
         return f"{len(search.program.outputs)} + {super().search_entries(search)}"
 
     def step_text(self, step: Step) -> StepText:

@@ -144,7 +144,7 @@ def module_text(
     library: str = "",
     constants: str = "",
 ) -> str:
-    """Return a module that consists of ``pieces``, with imports of what they use of the standard library, NumPy and
+    """Return a module that consists of ``pieces``, with the imports that they use of the standard library, NumPy and
     ``modules``.
     """
     text = "\n".join(pieces)

@@ -54,7 +54,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 @dataclass(frozen=True)
 class Target:
-    """The inputs of a module besides the program: number type, vector width, and the memory layout of Python objects.
+    """The inputs of a module other than the program: number type, vector width, and the memory layout of Python
+    objects.
 
     ``head`` is the number of bytes of an array object before the pointer to its entries. ``is_checked``: all indices
     are checked, to find errors of this package.

@@ -147,7 +147,7 @@ class EntryPrinter(LlvmNestPrinter):
         return self
 
     def locate_temporaries(self, groups: Sequence[Sequence[Array]]) -> None:
-        """Emit the pointers of all temporaries, which lie in the block of memory passed as last argument."""
+        """Emit the pointers of all temporaries, which are in the block of memory passed as last argument."""
         place = len(self.program.arguments) + len(self.program.outputs)
         self.read_array("scratch", self.argument_object(place), 0)
         address = self.new(f"ptrtoint ptr {self.arrays['scratch']} to i64")

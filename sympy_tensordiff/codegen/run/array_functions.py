@@ -43,7 +43,7 @@ class ArrayFunction:
 
     A call runs the text in ``source``, all of whose operations are those of the library: it can be traced,
     differentiated, batched and compiled there, and runs on the device of the arguments. Nothing is changed in place. An
-    entry of an index array that selects nothing is not refused: what is read is as the library says.
+    entry of an index array that selects nothing is not refused: reads follow the library's rules.
 
     Attributes
     ----------

@@ -100,7 +100,7 @@ def describe_array(label: str, value: Any, stream: int) -> DeviceArray:
 
 
 def _device_of(value: Any) -> int:
-    """Return the number of the device that holds an array; 0 if the array does not tell."""
+    """Return the number of the device that holds an array; 0 if the array does not have it."""
     context = getattr(getattr(value, "gpu_data", None), "context", None)
     return int(context.device.id) if context is not None else 0
 
@@ -182,7 +182,7 @@ class JaxArrays(NumbaArrays):
     can_be_written = False
 
     def current_stream(self, value: Any) -> int:
-        """Return the default stream: JAX does not tell its streams."""
+        """Return the default stream: JAX does not expose its streams."""
         return 0
 
     def to_caller(self, array: Any, stream: Any) -> Any:

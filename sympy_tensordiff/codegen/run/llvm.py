@@ -121,7 +121,7 @@ def target(dtype: np.dtype[Any]) -> Target:
 
 
 _CODE_MODEL = "jitdefault"
-"""Addresses of 64 bits: code and its constants may lie more than 2 GiB apart where large arrays are between them.
+"""Addresses of 64 bits: code and its constants may be more than 2 GiB apart if large arrays are between them.
 
 With the model ``small``, LLVM aborts the process then; on one core, eight kernels take 1.01 of their time with it.
 """

@@ -52,7 +52,7 @@ def command_of(text: str) -> str:
 
 
 def name_of(node: Tree) -> str | None:
-    """Return the name that a letter, a command or an accented letter stands for; None if it is a product.
+    """Return the name that a letter, a command or an accented letter represents; None if it is a product.
 
     Raise `ParseError` for a command that is not a letter.
     """

@@ -347,7 +347,7 @@ def integer_exponent(node: Tree) -> int | None:
 
 
 def axis_of_call(node: Tree) -> int | None:
-    """Return the axis of the matrix, 0 or 1, that a call names, or None; raise `ParseError` if there is none such."""
+    """Return the axis of the matrix, 0 or 1, that a call names, or None; raise `ParseError` for any other axis."""
     token = next((token for token in node.tokens if token.type == "AXIS"), None)
     if token is None:
         return None
