@@ -15,7 +15,7 @@ from sympy_tensordiff.symbolic.notation import (
     Call,
     Chain,
     Constant,
-    Contraction,
+    Einsum,
     Diagonal,
     Inverse,
     Leaf,
@@ -76,7 +76,7 @@ def added_labels(inputs: Sequence[str], output: str) -> list[str]:
     return found
 
 
-def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Contraction:
+def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Einsum:
     """Return the product in index notation; an outer product among the operands is split into its two vectors, and
     operands of three axes or more with the same labels are one operand.
     """
@@ -90,7 +90,7 @@ def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Contraction
             place = factors.index(own[0])
             factors = [factor for factor in factors if factor[0] != labels]
             factors.insert(place, (labels, product(factors=[tensor for _, tensor in own])))
-    return Contraction(tuple(labels for labels, _ in factors), output, tuple(tensor for _, tensor in factors))
+    return Einsum(tuple(labels for labels, _ in factors), output, tuple(tensor for _, tensor in factors))
 
 
 class _Network:

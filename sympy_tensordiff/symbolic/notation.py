@@ -182,7 +182,7 @@ class Choice(NamedTuple):
     rest: Any
 
 
-class Contraction(NamedTuple):
+class Einsum(NamedTuple):
     """A product that needs index notation: operands with their labels, and the labels of the result."""
 
     inputs: tuple[str, ...]
@@ -415,7 +415,7 @@ def is_ones(notation: Any) -> bool:
     return is_filled_with_ones(notation) and len(notation.shape) == 1
 
 
-def index_names(notation: Contraction) -> dict[str, str]:
+def index_names(notation: Einsum) -> dict[str, str]:
     """Return an index name for each label: the label, unless an operand has a symbol of this name."""
     labels = dict.fromkeys("".join(notation.inputs))
     taken = {str(symbol) for operand in notation.operands for symbol in _symbols(operand)}

@@ -18,7 +18,7 @@ from sympy_tensordiff.symbolic.notation import (
     Choice,
     Connected,
     Constant,
-    Contraction,
+    Einsum,
     Indicator,
     Inverse,
     Leaf,
@@ -99,11 +99,11 @@ class TraditionalWriter(Writer):
         """Return the precedence of the written form of ``notation``."""
         if isinstance(notation, Row) and isinstance(notation.vector, Chain):
             return MUL
-        if isinstance(notation, Contraction) and (not notation.output or self.has_two_factors(notation)):
+        if isinstance(notation, Einsum) and (not notation.output or self.has_two_factors(notation)):
             return CONTRACTED
         return super().level(notation)
 
-    def has_two_factors(self, notation: Contraction) -> bool:
+    def has_two_factors(self, notation: Einsum) -> bool:
         """Return whether a contraction is written as a product of two tensors with their labels."""
         return False
 
@@ -174,7 +174,7 @@ class TraditionalWriter(Writer):
         ]
         return self.cases([*branches, (self.at(notation.rest, 0), otherwise)])
 
-    def contraction(self, notation: Contraction) -> Any:
+    def einsum(self, notation: Einsum) -> Any:
         """Return the form of a contraction: the sum of the product of the entries, in brackets with the indices of the
         result.
         """
@@ -206,7 +206,7 @@ class LatexWriter(TraditionalWriter):
     words = r"\text{for}\: ", r"\text{otherwise}"
     has_sums = False
 
-    def has_two_factors(self, notation: Contraction) -> bool:
+    def has_two_factors(self, notation: Einsum) -> bool:
         """Return whether a contraction is written as a product of two tensors with their labels: it has a tensor as its
         result and no constants.
         """
@@ -329,12 +329,12 @@ class LatexWriter(TraditionalWriter):
             return f"{self.printer._hprint_Function(function.func.__name__)}{primes}{args}"
         return f"{self.printer._print(notation.template)}{args}"
 
-    def contraction(self, notation: Contraction) -> str:
+    def einsum(self, notation: Einsum) -> str:
         """Return the LaTeX of a contraction, of two factors as a product with their labels."""
         if self.has_two_factors(notation):
             left, right = (self.at(operand, POW) for operand in notation.operands)
             return rf"{left} *_{{\left({', '.join(notation.inputs)} \to {notation.output}\right)}} {right}"
-        return str(super().contraction(notation))
+        return str(super().einsum(notation))
 
     def entry(self, tensor: Any, indices: Sequence[str]) -> str:
         """Return ``tensor`` with ``indices`` as its subscript, in parentheses if it has a subscript or superscript
@@ -343,7 +343,7 @@ class LatexWriter(TraditionalWriter):
         base = self.at(tensor, ATOM)
         # Text above or below a function's arguments does not touch its indices; text at its name does.
         ends = base.partition(r"\left(")[0] if isinstance(tensor, Call) else base
-        is_open = isinstance(tensor, Leaf | Constant | Contraction | Call) and base == self.at(tensor, 0)
+        is_open = isinstance(tensor, Leaf | Constant | Einsum | Call) and base == self.at(tensor, 0)
         if is_open and re.search(r"[_^]", ends):
             base = self.parenthesized(base)
         return self.subscript(base, indices)

@@ -28,7 +28,7 @@ from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.matrix_functions import TensorCofactor, TensorDeterminant, TensorInverse, TensorLogSumExp
 from sympy_tensordiff.symbolic.matrix_notation import einsum_notation
 from sympy_tensordiff.symbolic.misplaced_tensors import is_whole
-from sympy_tensordiff.symbolic.notation import Call, Chain, Constant, Contraction, Diagonal, Leaf, Outer, Product, Row
+from sympy_tensordiff.symbolic.notation import Call, Chain, Constant, Einsum, Diagonal, Leaf, Outer, Product, Row
 from sympy_tensordiff.symbolic.operations import TensorOperation
 from sympy_tensordiff.symbolic.subscripts import LETTERS
 from sympy_tensordiff.symbolic.sums import IndexedSum
@@ -169,7 +169,7 @@ class _Matrices(Rewriting):
         """Convert an einsum to a matrix product; raise `UnsupportedError` if it has no such form."""
         values = yield self.all(expr.operands, scope)
         notation = einsum_notation(expr.inputs, expr.output, list(map(Leaf, values)), expr.label_extents)
-        if any(isinstance(part, Contraction) for part in (notation, *getattr(notation, "factors", ()))):
+        if any(isinstance(part, Einsum) for part in (notation, *getattr(notation, "factors", ()))):
             raise refusal(expr, "three matrices share an index that is summed; td.TensorComprehension has any sum")
         return matrix_of(notation)
 
