@@ -96,7 +96,7 @@ def maximum_of(forms: Iterable[Affine]) -> Affine:
 
 
 def minimum_of(forms: Iterable[Affine]) -> Affine:
-    """Return the minimum of one or more forms: ``-greatest(-form, ...)``.
+    """Return the minimum of one or more forms: ``-maximum_of(-form, ...)``.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> minimum_of([i, n - 1])

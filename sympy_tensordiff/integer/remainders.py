@@ -113,7 +113,7 @@ def _differences_to_floor(form: Affine, divisor: Affine, quotient: Any) -> tuple
 
 
 def _split_factor(form: Affine, variable: Any) -> tuple[Affine, Affine]:
-    """Return the factor of a compound in ``form``, summed over its products, and the other terms."""
+    """Split ``form`` into ``factor*variable + rest``; return the factor and the rest."""
     factor, rest = Affine(), Affine(None, form.constant)
     for v, c in form.terms:
         if v == variable:

@@ -125,7 +125,7 @@ def language_of(text: str) -> str:
 
 
 _COMMAND = re.compile(r"\\[A-Za-z]{2,}|\\\||[_^]\s*\{")
-# f(x) = … and, where nothing is declared, f = …, which index notation has with a declaration only.
+# f(x) = … and, without declarations, f = …, which index notation has with a declaration only.
 _HEADING = re.compile(
     r"\s*(declare\b[^=()]*\s)?[A-Za-z]\w*\s*\(\s*[A-Za-z]\w*(\s*,\s*[A-Za-z]\w*)*\s*\)\s*=(?!=)|\s*[A-Za-z]\w*\s*=(?!=)"
 )

@@ -114,7 +114,7 @@ class _Simplification:
         is_light = weight <= max(self.limit, self.weight)
         if is_light or (weight <= HEAVIER * self.limit and written_size(changed, nodes) <= shorter):
             cost = self.model.of(changed)
-            # Where nodes only go, nothing has to be computed that was not before, in whatever order.
+            # A rewriting that only removes nodes adds no computation, in whatever order.
             goes = {node for node in nodes if not node.view}.issubset(self.nodes)
             if goes or self.model.is_no_worse(
                 cost, self.cost, self.given, self.most / max(1, self.model.value(self.cost.operations))

@@ -1,8 +1,8 @@
 """Common subexpressions, found up to the names of bound indices, and the choice of those that get names.
 
 A part may depend on indices that are bound around it: ``exp(-D[i, j])`` under two sums is one part with two axes,
-whatever its indices are called in either place. So parts are compared after their bound variables are renamed in
-the order in which they occur; nothing is compared that is not made of equal parts.
+whatever its indices are called in either place. So parts are compared after their bound variables are renamed in the
+order in which they occur; only nodes with equal parts are compared.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_CONDITION_COMBINATIONS = 8
 """A node below more combinations of conditions has no name: each choice in a chain of choices doubles them."""
 
 MIN_OPERATIONS = 2
-"""A part of fewer operations is shorter as it is than a name and its definition."""
+"""A part of fewer operations is shorter than a name and its definition."""
 
 _LEAVES = frozenset({"const", "scalar", "index", "tensor"})
 _NAMELESS = _LEAVES | {"compare", "and", "or", "not", "read", "guard"}

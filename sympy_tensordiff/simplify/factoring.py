@@ -195,7 +195,7 @@ class _Sum:
                     self.places.setdefault(found, {}).setdefault(n, m)
         self._merge_repeated()
         self._merge_diagonals()
-        # A size is a number: out of some terms only, it would make a bracket of what is a mean in each of them.
+        # A size is a number: out of some terms only, it would turn the mean in each of them into a bracket.
         least = {c: len(self.terms) if c.base.op == "index" and not c.roles else 2 for c in self.places}
         shared = [candidate for candidate, places in self.places.items() if len(places) >= max(2, least[candidate])]
         if not shared:

@@ -5,8 +5,8 @@ and those inside a sum only where the sum is provably not empty.
 
 What an index is divided by, ``D`` in ``floor(i/D)`` and ``Mod(i, D)``, has to be positive. A size that is not an extent
 is positive if its symbol is declared so. A divisor that can be 0 and not negative, as ``2*n - 2`` for an extent ``n``,
-leaves no value where it is 0: there is nothing to differentiate, and the sizes are assumed to make it positive. Where
-conditions or ranges already see to that, nothing is.
+leaves no value where it is 0: there is nothing to differentiate, and the sizes are assumed to make it positive. If
+conditions or ranges already ensure that, nothing is assumed.
 
 The range of an integer tensor is the declared one, or that of the axis that all of its entries index.
 """

@@ -33,7 +33,7 @@ from sympy_tensordiff.simplify.logarithms import Logarithms, exponents_of
 from sympy_tensordiff.simplify.products import counted
 
 _FUNCTIONS = frozenset({sympy.exp, sympy.log, sympy.cosh, sigmoid})
-"""Functions without which nothing is rewritten."""
+"""A graph without these functions needs no rewriting."""
 
 _MAX_TERMS = 6
 """Longer additions are left as they are."""

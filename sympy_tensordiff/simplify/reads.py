@@ -270,9 +270,8 @@ class _Explicit:
         None if one fails.
 
         The rows are None where one of them fails. A result is right whatever value an entry outside of its tensor has,
-        since its function does not depend on that. The value taken is below all numbers: no equation holds there,
-        nothing is read at such an index, and of the inequalities those hold in which the entry has a negative
-        coefficient.
+        since its function does not depend on that. The value taken is below all numbers: no equation holds there, the
+        entry is not read at such an index, and the inequalities hold in which the entry has a negative coefficient.
         """
         inside = self.unproven(self.shape(entry), known)
         yield inside, rows

@@ -116,7 +116,7 @@ def _exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def _sign_of_sum(graph: Graph, node: Node, a: int, b: int) -> int:
-    """Return the sign of an addition: that of all its terms, or of those which the exchange brings to others."""
+    """Return the sign of an addition: that of all its terms, or of terms that the exchange maps to one another."""
     own = {arg: graph.exchange_signs[arg, a, b] if arg.shape else 1 for arg in node.args}
     pairs = [arg for arg, sign in own.items() if not sign]
     found = set(own.values()) - {0}

@@ -15,8 +15,8 @@ from sympy_tensordiff.symbolic.notation import (
     Call,
     Chain,
     Constant,
-    Einsum,
     Diagonal,
+    Einsum,
     Inverse,
     Leaf,
     Outer,
@@ -151,8 +151,8 @@ class _Network:
         return sum(len(self.matrices[label]) for label in component) // 2
 
     def _between_neighbours(self, component: Sequence[str], kept: Collection[str]) -> str | None:
-        """Return a label not in ``kept`` with exactly two edges, preferably between labels that share an edge; None if
-        there is none.
+        """Return a label not in ``kept`` with two edges, whose product can be taken there; None if there is none.
+        Labels whose neighbours share an edge come first.
         """
         ends = {label: list(self.matrices[label]) for label in component if label not in kept}
         found = [label for label in ends if len(ends[label]) == 2]

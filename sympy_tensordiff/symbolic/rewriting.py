@@ -28,7 +28,7 @@ from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.matrix_functions import TensorCofactor, TensorDeterminant, TensorInverse, TensorLogSumExp
 from sympy_tensordiff.symbolic.matrix_notation import einsum_notation
 from sympy_tensordiff.symbolic.misplaced_tensors import is_whole
-from sympy_tensordiff.symbolic.notation import Call, Chain, Constant, Einsum, Diagonal, Leaf, Outer, Product, Row
+from sympy_tensordiff.symbolic.notation import Call, Chain, Constant, Diagonal, Einsum, Leaf, Outer, Product, Row
 from sympy_tensordiff.symbolic.operations import TensorOperation
 from sympy_tensordiff.symbolic.subscripts import LETTERS
 from sympy_tensordiff.symbolic.sums import IndexedSum

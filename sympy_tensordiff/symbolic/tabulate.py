@@ -19,7 +19,7 @@ from sympy_tensordiff.symbolic.sums import IndexedReduction
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
 
 NAMES = "ijklmnpqrstuvw"
-"""What indices are called, in this order."""
+"""Names of indices, in this order."""
 WRITTEN_OUT = 40
 """Bodies of more nodes than these are read as tensors, so that the result grows linearly."""
 

@@ -91,7 +91,7 @@ class _Checks:
         arrays.
 
         It has the rows over the indices that the access depends on, and those over each group of other indices, which
-        only say that there is a point: the variables are numbered in each group.
+        only ensure that there is a point: the variables are numbered in each group.
         """
         around = access.around
         bound = frozenset(around.variables)

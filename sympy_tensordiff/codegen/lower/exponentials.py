@@ -28,7 +28,7 @@ from sympy_tensordiff.integer.affine import Constraint
 from sympy_tensordiff.simplify.growing_functions import is_call
 
 _EXPONENT_OF_ZERO = -(10**38)
-"""An exponent of which nothing is left, in any precision: that of the branch that a choice does not take."""
+"""A shift whose exponential is 0 in any precision: that of the branch that a choice does not take."""
 
 
 @dataclass(frozen=True)

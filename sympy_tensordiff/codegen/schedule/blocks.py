@@ -213,7 +213,7 @@ class _TileNest:
         return BlockNest((*starts, loop, *stores), *coordinates, shared, tuple(blocks), tiles=tuple(tiles))
 
     def sides(self) -> tuple[tuple[str, tuple[Load, ...]], ...]:
-        """Return the row axis with the reads of the left operand, and the column axis with those of the right one."""
+        """Return ``(axis, reads of the operand)`` for the rows (left operand) and for the columns (right operand)."""
         return (self.plan.row, self.plan.left), (self.plan.column, self.plan.right)
 
     def copies(self, load: Load, axis: str) -> Iterator[Statement]:

@@ -3,7 +3,7 @@
 A loop that reads at ``Mod(i + 1, n)`` divides in each iteration, and is not vectorised. It is cut into a short part
 before the interior, the interior, where ``i + 1`` is less than ``n``, and a short part behind it (loop splitting).
 Guards on the variable, and on the axes around it, are bounds of the interior as well; terms that have no points in a
-part are left out of it. Where a guard on the axes around fails, the loop runs as it was.
+part are left out of it. If a guard on the outer axes fails, the original loop runs.
 
 Guards alone are cut off only where several of them are around functions: loops with masks are as fast otherwise (0.9 to
 1.05 of the time of seven stencils), and compile in half the time.

@@ -22,7 +22,7 @@ from sympy_tensordiff.codegen.schedule.short_rows import in_rounds
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
 Fresh: TypeAlias = Callable[[str], str]
-"""Makes a name that nothing has, like the one that is wished for."""
+"""Makes an unused name like the given one."""
 
 
 def split(loop: Loop, size: int, outer: str) -> Loop:
@@ -142,7 +142,8 @@ def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fr
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
     """Return statements that multiply a running sum by the factor that all of its terms gain at the next entry.
 
-    ``end`` is where the loop has ended there. A sum that has not stopped one step before starts again, by ``begin``.
+    ``end`` is where the loop has ended there. A sum that the previous entry has not completed starts again, by
+    ``begin``.
     """
     (near,), far = (scan.loop.lows, scan.loop.highs) if scan.downward else (scan.loop.highs, scan.loop.lows)
     sign, here = (-1 if scan.downward else 1), Affine.variable(end.name)

@@ -44,7 +44,7 @@ def recomputed(program: Program) -> Program:
     """Return a program in which cheap arrays over pairs, such as distances ``d[i, j]``, are recomputed where they are
     read.
 
-    Law: every result is the same. A program that compares numbers for equality is returned as it is: compilers may
+    Law: every result is the same. A program that compares numbers for equality is returned unchanged: compilers may
     round a value in two kernels in two ways.
     """
     if not {"eq", "ne"}.isdisjoint(map(str, operations(program))):
