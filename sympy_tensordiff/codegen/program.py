@@ -391,10 +391,10 @@ def _checks_of_assumptions(
     known |= {solved.name for solved in solve_sizes(program.arguments)}
     checks = []
     for row in granted:
-        told = row.substitute({v: Affine.variable(names[v]) for v in row.form.atoms() if v in names})
-        if told.form.atoms() <= known and not prover.proves(told):
-            least = -told.form.constant
-            checks.append(Check((told.negation(),), f"{extrema_text(told.form + least)} has to be at least {least}"))
+        named = row.substitute({v: Affine.variable(names[v]) for v in row.form.atoms() if v in names})
+        if named.form.atoms() <= known and not prover.proves(named):
+            least = -named.form.constant
+            checks.append(Check((named.negation(),), f"{extrema_text(named.form + least)} has to be at least {least}"))
     return tuple(checks)
 
 

@@ -7,12 +7,13 @@
 The product of a cotangent and a slope is annihilating: an exact 0 in a cotangent stays 0, whatever it is multiplied by.
 The cotangent of ``log(x[i])`` in ``Piecewise((log(x[i]), x[i] > 0), (0, True))`` is 0 where the condition does not
 hold, but floating point numbers say ``0 * 1/x[i] = nan`` at ``x[i] = 0``. Products lift a choice between something and
-0 over such factors (`Graph.mul`), and guards over all. A node that is used under several conditions has an addition,
-or a sum, of such choices as its cotangent. A pullback is linear in the cotangent, so `applied` takes it in each of
-them. That costs operations, and is not done for a node that the function evaluates unconditionally: where that is a
-number, so is its slope. In a sum, a slope with indices of its own would cost a loop more than a product of matrices, as
-``Sum_j Piecewise((W[q, j]*x[i, p], g[i, j] > 0))``. It stays outside of ``Sum_j Piecewise((W[q, j], g[i, j] > 0))`` and
-counts where a term is chosen, ``Sum_j Piecewise((1, g[i, j] > 0)) > 0``: a condition, which has no derivative.
+0 over such factors (`Graph.mul`), and guards over all. A node that is used under several conditions has an addition, or
+a sum, of such choices as its cotangent. A pullback is linear in the cotangent, so `pull_through_choices` takes it in
+each of them. That costs operations, and is not done for a node that the function evaluates unconditionally: where that
+is a number, so is its slope. In a sum, a slope with indices of its own would cost a loop more than a product of
+matrices, as ``Sum_j Piecewise((W[q, j]*x[i, p], g[i, j] > 0))``. It stays outside of ``Sum_j Piecewise((W[q, j], g[i,
+j] > 0))`` and counts where a term is chosen, ``Sum_j Piecewise((1, g[i, j] > 0)) > 0``: a condition, which has no
+derivative.
 
 A slope may be infinite at a point where the cotangent is an exact 0, which wins. ``sqrt(S)`` of a sum of squares ``S``
 has where ``S`` is 0 what `Abs` has at 0, a kink. The chain rule says ``0*inf`` there; the derivative is 0, and so are
@@ -51,7 +52,7 @@ def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     return PULLBACKS[node.op](graph, node, cotangent, position)
 
 
-def applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
+def pull_through_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
     """Return ``rule(cotangent)``, the rule being applied inside of the selects in the cotangent, so that 0 stays 0.
 
     `certain`: whether the factors of the rule are finite wherever the function is. Of a table that is read, only some

@@ -18,7 +18,7 @@ import heapq
 from collections.abc import Container, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from sympy_tensordiff.derivative.pullbacks import CONDITIONS, applied, pull
+from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull, pull_through_choices
 from sympy_tensordiff.derivative.range_pullbacks import EXTREMA, product_pullback, share
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.einsums import entry
@@ -171,7 +171,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             """Return the argument's cotangent for `part`, one branch or term of the node's cotangent."""
             return pull(self.graph, node, part, position)
 
-        return applied(self.graph, cotangent, rule, certain=node.total or node in self._numbers)
+        return pull_through_choices(self.graph, cotangent, rule, certain=node.total or node in self._numbers)
 
     def _reduction(self, node: Node, rows: Rows, cotangent: Node) -> None:
         """Pass the cotangent of a sum, product or extremum over a range on to its body."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import sympy
 
 from sympy_tensordiff.derivative.product_trees import leave_one_out, product_tree
-from sympy_tensordiff.derivative.pullbacks import applied, pull
+from sympy_tensordiff.derivative.pullbacks import pull, pull_through_choices
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.einsum_normal_form import Label, Labels, Operand
 from sympy_tensordiff.graph.einsums import scalar_of, tensor_of
@@ -168,7 +168,9 @@ def _elementwise(
             """
             return pull(graph, node, part, position)
 
-        pulled = graph.broadcast(applied(graph, cotangent, rule, certain=certain or node.total), node.shape)
+        pulled = graph.broadcast(
+            pull_through_choices(graph, cotangent, rule, certain=certain or node.total), node.shape
+        )
         yield arg, pulled if arg.shape else graph.ein(1, [(pulled, own)], ())
 
 

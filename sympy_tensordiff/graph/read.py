@@ -25,7 +25,7 @@ from sympy_tensordiff.integer.rows import atoms_in, range_rows
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.symbolic.base import TensorNode as Base
 from sympy_tensordiff.symbolic.indices import data_of, integers_by_use, may_be_real, to_affine
-from sympy_tensordiff.symbolic.lift import NATIVE, kind_of, lift, lift_native
+from sympy_tensordiff.symbolic.lift import NATIVE, lift, lift_native, properties_of
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.misplaced_tensors import refuse_whole
 from sympy_tensordiff.symbolic.operations import shape_of
@@ -396,7 +396,7 @@ def _is_real_number(expr: Any) -> bool:
 
 def _description(tensor: TensorSymbol | NamedTensor) -> str:
     """Return the shape and the kind (real or integer) of a tensor as text for messages."""
-    return f"one of shape {tensor.shape}{kind_of(tensor)}"
+    return f"one of shape {tensor.shape}{properties_of(tensor)}"
 
 
 def _divisors(expr: Any, compound: Compound, bound: frozenset[int]) -> set[Affine]:

@@ -26,7 +26,7 @@ from sympy_tensordiff.symbolic.entry_printing import PrintedEntry
 from sympy_tensordiff.symbolic.indices import Substitution, as_expr, is_data, parse
 from sympy_tensordiff.symbolic.missing_names import INSTEAD as INSTEAD
 from sympy_tensordiff.symbolic.missing_names import METHODS as METHODS
-from sympy_tensordiff.symbolic.missing_names import OPERATORS_OF_NUMPY, of_tensor, of_ufunc
+from sympy_tensordiff.symbolic.missing_names import OPERATORS_OF_NUMPY, message_for_ufunc, raise_for_attribute
 from sympy_tensordiff.symbolic.printing import short
 
 
@@ -44,7 +44,7 @@ class TensorExpr(TensorNode):
             return ufunc.__name__ == "not_equal"  # an array is not an expression, as == of SymPy says
         name = OPERATORS_OF_NUMPY.get(ufunc.__name__)
         if name is None or method != "__call__" or kwargs:
-            raise ArgumentTypeError(of_ufunc(ufunc.__name__, inputs))
+            raise ArgumentTypeError(message_for_ufunc(ufunc.__name__, inputs))
         left, right = inputs
         if isinstance(left, TensorExpr):
             return getattr(left, f"__{name}__")(right)
@@ -61,7 +61,7 @@ class TensorExpr(TensorNode):
     __iter__ = None  # without it, Python iterates by T[0], T[1], … for ever
 
     def __getattr__(self, name: str) -> Any:
-        of_tensor(self, name)
+        raise_for_attribute(self, name)
 
     @property
     def shape(self) -> tuple[Expr, ...]:
@@ -155,7 +155,7 @@ class TensorExpr(TensorNode):
 
     @property
     def __sympy__(self) -> bool:
-        misplaced_tensors.refuse_taken(self, sys._getframe(1))
+        misplaced_tensors.refuse_as_argument(self, sys._getframe(1))
         return True
 
     def _eval_Eq(self, other: Any) -> None:  # noqa: N802

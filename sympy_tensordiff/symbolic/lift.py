@@ -135,8 +135,8 @@ class _Lift(Rewriting):
                     "or use two names"
                 )
             raise ShapeError(
-                f"two different tensors are called {tensor.name}: {origin} of shape {other.shape}{kind_of(other)} "
-                f"and {written} of shape {tensor.shape}{kind_of(tensor)}; {way_out}"
+                f"two different tensors are called {tensor.name}: {origin} of shape {other.shape}"
+                f"{properties_of(other)} and {written} of shape {tensor.shape}{properties_of(tensor)}; {way_out}"
             )
         return tensor
 
@@ -287,7 +287,7 @@ def _size_symbols(name: str, rank: int) -> tuple[Expr, ...]:
     return tuple(Symbol(f"n_{name}_{axis}", integer=True, positive=True) for axis in range(rank))
 
 
-def kind_of(tensor: TensorSymbol | NamedTensor) -> str:
+def properties_of(tensor: TensorSymbol | NamedTensor) -> str:
     """Return the properties of a tensor symbol as a text for messages: symmetric, positive definite, of integers below
     a bound; empty for none.
     """

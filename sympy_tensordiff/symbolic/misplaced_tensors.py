@@ -119,7 +119,7 @@ def refuse_property_access(tensor: Any, asking: FrameType) -> None:
         refuse_whole(tensor, *found)
 
 
-def refuse_taken(tensor: Any, asking: FrameType) -> None:
+def refuse_as_argument(tensor: Any, asking: FrameType) -> None:
     """Raise `UnsupportedError` if the calling SymPy function, found on the stack, would use the whole tensor as a
     scalar.
     """

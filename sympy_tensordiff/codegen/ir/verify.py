@@ -79,7 +79,7 @@ def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read:
     found = [
         out_of_bounds_point(partition_data(rows)[0], prover.facts, inner) for rows in failing(plain, read.choices, row)
     ]
-    return all(escape is None or _is_covered_by_a_check(escape, program, prover.facts) for escape in found)
+    return all(case is None or _is_covered_by_a_check(case, program, prover.facts) for case in found)
 
 
 def failing(context: Sequence[Constraint], choices: Sequence[Scalar], row: Constraint) -> Iterator[Rows]:
@@ -164,14 +164,14 @@ def _replace_products(rows: Sequence[Constraint], inner: set[str]) -> tuple[list
     )
     names = {form.terms[0][0] for form in loose.values()}
     # Rows about these products may contain further ones, which stay unknown: these rows are dropped.
-    told = [row.substitute(loose) for row in known]
-    told = [row for row in told if inner.isdisjoint(row.form.hidden())]
-    return [row.substitute(loose) for row in rows] + told, names
+    known_rows = [row.substitute(loose) for row in known]
+    known_rows = [row for row in known_rows if inner.isdisjoint(row.form.hidden())]
+    return [row.substitute(loose) for row in rows] + known_rows, names
 
 
-def _is_covered_by_a_check(escape: OutOfBounds, program: Program, facts: Rows) -> bool:
+def _is_covered_by_a_check(case: OutOfBounds, program: Program, facts: Rows) -> bool:
     """Return whether one check of the program refuses all sizes for which a read is out of bounds."""
-    known, points, outer = (*escape.violation, *facts), (*escape.points, *facts), outer_names(program)
+    known, points, outer = (*case.violation, *facts), (*case.points, *facts), outer_names(program)
 
     def has_points(check: Check) -> bool:
         """Return whether the check refuses every call with its violation, or every call in which this read is out of

@@ -159,13 +159,15 @@ class _Checks:
         form = row.form
         found = innermost_first([form])
         rows = [each for each in access.around.rows if each not in access.around.beside]
-        told = [part.data for part in reachable(*access.around.choices) if part.op == "index"]
+        compared = [part.data for part in reachable(*access.around.choices) if part.op == "index"]
         for v in reversed(access.around.variables) if not found else ():
             bounds = unit_bounds_of(v, rows)[form.coefficient(v) < 0] if form.coefficient(v) else []
             bounds = [b for b in bounds if data_entries([b])] or bounds[:1]
             if bounds:
                 form = form.substitute({v: bounds[0]})
-        found = found or innermost_first([form]) or innermost_first(each.form for each in rows) or innermost_first(told)
+        found = (
+            found or innermost_first([form]) or innermost_first(each.form for each in rows) or innermost_first(compared)
+        )
         return found[-1] if found else None
 
     def search(self, access: Access, row: Constraint, entry: IndirectIndex | None) -> Node:

@@ -63,7 +63,7 @@ class TriangularBound(NamedTuple):
         last, row = Affine.variable(term), Affine.variable(indices[0])
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
-    def beside(self, first: Affine) -> Constraint:
+    def near_diagonal(self, first: Affine) -> Constraint:
         """Return the constraint that keeps the terms near the diagonal: those of some, but not all, rows of a block.
         `first` is the first row.
         """
@@ -148,7 +148,7 @@ class Split:
             is_partial=True,
         )
 
-    def alone(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
+    def own_summed(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
         """Return the variables to sum over that occur in `matrix` but are not in `summed`, so that it is summed
         beforehand.
         """

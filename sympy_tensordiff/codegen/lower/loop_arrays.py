@@ -55,7 +55,7 @@ class LoopArrays:
         self.opened: dict[Node, tuple[tuple[int, ...], Rows, Node]] = {}
         self.around: dict[int, Rows] = {}
         """The rows of the binder of each variable."""
-        self.upright: dict[Rows, dict[Affine, Affine]] = {}
+        self.canonical_form: dict[Rows, dict[Affine, Affine]] = {}
         """Index forms as they are compared where some facts hold."""
 
     def open(self, node: Node) -> tuple[tuple[int, ...], Rows, Node]:
@@ -206,7 +206,7 @@ class LoopArrays:
         scope = value.free.union(self.lowering.outside, *(row.form.atoms() for row in known))
         if any(not form.atoms() <= scope for axis, form in around.items() if axis not in stored.axes):
             return
-        for mapping, back in self.written(known):
+        for mapping, back in self.equal_notations(known):
             again = self.graph.substitute(value, mapping)
             compare = self.comparison(stored, known)
             own = instances(self.graph, stored.candidate.node, stored.axes, again, compare)
@@ -243,9 +243,9 @@ class LoopArrays:
         same.
         """
         facts = (*self.lowering.facts, *known)
-        done = self.upright.setdefault(facts, {})
+        done = self.canonical_form.setdefault(facts, {})
 
-        def upright(form: Affine) -> Affine:
+        def canonical_form(form: Affine) -> Affine:
             """Return the index `form` simplified under the known constraints, with a canonical sign inside of
             quotients.
             """
@@ -253,13 +253,13 @@ class LoopArrays:
                 done[form] = _with_positive_lead(gist(form, facts))
             return done[form]
 
-        def alike(node: Node) -> Node:
+        def canonical_node(node: Node) -> Node:
             """Return `node` with all index forms simplified, and with one sign for ``a - b`` and ``b - a``."""
-            return with_canonical_signs(self.graph, [self.graph.map_forms(node, upright)])[0]
+            return with_canonical_signs(self.graph, [self.graph.map_forms(node, canonical_form)])[0]
 
-        return Comparison(upright, alike, partial(_with_whole_periods_added, stored))
+        return Comparison(canonical_form, canonical_node, partial(_with_whole_periods_added, stored))
 
-    def written(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
+    def equal_notations(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
         """Yield ``(substitution, inverse)``: equal notations for variables under the equations and congruences in
         `known`. A multiple of m is written as m times a new variable, and ``inverse`` maps that to the old ones.
         """

@@ -91,12 +91,12 @@ class _Materialising:
                 self.arrays.add(node)
                 user = node
             for arg, labels in zip(node.args, node.data.inputs, strict=True):
-                self.use(arg, node, user, len(set(labels)) < len(node.data.extents))
+                self.record_use(arg, node, user, len(set(labels)) < len(node.data.extents))
         else:
             for arg in node.args:
-                self.use(arg, node, user, _repeats(node, arg))
+                self.record_use(arg, node, user, _repeats(node, arg))
 
-    def use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
+    def record_use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
         """Record a use of `node` in the loop that fills the array `user`; store it if it is costly and used often.
 
         It becomes an array if it is repeated or has several users, and is more than a few operations.

@@ -195,8 +195,8 @@ class Matrices(Storage):
         both, first, second, summed = split.roles(*pair)
         if not first or not second or not summed:
             return None
-        alone = [Affine.variable(v) for matrix in pair for v in split.alone(matrix, summed)]
-        labels = [*both, *first, *second, *summed, *alone]
+        own_summed = [Affine.variable(v) for matrix in pair for v in split.own_summed(matrix, summed)]
+        labels = [*both, *first, *second, *summed, *own_summed]
         variables = [v for v in split.context.variables if any(v in label.atoms() for label in labels)]
         vectors = [tuple([label.coefficient(v) for v in variables]) for label in labels]
         if len(independent(vectors)) < len(labels):
@@ -317,8 +317,8 @@ class Matrices(Storage):
         """Return the array that stores a matrix, new or existing, and its axis labels; None if it cannot be
         computed.
         """
-        alone = split.alone(matrix, roles[2])
-        if self._is_whole(matrix, ranges) and not alone:
+        own_summed = split.own_summed(matrix, roles[2])
+        if self._is_whole(matrix, ranges) and not own_summed:
             read = matrix.factors[0]
             found = yield self._whole(read.args[0])
             if found is not None:
@@ -351,10 +351,10 @@ class Matrices(Storage):
         """Return one entry of a matrix: the product of its factors, summed over variables that occur in no other
         factor.
         """
-        alone = split.alone(matrix, roles[2])
+        own_summed = split.own_summed(matrix, roles[2])
         node = self.graph.mul(matrix.factors)
-        bounds = [row for row in split.bounds if not row.form.atoms().isdisjoint(alone)]
-        return self.graph.sum(alone, bounds, node) if alone else node
+        bounds = [row for row in split.bounds if not row.form.atoms().isdisjoint(own_summed)]
+        return self.graph.sum(own_summed, bounds, node) if own_summed else node
 
     def _orders(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
@@ -418,7 +418,7 @@ class Matrices(Storage):
         """
         graph = self.graph
         if split.slant is not None:
-            rows = (*split.bounds, *split.rows, split.slant.beside(ranges[split.slant.row][0]))
+            rows = (*split.bounds, *split.rows, split.slant.near_diagonal(ranges[split.slant.row][0]))
             product = graph.add([product, graph.sum(split.summed, rows, graph.mul(split.factors))])
         body = graph.substitute(graph.mul([*split.rest, product]), split.hidden)
         return graph.sum(split.left, split.rows, body) if split.left else graph.guard(split.rows, body)

@@ -20,7 +20,7 @@ class ShiftNormaliser:
         self._first: dict[Node, tuple[int, ...]] = {}
         """The starts of the first candidate, by its node with axes that start at 0."""
 
-    def as_before(self, found: StorageCandidate) -> StorageCandidate:
+    def with_known_axes(self, found: StorageCandidate) -> StorageCandidate:
         """Return the candidate with its axes shifted to match the first candidate seen that is equal up to shifts."""
         starts = _least_shifts(found)
         first = self._first.setdefault(

@@ -64,7 +64,7 @@ class Storage:
         self.hints = hints or Hints()
         self.library = hints is not None
         self.planner = Planner(graph, facts)
-        self.starts = ShiftNormaliser(graph)
+        self.shift_normaliser = ShiftNormaliser(graph)
         self.shifts = Shifts(graph, self.planner)
         self.kernels: list[programs.Step] = []
         self.stored: dict[Node, list[Stored]] = {}
@@ -101,7 +101,7 @@ class Storage:
         for name, value in vars(self).items():
             if isinstance(value, dict | list | set):
                 setattr(other, name, copy(value))
-        other.starts, other.shifts = ShiftNormaliser(self.graph), Shifts(self.graph, self.planner)
+        other.shift_normaliser, other.shifts = ShiftNormaliser(self.graph), Shifts(self.graph, self.planner)
         other._structures = Structures()
         return other
 
@@ -171,7 +171,7 @@ class Storage:
             self.entries[name] = Entry(tuple(axes), self.graph.guard(guard, body))
         # Kernels around this one may have axes in common with it.
         renamed = {v: self.names[v] for v in axes if v in self.names}
-        block = self._begun_block(axes, extents, body)
+        block = self._start_block(axes, extents, body)
         names = tuple(self.names[v] for v in axes)
         value = yield self.value(self.graph.guard(guard, body), block)
         self.kernels.append(programs.entrywise(name, names, block.statements, value))
@@ -180,7 +180,7 @@ class Storage:
         self._locals, self._tried_locals, self._uses, self._axes = saved
         self.names.update(renamed)
 
-    def _begun_block(self, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> Block:
+    def _start_block(self, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> Block:
         """Return the outermost block of a new kernel, inside of its loops over `axes`."""
         self._locals, self._tried_locals, self._uses, self._axes = set(), {}, uses(body), tuple(axes)
         for v in axes:
@@ -198,7 +198,7 @@ class Storage:
         known = (*self.facts, *part.rows)
         part = replace(part, conditions=tuple(row for row in part.conditions if not is_implied(row, known)))
         heads, inner = part.variables[: len(part.extents)], part.variables[len(part.extents) :]
-        block = self._begun_block(heads, part.extents, part.value)
+        block = self._start_block(heads, part.extents, part.value)
         for v in inner:
             self.names[v] = self._local(self.graph.names[v])
         statements: tuple[loops.Statement, ...] = yield self._additions(name, inner, part, block)
@@ -286,7 +286,7 @@ class Storage:
         found = self.planner.candidates(node, context)
         if node.op == "read":  # over its remainders it would be the array that it reads
             found = found[-1:]
-        return list(dict.fromkeys((*map(self.starts.as_before, found), *found)))
+        return list(dict.fromkeys((*map(self.shift_normaliser.with_known_axes, found), *found)))
 
     def _serving(self, candidate: StorageCandidate) -> Stored | None:
         """Return an existing array that contains all entries of `candidate`; None without one."""

@@ -159,9 +159,9 @@ class ArgumentChecker:
         lengths = {form: form.evaluate(values) for form in self.program.extents}
         for form, length in lengths.items():
             if length < 0 or not (length or self.may_be_empty):
-                told = _sizes_text(form.atoms(), values, origin)
+                sizes = _sizes_text(form.atoms(), values, origin)
                 raise OutOfShapeError(
-                    f"a tensor would have an axis of length {form}, which is not positive: {length} ({told})"
+                    f"a tensor would have an axis of length {form}, which is not positive: {length} ({sizes})"
                 )
         if empty := [form for form, length in lengths.items() if not length]:
             raise EmptyAxes(empty, values)
