@@ -48,19 +48,9 @@ def merge_arguments(function: BridgedFunction, arrays: Sequence[Any], integers: 
 class BridgedFunction:
     """A function handed to another library: arguments, expressions, and the arguments to differentiate by.
 
-    Attributes
-    ----------
-    args : tuple
-    labels : list of str
-        The names of the arguments.
-    integers : frozenset of int
-        The positions of arguments that are integers: sizes and indices.
-    variables : frozenset of int
-        The positions of arguments that derivatives are for.
-    is_tuple : bool
-        Whether the result is a tuple.
-    key : str
-        A name that is valid in other processes; empty without one.
+    `labels` are the names of the arguments `args`; `integers` are the positions of sizes and indices, `variables` those
+    of the arguments to differentiate with respect to. `is_tuple` says whether the result is a tuple. `key` is a name
+    that is valid in other processes, or empty.
     """
 
     def __init__(self, args: Any, expr: Any, wrt: Any, backend: str, options: Mapping[str, Any]) -> None:
@@ -119,10 +109,7 @@ class BridgedFunction:
 class _DerivableOperator:
     """Base class of operators that can derive their pushforward, pullback and batched operators, each cached.
 
-    Attributes
-    ----------
-    path : tuple
-        The steps from the operator of the function to this one.
+    `path` has the steps from the operator of the function to this one.
     """
 
     path: Path

@@ -22,18 +22,8 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 class ProductTree(NamedTuple):
     """A contraction as a binary tree: leaves are its operands, inner nodes pairwise products.
 
-    Attributes
-    ----------
-    node : Node
-        The value of the product.
-    labels : tuple of labels
-        One for each axis of ``node``.
-    factors : tuple of ProductTree
-        What is multiplied; empty for a leaf.
-    place : int
-        The position of a leaf among the operands of the whole.
-    is_active : bool
-        Whether an operand below depends on a variable.
+    `node` is the value of the product, with one of `labels` for each axis; `factors` are empty for a leaf. `place` is
+    the position of a leaf among all operands; `is_active` says whether an operand below depends on a variable.
     """
 
     node: Node

@@ -126,15 +126,8 @@ class Layout:
     a layer.
 
     `children` are those of each node, from left to right; a tree keeps this order. `widths` are those of the nodes.
-
-    Attributes
-    ----------
-    layer : list of int
-        The length of the longest path to each node, then to each bend.
-    x : list of float
-        The centres of nodes and bends.
-    bends : list of lists of lists of int
-        The bends of the edge to each child of each node, from top to bottom.
+    `layer` is the length of the longest path to each node, then to each bend; `x` has the centres of nodes and bends.
+    `bends` lists, for each node and child, the bends of the edge from top to bottom.
     """
 
     def __init__(self, children: Sequence[Sequence[int]], widths: Sequence[float]) -> None:

@@ -35,16 +35,9 @@ Interval: TypeAlias = tuple[Polynomial, Polynomial]
 class Cost(NamedTuple):
     """The cost of evaluating a graph, as polynomials in the sizes.
 
-    Attributes
-    ----------
-    operations : Polynomial
-        The number of multiplications, additions and evaluations of functions.
-    largest : Polynomial
-        The number of entries of the largest array that is stored, results included.
-    memory : Polynomial
-        The number of entries of all arrays that are stored.
-    stored : frozenset of Monomial
-        The growth of the stored arrays: the maximal monomials of their numbers of entries.
+    `operations` counts multiplications, additions and evaluations of functions, `largest` the entries of the largest
+    stored array, `memory` those of all stored arrays, results included. `stored` is the growth of the stored arrays:
+    the maximal monomials of their numbers of entries.
     """
 
     operations: Polynomial

@@ -169,14 +169,8 @@ class AxisClasses:
 class AxisSizes:
     """The axes of all nodes of a syntax tree, inferred bottom-up, and the size symbol of each axis.
 
-    Attributes
-    ----------
-    axes : dict
-        The axes of each node.
-    letters : dict
-        The letters of each product.
-    by_letter : dict
-        The axis of each letter of a product.
+    `axes` has the axes of each node, `letters` the letters of each product, `by_letter` the axis of each letter of a
+    product.
     """
 
     def __init__(self, declared: dict[str, int], nodes: Iterable[Tree]) -> None:

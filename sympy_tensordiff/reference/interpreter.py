@@ -34,14 +34,8 @@ class Interpreter:
     """Compiles expressions to closures over the given values, and runs them.
 
     `expressions` are those to be evaluated, so that a missing value raises at once; `values`, `sizes` and `total` are
-    those of `evaluate`.
-
-    Attributes
-    ----------
-    functions : dict from undefined function to Lambda
-    arrays : dict from tensor to object array
-    numbers : dict from symbol to number
-        The environment outside all sums and comprehensions.
+    those of `evaluate`. `functions` maps undefined functions to `Lambda`, `arrays` tensors to object arrays, and
+    `numbers`, the environment outside all sums and comprehensions, symbols to numbers.
     """
 
     def __init__(

@@ -18,16 +18,9 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 class CheckedArguments(NamedTuple):
     """The arguments of one call, checked and converted for the kernels, with the sizes read off their shapes.
 
-    Attributes
-    ----------
-    values : tuple
-        Arrays of the type of the results, in C order, and numbers.
-    environment : dict
-        The sizes by symbol, and copies of the integer arrays by tensor.
-    key : tuple
-        A cache key: equal for calls whose sizes and index arrays give the same sparsity pattern.
-    dtype : dtype
-        The type of the results.
+    `values` are numbers, and arrays of the `dtype` of the results in C order. `environment` has the sizes by symbol,
+    and copies of the integer arrays by tensor. `key` is equal for calls whose sizes and index arrays give the same
+    sparsity pattern.
     """
 
     values: tuple[Any, ...]

@@ -30,13 +30,7 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 class FlatVariables:
     """Converts between variables of known shapes and one flat vector of all their entries.
 
-    `shapes` are those of the `variables`.
-
-    Attributes
-    ----------
-    names : list of str
-    size : int
-        The length of the vector.
+    `shapes` are those of the `variables`, `names` their names, and `size` is the length of the vector.
     """
 
     def __init__(self, variables: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> None:

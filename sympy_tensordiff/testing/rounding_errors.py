@@ -54,17 +54,8 @@ def magnified(weight: Any, slope: Any, size: Any, is_symbolic: bool) -> Any:
 class RoundedOperation:
     """An operation in a formula, with the unknown for the error of its result.
 
-    Attributes
-    ----------
-    part : Expr
-    unknown : TensorSymbol or Symbol
-    weight : Expr
-        The error is at most ``weight*u*size``.
-    size : Expr
-    limits : tuple of Limit
-        The bound indices in ``part``, the outer ones first; the unknown has an axis for each.
-    offsets : tuple of Expr
-        The smallest value of each index.
+    The error of `part` is at most ``weight*u*size``. `unknown` has an axis for each of `limits`, the bound indices in
+    `part`, outer ones first; `offsets` are the smallest values of the indices.
     """
 
     part: Expr

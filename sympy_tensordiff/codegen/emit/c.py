@@ -33,10 +33,7 @@ MemoryEntries = tuple[dict[str, str], list[str]]
 class CSource(str):
     """The text of a generated C file and of its header.
 
-    Attributes
-    ----------
-    header : str
-        The text of the header with the functions' prototypes, which C++ can include, too.
+    `header` is the text of the header with the functions' prototypes, which C++ can include, too.
     """
 
     __slots__ = ("header",)

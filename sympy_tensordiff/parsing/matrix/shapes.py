@@ -55,16 +55,9 @@ class ShapeInference:
     """Infers which axes each node of a matrix formula has, and which are equally long; operands before their node.
 
     `orders` has the order of each name. With `is_numpy`, ``*`` is element-wise, as for NumPy arrays. `unified` has the
-    classes of axes of equal length; without it only orders are compared. `names` has the axes of the names.
-
-    Attributes
-    ----------
-    penalty : int
-        The total penalty of the orders.
-    axes : dict
-        The axes of each node.
-    sizes : dict
-        The axes of the sizes named in ``ones(n)``.
+    classes of axes of equal length; without it only orders are compared. `names` has the axes of the names. `penalty`
+    is the total penalty of the orders, `axes` has the axes of each node, `sizes` those of the sizes named in
+    ``ones(n)``.
     """
 
     def __init__(
