@@ -222,7 +222,7 @@ def _count_whole_tables(program: Program, rows: set[str]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _Simplified:
-    """The arrays of a program with simplified entries, before they are lowered to loop nests."""
+    """A program in preparation: its arrays with simplified entries, before these are lowered to loop nests."""
 
     task: Task
     program: Program

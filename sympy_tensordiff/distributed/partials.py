@@ -123,7 +123,9 @@ class ResultSplitter:
         heights: dict[Any, int] = {}
 
         def change(old: Any, new: Any) -> Any:
-            """Return the node ``new`` with its bound indices replaced by numbered ones."""
+            """Return the rebuilt node ``new`` with numbered indices if it is a reduction; raise `UnsupportedError` for
+            a node that needs a whole array.
+            """
             height = max((heights[arg] for arg in parts(old)), default=0)
             if isinstance(old, IndexedReduction):
                 fresh = {}

@@ -168,7 +168,7 @@ class _LatticeAxes:
         return bool(texts)
 
     def finish(self, title: str) -> None:
-        """Set equal steps and the title, and put the legend below."""
+        """Set the title and equal scales of both axes, and put the legend below."""
         from matplotlib.transforms import offset_copy
 
         self.axes.set_title(title, fontsize="medium", parse_math=False)

@@ -147,8 +147,8 @@ class Forms:
         return sympy.And(*conditions, evaluate=False)
 
     def lead(self, form: Affine, scope: Scope) -> tuple[int, int]:
-        """Return the term of a constraint that is written alone on the left side: a bound index before a free one
-        before a size.
+        """Return the ``(variable, coefficient)`` of the term that is written alone on the left side of a constraint: a
+        bound index before a free one before a size.
         """
         bound, limits = dict(scope), self.reader.limits
         return min(form.terms, key=lambda term: (term[0] not in bound, term[0] in self.sizes, term[0] in limits))

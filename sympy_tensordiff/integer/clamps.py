@@ -33,8 +33,8 @@ def _clamps_over(rows: Sequence[Constraint], variables: frozenset[int]) -> list[
     tensor entry.
     """
     parts = positive_parts_in(row.form for row in rows)
-    held = (part for part in parts if not part.atoms().isdisjoint(variables))
-    return [part for part in held if not depends_only_indirectly(Affine({part: 1}), variables)]
+    found = (part for part in parts if not part.atoms().isdisjoint(variables))
+    return [part for part in found if not depends_only_indirectly(Affine({part: 1}), variables)]
 
 
 def split_first_clamp(

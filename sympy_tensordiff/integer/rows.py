@@ -140,7 +140,9 @@ def rows_connected_to(rows: Rows, variables: frozenset[Variable], sizes: frozens
 
 
 def bounds_a_loop(row: Constraint, variables: Sequence[Variable]) -> bool:
-    """Return whether ``row`` bounds the innermost of its variables, given outermost first, by a coefficient."""
+    """Return whether the inequality ``row`` bounds the innermost of its ``variables`` (outermost first): it is linear
+    in that variable.
+    """
     for n, v in enumerate(variables):
         if row.kind == "ge" and row.form.coefficient(v) and row.form.atoms().isdisjoint(variables[n + 1 :]):
             return v not in row.form.hidden()

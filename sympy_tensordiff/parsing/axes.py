@@ -37,7 +37,9 @@ RESERVED = frozenset({"declare", "expression", "derivative", "wrt", "delta", *FU
 
 
 def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -> str:
-    """Return a hint for the error message if ``token`` shows a frequent mistake, else ""."""
+    """Return a hint for the error message if the unexpected ``token`` is a frequent mistake, given the ``expected``
+    terminals and the tokens ``before`` it; else "".
+    """
     if set(expected) == {"NUMBER"} and before[-1].type == "NAME":
         return f"{token_text(token)} is not a number; expected is the order of the tensor `{short(before[-1])}`"
     if token in RESERVED and "NAME" in expected and "LEFT" not in expected:

@@ -97,8 +97,8 @@ def _depends_on_indices_only(condition: Basic) -> bool:
 
 
 def _any_is_decisive(conditions: Sequence[Compiled], decisive: bool, env: Environment) -> bool:
-    """Return whether any condition has the truth value ``decisive``; else re-raise an out-of-bounds error from one of
-    them.
+    """Return whether any condition has the truth value ``decisive``. If none has, raise the first out-of-bounds error
+    that a condition has raised.
     """
     error_of_read = None
     for condition in conditions:

@@ -235,12 +235,12 @@ class _Network:
         """
         factors: list[Any] = []
         for place, label in enumerate(path):
-            beside = [*path[max(place - 1, 0) : place], *path[place + 1 : place + 2]]
-            if open_ends or len(beside) == 2:
-                vectors = self._vectors_at(label, beside)
+            neighbours = [*path[max(place - 1, 0) : place], *path[place + 1 : place + 2]]
+            if open_ends or len(neighbours) == 2:
+                vectors = self._vectors_at(label, neighbours)
                 factors += [Diagonal(product(factors=vectors))] if vectors else []
             else:
-                column = self._column(label, beside)
+                column = self._column(label, neighbours)
                 factors.append(column if place else Row(column))
             factors += [self.matrices[label][path[place + 1]]] if place + 1 < len(path) else []
         return _chain(factors)

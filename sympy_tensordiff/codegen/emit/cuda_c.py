@@ -326,7 +326,9 @@ class CudaFile(CFile):
         yield found, 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Yield the lines that find the extremes of an integer array, and return their texts."""
+        """Yield the lines that compute the extremes of an integer array, and return the texts of its minimum and
+        maximum.
+        """
         found = self.names.fresh(f"{array}_range")
         yield f"{INDENT}int64_t {found}[2];", 0
         yield f"find_range({found}, {array}, {count}, scratch, stream)", self.last_code

@@ -74,7 +74,9 @@ class EntryPrinter(LlvmNestPrinter):
         return self.new(f"load ptr, ptr {pointer}")
 
     def read_array(self, name: str, found: str, rank: int) -> None:
-        """Read an array's data pointer and the lengths of its first ``rank`` axes from the Python object ``found``."""
+        """Emit code that reads an array's data pointer and the lengths of its first ``rank`` axes from the Python
+        object ``found``.
+        """
         self.arrays[name] = self.new(f"load ptr, ptr {self.byte_pointer(found, self.head)}")
         if rank:
             lengths = self.new(f"load ptr, ptr {self.byte_pointer(found, self.head + 16)}")

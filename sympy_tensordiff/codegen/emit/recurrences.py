@@ -86,7 +86,9 @@ class _Loop:
                 yield f"{names(kept.array)}[...] = 0"
 
     def step_lines(self) -> Iterable[str]:
-        """Yield the lines of one step: the rows, the call, and the additions to stacks and sums."""
+        """Yield the lines of one time step: rows of stacked results, the call of the step's function, and the additions
+        to stacks and sums.
+        """
         step, names, values = self.step, self.names, self.values
         for result, array in self.stacked.items():
             yield f"{self.results[result]} = {names(array)}[{self.time}, ...]"

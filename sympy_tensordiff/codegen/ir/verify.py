@@ -155,8 +155,8 @@ def _replace_products(rows: Sequence[Constraint], inner: set[str]) -> tuple[list
     """Return ``rows`` with a new variable for each product that contains an ``inner`` name (a relaxation), and these
     variables.
     """
-    held = dict.fromkeys(c for row in rows for c in sorted(row.form.compounds()) if c.atoms() & inner)
-    loose = {c: Affine.variable(f"product {number}") for number, c in enumerate(held)}
+    products = dict.fromkeys(c for row in rows for c in sorted(row.form.compounds()) if c.atoms() & inner)
+    loose = {c: Affine.variable(f"product {number}") for number, c in enumerate(products)}
     known = (
         [Constraint("ge", form) for form in product_rows([row.form for row in rows if row.kind == "ge"])]
         if loose

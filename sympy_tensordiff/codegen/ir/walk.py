@@ -372,7 +372,9 @@ def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]
     """
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return one statement with its value computed only where the condition holds, 0 elsewhere."""
+        """Return the statement with its value computed only where the condition holds; elsewhere it is false, 0 or the
+        neutral element.
+        """
         if not (is_let(statement) or is_addition(statement)):
             return (statement,)
         value = statement.value

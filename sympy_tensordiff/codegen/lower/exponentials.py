@@ -145,7 +145,7 @@ class _Exponentials:
         rest = self.sum_of(shift)
         return graph.mul(factors if rest is graph.zero else (*factors, graph.call(sympy.exp, (rest,))))
 
-    # -------------------------------------------------------------- values taken apart
+    # -------------------------------------------------------------- values in scaled form
 
     def scaled(self, node: Node) -> Recursion[Scaled]:
         """Return `node` as ``exp(shift)*rest``; with the shift 0 if it has no exponential, or if it cannot overflow."""

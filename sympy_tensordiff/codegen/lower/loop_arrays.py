@@ -221,13 +221,13 @@ class LoopArrays:
         """
         candidate, axes = stored.candidate, stored.axes
         facts = (*self.lowering.facts, *candidate.rows)
-        apart = {axis: self.graph.fresh(f"i{n}") for n, axis in enumerate(axes)}
-        renamed = {axis: Affine.variable(v) for axis, v in apart.items()}
+        fresh_axes = {axis: self.graph.fresh(f"i{n}") for n, axis in enumerate(axes)}
+        renamed = {axis: Affine.variable(v) for axis, v in fresh_axes.items()}
         entry = self.graph.substitute(candidate.node, renamed)
         inside = tuple([row.substitute(renamed) for row in candidate.rows])
         found: dict[tuple[Affine, ...], None] = {}
         for forms in instances(self.graph, candidate.node, axes, entry, self.comparison(stored, inside)):
-            back = {v: Affine.variable(axis) for axis, v in apart.items()}
+            back = {v: Affine.variable(axis) for axis, v in fresh_axes.items()}
             found[tuple([gist(forms[axis].substitute(back), facts) for axis in axes])] = None
         found.pop(tuple(map(Affine.variable, axes)), None)
         symmetries = [dict(zip(axes, forms, strict=True)) for forms in found]

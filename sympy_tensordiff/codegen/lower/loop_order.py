@@ -118,11 +118,11 @@ def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | Non
 
 def _is_plain(row: Constraint, variables: Sequence[int]) -> bool:
     """Whether `row` is a bound of `variables` that stays exact when loops are interchanged."""
-    held = row.form.atoms().intersection(variables)
-    if not held:
+    own = row.form.atoms().intersection(variables)
+    if not own:
         return False
     return (
-        row.kind == "ge" and row.form.hidden().isdisjoint(held) and all(abs(row.form.coefficient(v)) == 1 for v in held)
+        row.kind == "ge" and row.form.hidden().isdisjoint(own) and all(abs(row.form.coefficient(v)) == 1 for v in own)
     )
 
 

@@ -103,14 +103,14 @@ class _Materialising:
         """
         if node in self.arrays:
             return
-        apart = repeated or user is None or self.users.get(node, user) is not user
+        is_new = repeated or user is None or self.users.get(node, user) is not user
         # What index notation computes behind a condition reads nothing where that fails.
         always = bool(node.shape) or (by.shape and by.op != "select") or by.op == "ein"
         closed = all(v >= 0 for v in node.free)
-        if apart and always and closed and node.op not in CONDITIONS and self.costs[node] > MAX_RECOMPUTED_OPERATIONS:
+        if is_new and always and closed and node.op not in CONDITIONS and self.costs[node] > MAX_RECOMPUTED_OPERATIONS:
             self.arrays.add(node)
         else:
-            self.users[node] = None if apart else user
+            self.users[node] = None if is_new else user
 
 
 def _own_cost(node: Node) -> int:
@@ -148,8 +148,8 @@ def is_slice(graph: Graph, tensor: Node) -> bool:
     if tensor.op != "comprehension" or tensor.args[0].op != "read" or tensor.args[0].args[0].op != "tensor":
         return False
     axes, forms = graph.bound(tensor), tensor.args[0].data
-    held = [v for form in forms for v in axes if v in form.atoms()]
-    return held == list(axes) and forms[-1].coefficient(axes[-1]) == 1 and not any(form.compounds() for form in forms)
+    read = [v for form in forms for v in axes if v in form.atoms()]
+    return read == list(axes) and forms[-1].coefficient(axes[-1]) == 1 and not any(form.compounds() for form in forms)
 
 
 def _repeats(node: Node, arg: Node) -> bool:

@@ -171,11 +171,11 @@ def _part(
     ranges += tuple(dict.fromkeys(row for axis in inside for row in windows[axis]))
     tests = tuple(row for row in tests if row not in ranges)
     forms = [*index.values(), *(row.form for row in tests), *(row.form for axis in inside for row in windows[axis])]
-    held = frozenset().union(*(form.atoms() for form in forms))
-    inner = tuple(v for v in variables if v not in held)
+    indexed = frozenset().union(*(form.atoms() for form in forms))
+    inner = tuple(v for v in variables if v not in indexed)
     own = tuple(row for row in bounds if not row.form.atoms().isdisjoint(inner))
     outer = tuple(row for row in bounds if row not in own)
-    kept = tuple(v for v in variables if v in held)
+    kept = tuple(v for v in variables if v in indexed)
     if not _bound(kept, outer):
         inner, own, outer, kept = (), (), bounds, variables
     if not _bound(kept, outer) or not _bound(inner, own):
@@ -212,8 +212,8 @@ def _bounds_of(row: Constraint, v: int, later: frozenset[int]) -> bool:
 
 def _is_test(row: Constraint, variables: Sequence[int]) -> bool:
     """Whether `row` contains some of `variables` but bounds none of them, so that it must be tested in the loop."""
-    held = [n for n, v in enumerate(variables) if v in row.form.atoms()]
-    return bool(held) and not _bounds_of(row, variables[held[-1]], frozenset())
+    positions = [n for n, v in enumerate(variables) if v in row.form.atoms()]
+    return bool(positions) and not _bounds_of(row, variables[positions[-1]], frozenset())
 
 
 def _ordered(

@@ -61,8 +61,8 @@ def _least_shifts(found: StorageCandidate) -> tuple[int, ...]:
     constants: dict[int, tuple[int, int]] = {}
     own = frozenset(found.axes)
     for form in (form for part in reachable(found.node) for form in index_forms(part)):
-        held = form.atoms() & own
-        if len(held) == 1 and (factor := form.coefficient(axis := next(iter(held)))):
+        axes = form.atoms() & own
+        if len(axes) == 1 and (factor := form.coefficient(axis := next(iter(axes)))):
             constant = abs(factor), (form.constant if factor > 0 else -form.constant) // abs(factor)
             constants[axis] = min(constant, constants.get(axis, constant))
     return tuple(constants.get(axis, (1, 0))[1] for axis in found.axes)

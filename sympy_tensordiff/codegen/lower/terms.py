@@ -263,11 +263,11 @@ def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequenc
     inner: list[int] = []
     for v in reversed(variables):
         inner.insert(0, v)
-        held = [factor for factor in factors if not factor.free.isdisjoint(inner)]
+        summed = [factor for factor in factors if not factor.free.isdisjoint(inner)]
         others = [factor for factor in factors if factor.free.isdisjoint(inner)]
         rest, own = partition(rows, inner)
-        if others and held and is_never_empty(inner, own, (*facts, *rest)):
-            factors = [*others, graph.sum(inner, own, graph.mul(held))]
+        if others and summed and is_never_empty(inner, own, (*facts, *rest)):
+            factors = [*others, graph.sum(inner, own, graph.mul(summed))]
             rows, inner = rest, []
     return graph.sum(inner, rows, graph.mul(factors)) if inner else graph.mul(factors)
 

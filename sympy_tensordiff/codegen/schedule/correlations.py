@@ -106,9 +106,7 @@ class _CorrelationFinder:
         return kernel, store.value
 
     def only(self, array: str, by: Step) -> Kernel | None:
-        """Return the kernel that fills `array` if it is the only one and only the step `by` reads the array; else
-        None.
-        """
+        """Return the only kernel that fills `array`, if the step `by` is the only one that reads it; else None."""
         writer = self.flow.writer(array)
         return writer if type(writer) is Kernel and self.flow.reader(array) is by else None
 
