@@ -17,7 +17,7 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
 from sympy_tensordiff.graph.to_native import to_einsum, to_native
 from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.operations import shape_of

@@ -22,7 +22,7 @@ from sympy_tensordiff.simplify.logistic import for_readers
 from sympy_tensordiff.simplify.recognition import WITHOUT_TRANSPOSES, recognise
 from sympy_tensordiff.simplify.symmetry import symmetric_nodes, with_equal_products, with_outer_factors
 from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.signatures import Scalar
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol

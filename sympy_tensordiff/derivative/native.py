@@ -13,7 +13,7 @@ from sympy_tensordiff.graph.write import write
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import TensorNode, counted
 from sympy_tensordiff.symbolic.binders import Binder
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.lift_matrices import only_entry

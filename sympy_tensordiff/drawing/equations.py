@@ -11,7 +11,7 @@ import sympy
 from sympy_tensordiff.derivative.named_parts import cse
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.norm_notation import with_norms

@@ -21,7 +21,7 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.floor_elimination import eliminate_floors
 from sympy_tensordiff.integer.products import IndexProduct
 from sympy_tensordiff.integer.system import definitions
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.indices import as_expr, parse
 from sympy_tensordiff.symbolic.limits import bound_forms, checked_axis, checked_range
 

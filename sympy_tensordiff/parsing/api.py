@@ -12,7 +12,7 @@ from sympy_tensordiff.parsing.indexed.api import parse_indexed
 from sympy_tensordiff.parsing.latex.api import read_latex
 from sympy_tensordiff.parsing.matrix.api import read_matrix
 from sympy_tensordiff.parsing.parsed import ParsedExpression
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 
 
 @explained

@@ -22,7 +22,7 @@ from sympy_tensordiff.structure.api import (
 )
 from sympy_tensordiff.structure.values import direction_symbols, unused_name
 from sympy_tensordiff.symbolic import reductions
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from sympy import Basic, Idx, Symbol
 
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.traversal import names_in, parts, postorder
 

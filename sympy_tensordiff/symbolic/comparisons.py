@@ -10,7 +10,7 @@ import sympy
 from sympy import And, Ne, Not, Or, Piecewise, S, sympify
 from sympy.logic.boolalg import Boolean
 
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.elementwise import TensorFunction
 from sympy_tensordiff.symbolic.entrywise_functions import elementwise, public
 from sympy_tensordiff.symbolic.operations import operand

@@ -13,6 +13,7 @@ from sympy.printing.precedence import PRECEDENCE, precedence, precedence_traditi
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
 from sympy_tensordiff.symbolic.depth import measures
+from sympy_tensordiff.symbolic.index_printing import show_index
 from sympy_tensordiff.symbolic.printing import (
     Printed,
     joined,
@@ -20,7 +21,6 @@ from sympy_tensordiff.symbolic.printing import (
     shown_body,
     unlabelled,
 )
-from sympy_tensordiff.symbolic.readable import show_index
 from sympy_tensordiff.symbolic.repeated_tensors import is_a, repeated_tensor
 from sympy_tensordiff.symbolic.sympy_callers import position_in_formula
 from sympy_tensordiff.symbolic.tensor_printing import softmax_notation

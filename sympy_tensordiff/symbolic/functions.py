@@ -10,7 +10,7 @@ from sympy import Integer, KroneckerDelta
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
 from sympy_tensordiff.symbolic import entrywise_functions
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import Entrywise
 from sympy_tensordiff.symbolic.indices import as_int

@@ -32,7 +32,7 @@ from sympy_tensordiff.integer.extrema import maximum_of, minimum_of
 from sympy_tensordiff.integer.indirect import IndirectIndex
 from sympy_tensordiff.integer.products import divide_with_rest, quotient_by, times
 from sympy_tensordiff.integer.rows import renaming_map
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.traversal import native_parts, nodes_in
 

@@ -14,7 +14,7 @@ from sympy_tensordiff.errors import ArgumentError, ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import TensorNode
 from sympy_tensordiff.symbolic.binders import Binder, fresh_index
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.indices import as_expr, may_be_integer, parse
 from sympy_tensordiff.symbolic.lift_arrays import whole_operation

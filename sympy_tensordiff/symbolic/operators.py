@@ -15,7 +15,7 @@ from typing import Any
 from sympy import Abs, Add, Basic, Expr, Integer, Mul, Pow, S, floor
 
 from sympy_tensordiff.errors import IndexExpressionError, ShapeError, UnsupportedError
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor, aligned, broadcast_shape, with_unit_axes
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, TensorPow

@@ -23,8 +23,8 @@ from sympy.printing.str import StrPrinter
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.depth import MAX_RECURSIVE_SIZE, measures
+from sympy_tensordiff.symbolic.index_printing import show_index, with_methods
 from sympy_tensordiff.symbolic.indices import IndexRenaming
-from sympy_tensordiff.symbolic.readable import show_index, with_methods
 from sympy_tensordiff.symbolic.traversal import nodes_in
 
 

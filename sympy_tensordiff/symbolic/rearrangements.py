@@ -11,7 +11,7 @@ from typing import Any
 from sympy import And, Expr, Mod, Mul, Piecewise, S
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.functions import transpose
 from sympy_tensordiff.symbolic.indices import as_expr, as_int
 from sympy_tensordiff.symbolic.matrix_functions import checked_axes

@@ -11,6 +11,7 @@ from sympy import Ne
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
+from sympy_tensordiff.symbolic.index_printing import show_index
 from sympy_tensordiff.symbolic.printing import (
     Printed,
     positive_first,
@@ -18,7 +19,6 @@ from sympy_tensordiff.symbolic.printing import (
     shown_body,
     unlabelled,
 )
-from sympy_tensordiff.symbolic.readable import show_index
 from sympy_tensordiff.symbolic.sympy_callers import follows_as_factor, position_in_formula
 
 

@@ -15,8 +15,8 @@ from sympy.core.symbol import Str
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorDiffError
 from sympy_tensordiff.symbolic import sympy_callers
 from sympy_tensordiff.symbolic.binders import Binder
-from sympy_tensordiff.symbolic.calls import explained
-from sympy_tensordiff.symbolic.checks import check_reads
+from sympy_tensordiff.symbolic.bounds_check import check_reads
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import Substitution, as_expr
 from sympy_tensordiff.symbolic.limits import check_axes, check_names, checked_axis, checked_body, checked_extent

@@ -17,7 +17,7 @@ from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference import tensors_of
 from sympy_tensordiff.simplify.accesses import check_expression
 from sympy_tensordiff.symbolic.base import no_variable, refuse_array
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.indices import as_expr, is_integer_in
 from sympy_tensordiff.symbolic.lift import lift, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
