@@ -82,7 +82,7 @@ class ParseError(TensorDiffError, ValueError):
     Attributes
     ----------
     message : str
-        What is wrong and what was expected.
+        The mistake and the expected input.
     line, column : int
         The place in the text, both from 1 on.
     text : str

@@ -44,7 +44,7 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> ProgramCost:
     Parameters
     ----------
     expr : Expr, or tuple of Expr
-        Tensor expressions and scalars, evaluated together: what they share is counted once.
+        Tensor expressions and scalars, evaluated together: shared parts are counted once.
     sizes : mapping, optional
         Integers by sizes or their names. The order of products is chosen for them, and they are put into the result.
 

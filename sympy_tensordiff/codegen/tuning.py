@@ -75,7 +75,7 @@ def tune(function: CompiledFunction, /, *arrays: Any, seconds: float = 30.0, aga
     Parameters
     ----------
     function : CompiledFunction
-        A function that `lambdify` made for the backend ``"llvm"``, ``"numba"`` or ``"numpy"``. It stays as it is.
+        A function that `lambdify` made for the backend ``"llvm"``, ``"numba"`` or ``"numpy"``. It is not changed.
     *arrays : array_like
         Arguments of a typical call, in order.
     seconds : float
@@ -86,8 +86,8 @@ def tune(function: CompiledFunction, /, *arrays: Any, seconds: float = 30.0, aga
     Returns
     -------
     CompiledFunction
-        A function of the same arguments with the same results, up to rounding; ``.plan`` says in its notes what was
-        chosen, and in which part of the time it runs.
+        A function of the same arguments with the same results, up to rounding; The notes of ``.plan`` say which choice
+        was made, and in which part of the time it runs.
 
     Raises
     ------

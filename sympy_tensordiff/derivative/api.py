@@ -51,8 +51,8 @@ def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
     Returns
     -------
     Expr or tuple of Expr
-        For each variable a tensor expression of its shape. No Kronecker delta stands under a sum;
-        the ranges are exact for all admissible sizes.
+        For each variable a tensor expression of its shape. No Kronecker delta remains under a sum; the ranges are exact
+        for all admissible sizes.
 
     Raises
     ------

@@ -38,14 +38,14 @@ def diff(e: Any, *variables: Any) -> Any:
     Returns
     -------
     Expr
-        In the classes of this package; by a `sympy.MatrixSymbol` a matrix of SymPy's, where it has such
-        a form. No Kronecker delta stands under a sum, no index is captured, and no guard follows from
-        ``0 <= p < n`` of an entry ``x[p]`` differentiated by.
+        In the classes of this package; by a `sympy.MatrixSymbol` a matrix of SymPy's, where it has such a form. No
+        Kronecker delta remains under a sum, no index is captured, and no guard follows from ``0 <= p < n`` of an entry
+        ``x[p]`` that is a variable.
 
     Raises
     ------
     ArgumentError, ArgumentTypeError
-        If there is no variable, or something is none.
+        If there is no variable, or an argument is not one.
     UnsupportedError
         If ``e`` holds something that has no derivative here; the message names it.
 

@@ -11,9 +11,9 @@ hold, but floating point numbers say ``0 * 1/x[i] = nan`` at ``x[i] = 0``. Produ
 a sum, of such choices as its cotangent. A pullback is linear in the cotangent, so `pull_through_choices` takes it in
 each of them. That costs operations, and is not done for a node that the function evaluates unconditionally: where that
 is a number, so is its slope. In a sum, a slope with indices of its own would cost a loop more than a product of
-matrices, as ``Sum_j Piecewise((W[q, j]*x[i, p], g[i, j] > 0))``. It stays outside of ``Sum_j Piecewise((W[q, j], g[i,
-j] > 0))`` and counts where a term is chosen, ``Sum_j Piecewise((1, g[i, j] > 0)) > 0``: a condition, which has no
-derivative.
+matrices, as ``Sum_j Piecewise((W[q, j]*x[i, p], g[i, j] > 0))``. It stays outside of
+``Sum_j Piecewise((W[q, j], g[i, j] > 0))`` and counts where a term is chosen,
+``Sum_j Piecewise((1, g[i, j] > 0)) > 0``: a condition, which has no derivative.
 
 A slope may be infinite at a point where the cotangent is an exact 0, which wins. ``sqrt(S)`` of a sum of squares ``S``
 has where ``S`` is 0 what `Abs` has at 0, a kink. The chain rule says ``0*inf`` there; the derivative is 0, and so are

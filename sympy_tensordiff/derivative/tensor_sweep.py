@@ -36,8 +36,8 @@ Names = Callable[[int], list[str]]
 class TensorSweep(ReverseSweep[Node]):
     """One reverse sweep over whole tensors to all of ``leaves``; ``names(count)`` returns axis names.
 
-    After the sweep, `cotangents` maps every visited node with a nonzero cotangent to that, of shape ``prefix +
-    node.shape``.
+    After the sweep, `cotangents` maps every visited node with a nonzero cotangent to that, of shape
+    ``prefix + node.shape``.
     """
 
     def __init__(self, graph: Graph, leaves: Iterable[Node], sizes: frozenset[int], names: Names) -> None:

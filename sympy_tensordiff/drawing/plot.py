@@ -72,7 +72,7 @@ def plot_index_map(
     BackendError
         If matplotlib is not installed.
     IndexExpressionError, ArgumentError, ArgumentTypeError
-        If an index, a limit or ``at`` is none, a symbol has no number, or the ranges are empty.
+        If ``at`` or an argument is not an index or a limit, a symbol has no number, or the ranges are empty.
     UnsupportedError
         If there are more than three indices, more points than one can see, or products of indices.
 

@@ -130,8 +130,8 @@ def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
 
 
 def _with_decided_bound(row: Constraint, facts: Rows) -> Constraint:
-    """Replace a maximum that an inequality adds by the only operand that can satisfy it: ``k <= max(f, g)`` is ``k <=
-    g`` if ``k >= f + 1`` is known.
+    """Replace a maximum that an inequality adds by the only operand that can satisfy it: ``k <= max(f, g)`` is
+    ``k <= g`` if ``k >= f + 1`` is known.
 
     The row follows from the one with either operand in place of the maximum, so the row may be used to decide itself.
     The maximum must not occur in it elsewhere.

@@ -17,8 +17,8 @@ from .rows import substitute_all
 class IndirectIndex(Compound):
     """The integer ``tensor[index]`` as a variable of a form: an indirect index.
 
-    `tensor` is the name of an integer tensor, `index` has one form per axis. If `below` is given, the entry is in ``0 …
-    below - 1`` for every index; sizes in `below` do not count as variables of the entry.
+    `tensor` is the name of an integer tensor, `index` has one form per axis. If `below` is given, the entry is in
+    ``0 … below - 1`` for every index; sizes in `below` do not count as variables of the entry.
 
     Examples
     --------

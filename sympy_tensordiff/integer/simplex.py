@@ -28,7 +28,7 @@ class Dictionary:
     Attributes
     ----------
     feasible : bool
-        Whether a rational point fulfils all rows, decided exactly.
+        Whether a rational point satisfies all rows, decided exactly.
 
     Examples
     --------

@@ -1,5 +1,5 @@
-"""Canonical signs and coefficients: ``(x[i] - x[p])**3`` is ``-(x[p] - x[i])**3``, ``(2*a - 2*b)*c`` is ``2*(a -
-b)*c``.
+"""Canonical signs and coefficients: ``(x[i] - x[p])**3`` is ``-(x[p] - x[i])**3``, ``(2*a - 2*b)*c`` is
+``2*(a - b)*c``.
 
 Additions that are factors, bases of integer powers, summands or arguments of odd and even functions give away their
 sign and the greatest common divisor of their coefficients. So terms that differ in those alone are one node, and sums

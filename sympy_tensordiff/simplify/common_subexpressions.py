@@ -371,8 +371,8 @@ class Parts:
 
 
 def _other_halves(nodes: Iterable[Node]) -> set[Node]:
-    """Return the guards in additions that repeat the body of an earlier guard of the same addition: ``i < j`` and ``i >
-    j`` are one condition to a reader, ``i != j``.
+    """Return the guards in additions that repeat the body of an earlier guard of the same addition: ``i < j`` and
+    ``i > j`` are one condition to a reader, ``i != j``.
     """
     found: set[Node] = set()
     for node in nodes:

@@ -212,8 +212,8 @@ class _Sum:
         return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
 
     def _merge_repeated(self) -> None:
-        """Merge groups of terms with one common factor whose cofactors have different axes: ``A*B + c*A`` is ``A*(B +
-        c)``, with ``c`` repeated along the axes of ``B``.
+        """Merge groups of terms with one common factor whose cofactors have different axes: ``A*B + c*A`` is
+        ``A*(B + c)``, with ``c`` repeated along the axes of ``B``.
         """
         found = [(c, dict(places)) for c, places in self.places.items() if c.roles]
         for candidate, places in self.places.items():

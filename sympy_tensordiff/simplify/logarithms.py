@@ -43,8 +43,8 @@ class Logarithms:
     """Builds logarithms that do not overflow: ``log(exp(u)*y)`` as ``u + log(y)``.
 
     With `numbers`, for kernels rather than readers, logarithms of hyperbolic cosines, powers and products over ranges
-    are expanded whatever the signs of the factors: ``log(prod_k a(k))`` is ``sum_k log(abs(a(k))) + log(prod_k
-    sign(a(k)))``.
+    are expanded whatever the signs of the factors: ``log(prod_k a(k))`` is
+    ``sum_k log(abs(a(k))) + log(prod_k sign(a(k)))``.
     """
 
     def __init__(self, graph: Graph, numbers: bool) -> None:

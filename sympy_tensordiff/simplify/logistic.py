@@ -10,8 +10,8 @@ and of whole tensors, with s and p for `sigmoid` and `softplus`::
 and logarithms as `logarithms` says.
 
 A function is rewritten so before it is differentiated: the functions above have derivatives that do not overflow
-either. Results for readers follow one more law, where ``a - b`` is one term: ``(1 - y)*s(u) - y*s(-u)`` is ``s(u) -
-y``::
+either. Results for readers follow one more law, where ``a - b`` is one term: ``(1 - y)*s(u) - y*s(-u)`` is
+``s(u) - y``::
 
     a*s(u) + b*s(-u)       (a - b)*s(u) + b
 """

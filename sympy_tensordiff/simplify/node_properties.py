@@ -340,8 +340,8 @@ class Numbers(Container[Node]):
 def is_number_of_numbers(graph: Graph, node: Node) -> bool:
     """Return whether the operation `node` has a finite value for all finite values of its arguments, given their signs.
 
-    So have a quotient by ``1 + x**2``, the exponential of a value that is never positive, and softmax, ``exp(X -
-    lse(X))``.
+    So have a quotient by ``1 + x**2``, the exponential of a value that is never positive, and softmax,
+    ``exp(X - lse(X))``.
     """
     if is_total(node.op, node.data, node.args):
         return True

@@ -1,9 +1,10 @@
 """Sums of products with each factor outside of the sums over indices that it does not contain.
 
-A product under a sum is split into groups that share no variable: ``Sum_jk a[j]*b[k]`` is ``(Sum_j a[j])*(Sum_k
-b[k])``. The same is done below each of the outer variables: for ``Sum_i Sum_ab a[i, a]*b[i, b]`` there is one sum over
-``i`` of a product of two. Factors that are sums, and those that know of more indices than the inner sum does, leave it.
-Entries and values of functions that know less stay: ``Sum_ij x[i]*A[i, j]*x[j]`` reads best flat, and costs the same.
+A product under a sum is split into groups that share no variable: ``Sum_jk a[j]*b[k]`` is
+``(Sum_j a[j])*(Sum_k b[k])``. The same is done below each of the outer variables: for ``Sum_i Sum_ab a[i, a]*b[i, b]``
+there is one sum over ``i`` of a product of two. Factors that are sums, and those that know of more indices than the
+inner sum does, leave it. Entries and values of functions that know less stay: ``Sum_ij x[i]*A[i, j]*x[j]`` reads best
+flat, and costs the same.
 
 Common factors of all terms of a summand are outside of the addition. An addition is summed term by term only where one
 term at most is left then, as in ``Sum_k (x[k] - mean)``, which is 0: the sum of small differences is more exact than

@@ -40,7 +40,7 @@ def canonical(expr: Any) -> Any:
     Raises
     ------
     ArgumentTypeError
-        If ``expr`` is no SymPy object.
+        If ``expr`` is not a SymPy object.
 
     Examples
     --------

@@ -38,7 +38,7 @@ def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
     ArgumentError
         If there is no tensor.
     ShapeError
-        If their shapes differ, or there is no such place.
+        If their shapes differ, or there is no such position.
 
     Examples
     --------

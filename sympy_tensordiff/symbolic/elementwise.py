@@ -193,7 +193,7 @@ class TensorFunction(Entrywise):
     Raises
     ------
     ArgumentTypeError
-        If the template is no `sympy.Lambda` of symbols.
+        If the template is not a `sympy.Lambda` of symbols.
     ArgumentError
         If something is free in it, or it has not as many variables as there are operands.
     ShapeError

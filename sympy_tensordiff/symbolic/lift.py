@@ -36,8 +36,8 @@ def lift(expr: Any) -> Any:
     ----------
     expr : Expr, or tuple or list of them
         Any expression of SymPy with `sympy.Sum`, `sympy.Product`, `sympy.IndexedBase`, `sympy.Idx` and
-        `sympy.KroneckerDelta` anywhere inside, matrix expressions and array expressions; classes
-        of this package stay as they are.
+        `sympy.KroneckerDelta` anywhere inside, matrix expressions and array expressions; classes of this package are
+        unchanged.
 
     Returns
     -------

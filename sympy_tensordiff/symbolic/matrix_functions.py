@@ -129,7 +129,7 @@ class TensorCofactor(TensorOperation):
     Raises
     ------
     ArgumentTypeError
-        If the order is no such number.
+        If the order is not such a number.
     ShapeError
         If the matrix is not square.
 
@@ -183,7 +183,7 @@ class TensorLogSumExp(TensorOperation):
     ShapeError
         If the tensor has no such axis, or one is named twice, or none.
     ArgumentTypeError
-        If an axis is no number.
+        If an axis is not a number.
 
     Examples
     --------

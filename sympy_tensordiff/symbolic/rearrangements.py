@@ -48,7 +48,7 @@ def reshape(A: Expression, shape: Any) -> Any:
     A : Expr
         A tensor expression.
     shape : int, Expr, or sequence of them
-        One extent may be -1: it is what is left.
+        One extent may be -1: it is the remaining length.
 
     Returns
     -------

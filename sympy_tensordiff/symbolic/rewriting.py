@@ -40,8 +40,8 @@ from sympy_tensordiff.symbolic.traversal import EMPTY, Recursion, Rewriting, Rul
 def to_matrices(expr: Any) -> Any:
     """Convert tensors of rank 1 and 2 in ``expr`` to SymPy's matrices.
 
-    A vector becomes a column, a matrix of shape ``(n, 1)``; a scalar is made of traces, determinants, and entries ``[0,
-    0]`` of products that have one entry. Names are kept. Raise `UnsupportedError` for a part without a form as a
+    A vector becomes a column, a matrix of shape ``(n, 1)``; a scalar is made of traces, determinants, and entries
+    ``[0, 0]`` of products that have one entry. Names are kept. Raise `UnsupportedError` for a part without a form as a
     matrix, and `ShapeError` if two tensors, a vector and a matrix of one column, would be one `sympy.MatrixSymbol`.
     """
     return _Matrices().run(hooks.rewritten(in_full(expr), EinsumProduct))

@@ -88,7 +88,7 @@ class Scan(PrintedScan, TensorOperation):
     kind : {"stack", "last", "sum"}
         Whether the values of the steps are stacked along a first axis, only the last one is kept, or all are added.
     value : Expr
-        What a step computes from the states before it, the rows of the sequences and the time.
+        The result of a step, from the states before it, the rows of the sequences and the time.
     states : sequence of (ScanVariable, Expr, Expr)
         Each state with its initial value and its update, both of its shape.
     sequences : sequence of (ScanVariable, Expr)

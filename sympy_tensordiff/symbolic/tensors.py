@@ -42,18 +42,18 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
         The extents: positive ints, or integer combinations of integer symbols, also rounded as in
         ``floor((h - 1)/2) + 1``; one alone means rank 1, ``()`` rank 0, a scalar.
     dtype : {float, int}
-        What the entries are: real numbers, or integers, which may stand in an index (a gather by
-        data). Nothing is differentiated by a tensor of integers.
+        The type of the entries: real numbers, or integers, which may be used in an index (a gather by data). Nothing is
+        differentiated by a tensor of integers.
     below : int or Expr, optional
-        Declares that the integers lie in ``0 … below - 1``, a positive integer or a size. Derivatives and
-        kernels rely on it, and every call refuses other data. Without it, a call refuses data that a read
-        of the function would take outside of its tensor.
+        Declares that the integers are in ``0 … below - 1``, a positive integer or a size. Derivatives and kernels rely
+        on it, and every call refuses other data. Without it, a call refuses data that a read of the function would take
+        outside of its tensor.
     symmetric : bool, optional
         Declares a square matrix to be equal to its transpose: ``S.T`` is ``S``, ``S[j, i]`` is ``S[i, j]``, and the
         derivative with respect to it is a symmetric matrix. Calls refuse other matrices.
     positive : bool, optional
-        Declares a matrix to be symmetric and positive definite: kernels factorize it by Cholesky's method, and
-        raise `NotPositiveDefiniteError` where there are no such factors.
+        Declares a matrix to be symmetric and positive definite: kernels factorize it by Cholesky's method, and raise
+        `NotPositiveDefiniteError` if it has no such factors.
 
     Raises
     ------

@@ -158,8 +158,8 @@ class Lowering(Matrices):
         return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return the sum `node` as a read of an array over the values of an outer tensor entry, as ``r[q]`` in ``Sum_i
-        [r[i] == r[q]]*v[i]``; None if it depends on no such entry, or is not worth an array.
+        """Return the sum `node` as a read of an array over the values of an outer tensor entry, as ``r[q]`` in
+        ``Sum_i [r[i] == r[q]]*v[i]``; None if it depends on no such entry, or is not worth an array.
         """
         entry = parameter(self.graph, node, block.context.variables)
         if entry is None:

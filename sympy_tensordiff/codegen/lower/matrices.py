@@ -1,9 +1,9 @@
 """Matrix products: sums of products in index notation that a library call computes.
 
 The factors of a sum depend on outer indices through a few integer combinations of indices, their *labels*. Two groups
-of factors that share the labels that are summed over, and have other ones of their own, are two matrices: ``Sum_ij X[q,
-2*i + p, 2*j + r]*Y[s, i, j]`` has the labels ``q p r | i j | s``. A factor that is a whole tensor under its labels is
-taken as it is; others are copied into an array with an axis for each label.
+of factors that share the labels that are summed over, and have other ones of their own, are two matrices:
+``Sum_ij X[q, 2*i + p, 2*j + r]*Y[s, i, j]`` has the labels ``q p r | i j | s``. A factor that is a whole tensor under
+its labels is taken as it is; others are copied into an array with an axis for each label.
 
 An index that occurs in the bounds of other indices, as in ``Sum_kf W[f, k]*Y[f, p - 2*k]``, is not a label that can be
 summed in a matrix product. Then the product is one over the others, here ``T[k, i] = Sum_f W[f, k]*Y[f, i]`` with the

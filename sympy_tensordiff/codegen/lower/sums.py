@@ -10,10 +10,10 @@ the arrays that keep the inner sum. The other order is chosen
 A sum over several indices whose part over some of them is known: ``Sum_jk w_j*a_jk*w_k`` is ``Sum_j w_j*s_j`` where a
 derivative needs ``s_j = Sum_k a_jk*w_k``.
 
-Sums over one range whose summands share a factor: ``Sum_j p_j*d_j*w_jr - c*Sum_j p_j*w_jr`` is ``Sum_j p_j*(d_j -
-c)*w_jr``, as in the derivative of a value divided by its sum. Only where both sums depend on the same indices and the
-addition on no more than one of its terms, so that nothing is computed more often, and where nothing else uses one of
-the sums.
+Sums over one range whose summands share a factor: ``Sum_j p_j*d_j*w_jr - c*Sum_j p_j*w_jr`` is
+``Sum_j p_j*(d_j - c)*w_jr``, as in the derivative of a value divided by its sum. Only where both sums depend on the
+same indices and the addition on no more than one of its terms, so that nothing is computed more often, and where
+nothing else uses one of the sums.
 """
 
 from __future__ import annotations

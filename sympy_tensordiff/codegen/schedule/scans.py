@@ -4,10 +4,10 @@
 the row in place of a loop for each entry. Where the loop ends at the same value for all entries and
 begins later and later, the pass goes down the row.
 
-A sum of multiples of exponentials goes on as well where the exponents have terms of the entry alone: ``s[p] = Sum_{j <=
-p} exp(f[j] + g[p])*r[j]`` is ``exp(g[p] - g[p - 1])*s[p - 1]`` and one more term. Sums of exponentials are computed so,
-``g[p]`` being ``-max_{j <= p} f[j]``. If that factor is greater than 1, or a term is not finite, the sum starts again:
-nothing overflows that does not in a loop for each entry.
+A sum of multiples of exponentials goes on as well where the exponents have terms of the entry alone:
+``s[p] = Sum_{j <= p} exp(f[j] + g[p])*r[j]`` is ``exp(g[p] - g[p - 1])*s[p - 1]`` and one more term. Sums of
+exponentials are computed so, ``g[p]`` being ``-max_{j <= p} f[j]``. If that factor is greater than 1, or a term is not
+finite, the sum starts again: nothing overflows that does not in a loop for each entry.
 
 A sum whose terms have one factor more at each entry goes on by that factor (Horner's rule): with
 ``s[p] = Sum_{j > p} b[j]*Prod_{p < k < j} a[k]``, ``s[p]`` is ``a[p + 1]*s[p + 1] + b[p + 1]``, and the sum of
@@ -182,8 +182,8 @@ class _ScanFinder:
         return replace(scan, loop=replace(loop, body=body), growth=(replace(add, value=factor, reduction="prod"),))
 
     def with_product(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return `scan` with the factor that a product in its terms gains per entry, ``a[i]`` for ``prod_{j < k <= i}
-        a[k]``; None without such a product.
+        """Return `scan` with the factor that a product in its terms gains per entry, ``a[i]`` for
+        ``prod_{j < k <= i} a[k]``; None without such a product.
         """
         loop = scan.loop
         varying = [s for s in loop.body[:-1] if self.depends_on_axis_in(s)]
