@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections import defaultdict
 from pathlib import Path
 
@@ -42,4 +44,19 @@ def test_limits_say_what_they_limit():
             target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
             if isinstance(target, ast.Name) and LIMIT_WITHOUT_NOUN.match(target.id):
                 wrong.append(f"{path}: {target.id}")
+    assert not wrong
+
+
+DIALECT = ("manieth", "anyway", "by what", "what stands", "taken apart", "is told", "are told", "way of the data")
+
+
+def test_texts_use_the_words_of_the_field():
+    """Keep the private dialect out of docstrings and comments: DESIGN.md lists it under Language."""
+    wrong = []
+    for path, tree in TREES.items():
+        texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+        texts = [text.value for text in texts if isinstance(text, ast.Constant) and isinstance(text.value, str)]
+        lines = io.StringIO((PACKAGE / path).read_text()).readline
+        texts += [token.string for token in tokenize.generate_tokens(lines) if token.type == tokenize.COMMENT]
+        wrong += [f"{path}: {word}" for word in DIALECT for text in texts if word in " ".join(text.split())]
     assert not wrong

@@ -203,7 +203,7 @@ def _scan_tangents(scans: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any 
     """Return the tangents of scans of one recurrence, as scans over states and their tangents; None for zero."""
     scan = scans[0]
     states, sequences = scan.states, scan.sequences
-    moves: dict[Any, Any] = {}  # of bound variables and of what the steps read from outside
+    moves: dict[Any, Any] = {}  # of bound variables, and of expressions that the steps read from outside
     added: list[State] = []
     rows: list[tuple[Any, Any]] = []
     around = _direct_tangents(scan.outer, moving)

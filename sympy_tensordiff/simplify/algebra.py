@@ -9,7 +9,7 @@ Rules of one node (`recognition`); ``u``, ``x`` are any tensors or scalars:
 - ``log(sum(exp(u)))`` over axes is ``lse(u)``
 - ``(x**a)**n`` is ``x**(a n)``; ``exp(u)**-n`` is ``exp(-u)**n``; ``abs(x)**(2 n)`` is ``x**(2 n)``
 - functions of a transposed or repeated tensor are transposed or repeated functions
-- the diagonal of a function of repeated tensors is the function of what is repeated
+- the diagonal of a function of repeated tensors is the function of the repeated tensors
 - matrices such as ``X^T X``, ``A + A^T`` and distances, sums, functions and inverses of such are their own transposes
 - ``c x - c y`` is ``c (x - y)``; ``x (1 - a) - x a`` is ``x (1 - 2 a)``; ``a sin(u)**2 + a cos(u)**2`` is ``a``
 - sums over additions are distributed where their terms cancel then

@@ -76,7 +76,7 @@ class TraditionalWriter(Writer):
     by_entry: str  # the sign of products entry by entry
     power_sign: str  # before the exponent of a power entry by entry
     words: tuple[str, str]  # before the condition of a case, and in its place
-    superscript: Callable[..., Any]  # of a base and what stands above it on the right
+    superscript: Callable[..., Any]  # of a base and its exponent
     subscript: Callable[..., Any]  # of a form and the indices below it
     bracketed: Callable[..., Any]  # of a form
     summed: Callable[..., Any]  # of indices and a form

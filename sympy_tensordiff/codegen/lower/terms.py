@@ -307,8 +307,8 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 
 # ---------------------------------------------------------------------------- calls that several sums need
 # Values of functions that several sums need, and that `lower.shifts` does not count: functions of sums, and values that
-# are more than those of the arrays that they are made of. What is multiplied out is computed in more places than what
-# it was made of.
+# are more than those of the arrays that they are made of. A product that is multiplied out is computed in more
+# places than its factors.
 
 
 def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[Node]:
