@@ -140,7 +140,7 @@ def lambdify(
     functions : mapping, optional
         Implementations of undefined functions and of their partial derivatives, also of SymPy
         functions that the backend cannot evaluate (``"polylog"``). A key is a name, ``"g"``, or a name with
-        how often it is differentiated by each argument, ``("g", (0, 1))``; ``"g'"`` is short for
+        how often it is differentiated in each argument, ``("g", (0, 1))``; ``"g'"`` is short for
         one argument. NumPy, JAX, PyTorch and CuPy call them with arrays, compiled kernels with numbers (Numba compiles
         them), CUDA makes device functions of them.
     sizes : mapping, optional

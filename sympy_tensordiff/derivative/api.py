@@ -333,7 +333,7 @@ def hessian(s: Any, wrt: Any) -> Any:
     Returns
     -------
     Expr or tuple of tuple of Expr
-        For a tuple of variables the block in row m and column n is the derivative by ``wrt[m]``, then by
+        For a tuple of variables the block in row m and column n is the derivative with respect to ``wrt[m]``, then
         ``wrt[n]``, of shape ``wrt[m].shape + wrt[n].shape``.
 
     Examples

@@ -115,20 +115,24 @@ class Differentiation:
             return self.reader.scan_leaf(wrt)
         if isinstance(wrt, NamedTensor) and not self.keeps_names:
             raise UnsupportedError(
-                f"{wrt} is the name of an expression: td.gradient, td.vjp, td.jvp and td.hvp differentiate by it; for "
+                f"{wrt} is the name of an expression: td.gradient, td.vjp, td.jvp and td.hvp differentiate with "
+                "respect to it; for "
                 f"other derivatives, put a TensorSymbol in the place of {wrt}"
             )
         if isinstance(wrt, (TensorSymbol, NamedTensor)):
             if wrt.dtype is int:
                 raise UnsupportedError(
-                    f"nothing has a derivative by {wrt}, a tensor of integers: between two integers there is no value; "
-                    "differentiate by tensors of real numbers"
+                    f"nothing has a derivative with respect to {wrt}, a tensor of integers: between two integers "
+                    "there is no value; "
+                    "differentiate with respect to tensors of real numbers"
                 )
             return self.reader.tensor(wrt)
         if isinstance(wrt, sympy.Symbol) and not self.reader.is_integer(wrt):
             return self.reader.read(wrt)
         if isinstance(wrt, TensorExpr):
-            raise UnsupportedError(f"cannot differentiate by {wrt}: it is an expression; name it as a TensorSymbol")
+            raise UnsupportedError(
+                f"cannot differentiate with respect to {wrt}: it is an expression; name it as a TensorSymbol"
+            )
         raise no_variable(wrt)
 
     def extents(self, leaf: Node) -> tuple[Affine, ...]:
@@ -323,7 +327,7 @@ class Differentiation:
         if not isinstance(variable, TensorEntry):
             return self.jacobian(self.leaf(variable)), ()
         if not isinstance(variable.tensor, TensorSymbol):
-            raise UnsupportedError(f"cannot differentiate by {variable}: it is an entry of an expression")
+            raise UnsupportedError(f"cannot differentiate with respect to {variable}: it is an entry of an expression")
         leaf = self.leaf(variable.tensor)
         index = [self.reader.affine(i) for i in variable.indices]
         facts = shape_rows(index, self.extents(leaf))

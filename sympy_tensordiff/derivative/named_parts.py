@@ -232,9 +232,10 @@ def name(expr: Scalar, name: str) -> NamedTensor:
 
     Notes
     -----
-    `vjp`, `gradient`, `jvp` and `hvp` differentiate through the name by the chain rule: results hold ``K`` and
-    the derivative by it, which is called ``dK``. By ``K`` itself they give that derivative. Full Jacobians and Hessians
-    and plain ``diff`` write the definition in place of the name, and so do texts and kernels, which compute it once.
+    `vjp`, `gradient`, `jvp` and `hvp` differentiate through the name by the chain rule: results hold ``K`` and the
+    derivative with respect to it, which is called ``dK``, and which they return for ``K`` itself. Full Jacobians and
+    Hessians and plain ``diff`` write the definition in place of the name, and so do texts and kernels, which compute it
+    once.
 
     Examples
     --------

@@ -143,7 +143,7 @@ def simplify_deltas(e: Any) -> Any:
     try:
         work = Differentiation(e)
     except UnsupportedError:
-        # A derivative by one entry need not show any more that its divisors are positive.
+        # A derivative with respect to one entry need not show any more that its divisors are positive.
         if _has_ranges(e):
             raise
         return e

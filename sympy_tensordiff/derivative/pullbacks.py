@@ -128,7 +128,8 @@ def _pow(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
         if base.data == 0:  # 0**b is 0 wherever it has a derivative
             return graph.zero
         raise UnsupportedError(
-            f"({base.data})**b has no derivative by b: it is real for integers b only; write Abs({base.data})**b"
+            f"({base.data})**b has no derivative with respect to b: it is real for integers b only; write "
+            f"Abs({base.data})**b"
         )
     if position == 1:
         return graph.mul((cotangent, node, graph.call(sympy.log, (base,))))

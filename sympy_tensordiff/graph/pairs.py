@@ -11,7 +11,8 @@ A congruence ``P.T @ M @ P`` computes ``P`` once (`congruences`), and multiplies
 terms are congruences again: the Hessian of a network needs each product with a weight once.
 
 Where several orders take as little work, one comes first that multiplies two operands which another einsum node can
-multiply first as well: ``Sum_ij T_ijk A_i`` serves the derivatives by b and by c of ``Sum T_ijk A_i b_j c_k``.
+multiply first as well: ``Sum_ij T_ijk A_i`` serves the derivatives with respect to b and c of
+``Sum T_ijk A_i b_j c_k``.
 
 Afterwards an einsum node has two operands; or one, whose axes it sums; or sums nothing.
 """

@@ -78,8 +78,8 @@ def refuse_array(variable: Any) -> None:
     if isinstance(variable, (MatrixBase, NDimArray)):
         entries = tuple(flatten(variable))
         raise ArgumentTypeError(
-            f"cannot differentiate by {variable}, an explicit array: use a tuple of its entries; td.gradient, "
-            f"td.jacobian, td.hessian and td.vjp take {entries}"
+            f"cannot differentiate with respect to {variable}, an explicit array: use a tuple of its entries; "
+            f"td.gradient, td.jacobian, td.hessian and td.vjp take {entries}"
         )
 
 
@@ -96,7 +96,7 @@ def no_variable(value: Any) -> ArgumentTypeError:
             f"it is the value of a function; write IndexedBase({name!r}) with the entries {name}[{places}], or put a "
             f"symbol in its place, .subs({value}, Symbol({name!r}))"
         )
-    return ArgumentTypeError(f"cannot differentiate by {value!r}: {advice}")
+    return ArgumentTypeError(f"cannot differentiate with respect to {value!r}: {advice}")
 
 
 def counted(variables: tuple[Any, ...]) -> list[tuple[Any, int]]:
@@ -211,7 +211,7 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
         if (integer or scalar_by_tensor) and sympy_callers.asks_whether_constant(sys._getframe(1)):
             return None  # an unevaluated Derivative, which is not 0
         if integer:
-            raise UnsupportedError(f"{self} has no derivative by {variable}, which is an integer")
+            raise UnsupportedError(f"{self} has no derivative with respect to {variable}, which is an integer")
         return hooks.derivative(self, variable)
 
     def diff(self, *variables: Any, **assumptions: Any) -> Any:
@@ -222,8 +222,8 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
         for variable in variables:
             if is_entry(variable) and not variable.is_symbol:
                 raise UnsupportedError(
-                    f"cannot differentiate by {variable}: it is an entry of an expression; name the expression "
-                    "as a TensorSymbol, or differentiate by an entry of a variable"
+                    f"cannot differentiate with respect to {variable}: it is an entry of an expression; name the "
+                    "expression as a TensorSymbol, or differentiate with respect to an entry of a variable"
                 )
         # Derivative answers an absent variable with the scalar 0, and walks the result twice.
         direct = len(variables) == 1 and is_variable(variables[0])
@@ -249,7 +249,7 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
         """
         answer: bool | None = super().is_constant(*wrt, **flags)
         asked = self.free_symbols.intersection(wrt) if wrt else self.free_symbols
-        # SymPy differentiates by symbols that are numbers, and takes the others for absent.
+        # SymPy differentiates with respect to symbols that are numbers, and takes the others for absent.
         return None if answer and any(symbol.kind is not NumberKind for symbol in asked) else answer
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:

@@ -68,7 +68,7 @@ class EinsumProduct(TensorOperation):
 
     Notes
     -----
-    The product is linear in each operand: its derivative by one is the product of the others (Laue,
+    The product is linear in each operand: its derivative with respect to one is the product of the others (Laue,
     Mitterreiter & Giesen 2020, *A Simple and Efficient Tensor Calculus*).
 
     Examples

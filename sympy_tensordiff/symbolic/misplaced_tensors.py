@@ -48,8 +48,8 @@ ASKING = {
     ("sympy.solvers.inequalities", "solve_univariate_inequality"): ("the solution for a whole tensor", ""),
     ("sympy.tensor.array.arrayop", "tensorproduct"): ("tensorproduct of whole tensors", "write td.outer(A, B)"),
     ("sympy.tensor.array.array_derivatives", "_dispatch_eval_derivative_n_times"): (
-        "SymPy's derivative of or by its own matrices and arrays",
-        "write td.diff(td.lift(M), X), or differentiate by entries, X[i, j]",
+        "SymPy's derivative of or with respect to its own matrices and arrays",
+        "write td.diff(td.lift(M), X), or differentiate with respect to entries, X[i, j]",
     ),
     ("sympy.core.mul", "<genexpr>"): ("Mul with 0", "SymPy makes it the scalar 0: write 0*A or td.zeros(A.shape)"),
 }

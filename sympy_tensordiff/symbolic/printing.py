@@ -185,7 +185,7 @@ def upright(name: str) -> str:
 
 
 _DIFFERENTIAL = re.compile(r"d([A-Za-z]+)((?:_\{[^{}]*\})?)")
-"""The text of a derivative by something: its name, and a subscript in LaTeX."""
+"""The text of a derivative: its name, and a subscript in LaTeX."""
 
 
 def shown_body(printer: Any, body: Any) -> Any:

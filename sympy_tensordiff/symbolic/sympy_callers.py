@@ -294,8 +294,10 @@ def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[A
     absent = [other for other in variables if not other.free_symbols & free]
     if len(variables) > 1 and absent and not variable.is_scalar:
         raise UnsupportedError(
-            f"{expr} does not depend on {absent[0]}, so SymPy makes the derivative by {variables} the scalar 0, but it "
-            f"has axes: differentiate by {variable} with td.gradient, and the result by the others"
+            f"{expr} does not depend on {absent[0]}, so SymPy makes the derivative with respect to {variables} the "
+            "scalar 0, but it "
+            f"has axes: differentiate with respect to {variable} with td.gradient, and the result with respect to "
+            "the others"
         )
 
 

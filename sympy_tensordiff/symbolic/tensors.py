@@ -43,7 +43,7 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
         ``floor((h - 1)/2) + 1``; one alone means rank 1, ``()`` rank 0, a scalar.
     dtype : {float, int}
         The type of the entries: real numbers, or integers, which may be used in an index (a gather by data). Nothing is
-        differentiated by a tensor of integers.
+        differentiated with respect to a tensor of integers.
     below : int or Expr, optional
         Declares that the integers are in ``0 … below - 1``, a positive integer or a size. Derivatives and kernels rely
         on it, and every call refuses other data. Without it, a call refuses data that a read of the function would take

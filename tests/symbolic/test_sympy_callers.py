@@ -174,7 +174,7 @@ def test_sympy_may_ask_whether_something_is_constant():
     assert sympy.solve(sympy.exp(z) * S - 1, z) == [sympy.log(1 / S)]
     assert set(sympy.solve(z**2 * S - 1, z)) == {sympy.sqrt(1 / S), -sympy.sqrt(1 / S)}
     assert sympy.linsolve([z * S - c], z) == sympy.FiniteSet((c / S,))
-    with pytest.raises(UnsupportedError, match="has no derivative by m, which is an integer"):
+    with pytest.raises(UnsupportedError, match="has no derivative with respect to m, which is an integer"):
         S.diff(m)
 
 

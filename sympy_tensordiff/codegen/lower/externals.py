@@ -73,7 +73,7 @@ def parse_key(key: Any) -> tuple[str, tuple[int, ...]]:
         if name and orders and all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in orders):
             return name, _canonical(tuple(orders))
     raise ArgumentTypeError(
-        f"functions has the key {key!r}: a key is a name, 'g', or a name with how often it is differentiated by each "
+        f"functions has the key {key!r}: a key is a name, 'g', or a name with how often it is differentiated in each "
         "argument, ('g', (0, 1)); for one argument \"g'\" is short"
     )
 
