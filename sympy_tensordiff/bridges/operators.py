@@ -46,7 +46,7 @@ def merge_arguments(function: BridgedFunction, arrays: Sequence[Any], integers: 
 
 
 class BridgedFunction:
-    """A function handed to another library: arguments, expressions, and the arguments to differentiate by.
+    """A function handed to another library: arguments, expressions, and the arguments to differentiate with respect to.
 
     `labels` are the names of the arguments `args`; `integers` are the positions of sizes and indices, `variables` those
     of the arguments to differentiate with respect to. `is_tuple` says whether the result is a tuple. `key` is a name

@@ -175,9 +175,7 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
 
 
 def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
-    """Return the program rebuilt for sizes at which axes have no entries; a module-level function, so that it
-    pickles.
-    """
+    """Return the program rebuilt for sizes at which axes have no entries; a module-level function, so it pickles."""
     try:
         return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)
     except (ArgumentError, OutOfShapeError) as error:

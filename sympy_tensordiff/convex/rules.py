@@ -318,9 +318,7 @@ class ConvexityRules:
         return bound_of_sum(self.signs, node, symbol, summand)
 
     def _depends_on_one_inverse(self, node: Expr) -> bool:
-        """Return whether the sum ``node`` depends on the variables only by the inverse of one symmetric affine
-        matrix.
-        """
+        """Whether the sum ``node`` depends on the variables only by the inverse of one symmetric affine matrix."""
         nodes = nodes_in([node], self.variables.arguments)
         read = [a for a in nodes if not self.variables.arguments(a) and self.variables.degree(a)]
         return len({inverse_of(a) for a in read}) == 1 and is_symmetric_affine(self.variables, inverse_of(read[0]))

@@ -118,9 +118,7 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
 
 
 def _has_scan(exprs: Sequence[Any]) -> bool:
-    """Return whether a recurrence occurs in `exprs`; its formula defines its own parts, so that no further ones are
-    named.
-    """
+    """Whether a recurrence occurs in `exprs`; its formula defines its own parts, so that no further ones are named."""
     return any(isinstance(node, Scan) for node in nodes_in(exprs, lambda node: node.args))
 
 

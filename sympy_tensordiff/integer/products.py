@@ -294,7 +294,5 @@ def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list
 
 
 def _is_lower_bound(form: Affine) -> bool:
-    """Return whether ``form >= 0`` says that one variable is not negative: a single positive term, no positive
-    constant.
-    """
+    """Whether ``form >= 0`` says that one variable is not negative: a single positive term, no positive constant."""
     return len(form.terms) == 1 and form.terms[0][1] > 0 and form.constant <= 0

@@ -200,9 +200,7 @@ def _is_less(width: Affine, coefficient: Affine, known: Rows) -> bool:
 
 
 def are_ranges_nonempty(limits: Sequence[Bounds], facts: Rows) -> bool:
-    """Return whether every range provably contains an integer: a sufficient test by the dark shadow of each pair of
-    bounds.
-    """
+    """Whether every range provably contains an integer: a sufficient test by the dark shadow of each pair of bounds."""
     known = facts
     for limit in limits:
         for low, c in limit.lows:
@@ -226,9 +224,7 @@ def length_of_range(limit: Bounds) -> Affine | None:
 
 
 def has_point(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
-    """Return whether a nest of simple ranges provably contains a point: each range is nonempty, given the outer
-    ones.
-    """
+    """Whether a nest of simple ranges provably contains a point: each range is nonempty, given the outer ones."""
     open_variables = set(variables)
     while open_variables:
         for v in sorted(open_variables):

@@ -145,9 +145,7 @@ def _solve_sizes(equations: list[tuple[Expr, int, TensorSymbol]], numbers: dict[
 
 
 def _solve_size(extent: Expr, length: int, tensor: TensorSymbol) -> int:
-    """Return the value of the one size in ``extent`` for an axis of this length; raise `ShapeError` if there is
-    none.
-    """
+    """Return the one size in ``extent`` for an axis of this length; raise `ShapeError` if there is none."""
     (symbol,) = extent.free_symbols
     offset = extent.subs(symbol, 0)
     solution = (length - offset) / (extent.subs(symbol, 1) - offset)
@@ -157,9 +155,7 @@ def _solve_size(extent: Expr, length: int, tensor: TensorSymbol) -> int:
 
 
 def is_tensor(expression: object) -> bool:
-    """Return whether ``expression`` is a tensor expression, other than a tensor symbol of rank 0, which counts as a
-    scalar.
-    """
+    """Whether ``expression`` is a tensor expression, other than a tensor symbol of rank 0, which counts as a scalar."""
     return isinstance(expression, TensorExpr) and not (
         isinstance(expression, TensorSymbol) and len(expression.shape) == 0
     )

@@ -110,9 +110,7 @@ class Canonical:
         self.top = max(self.top, lowest + len(variables))
 
         def touched(node: Any) -> tuple[Any, ...]:
-            """Return the parts of ``node``; () if no index of the binder is free in it, so that nothing needs
-            renaming.
-            """
+            """Return the parts of ``node``; () if no index of the binder is free in it, so nothing needs renaming."""
             if node is not binder:
                 self.read(node)
                 if self.free[node].keys().isdisjoint(variables):

@@ -106,9 +106,7 @@ class TensorExpr(TensorNode):
 
     @property
     def is_scalar(self) -> bool:
-        """Return whether the rank is 0; raise `UnsupportedError` if SymPy asks in order to use a whole tensor as a
-        scalar.
-        """
+        """Whether the rank is 0; raise `UnsupportedError` if SymPy asks in order to use a whole tensor as a scalar."""
         misplaced_tensors.refuse_property_access(self, sys._getframe(1))
         return self.rank == 0
 
@@ -237,9 +235,7 @@ class TensorEntry(PrintedEntry, RealScalar):
         return sympy_callers.shown_symbols(self, free, sys._getframe(1))
 
     def doit(self, **hints: Any) -> Any:
-        """Override `Basic.doit`: return the entry in index notation, evaluated; an entry of a variable is returned
-        unchanged.
-        """
+        """Override `Basic.doit`: return the entry in index notation, evaluated; an entry of a variable is unchanged."""
         depth.refuse_walk(self, "doit")
         body = self.tensor.write_out(self.indices)
         if body is None:

@@ -102,9 +102,7 @@ def _entry_of_operands(entry: Any) -> Any | None:
         return None
 
     def read(operand: Any, indices: Sequence[Any], varying: Any = None) -> Any:
-        """Return the entry of ``operand``, itself written by the entries of its operands; a scalar is returned
-        unchanged.
-        """
+        """Return the entry of ``operand``, itself written by the entries of its operands; a scalar is unchanged."""
         if not getattr(operand, "shape", ()):
             return operand
         at = [S.Zero if extent == 1 else index for index, extent in zip(indices, operand.shape, strict=True)]

@@ -252,9 +252,7 @@ def _is_variable(args: Sequence[Any], position: int) -> bool:
 
 
 def _is_shared(args: Sequence[Any], position: int) -> bool:
-    """Return whether another argument may depend on argument ``position``; entries of one tensor may be the
-    same entry.
-    """
+    """Whether another argument may depend on argument ``position``; entries of one tensor may be the same entry."""
     arg = args[position]
     base = arg.tensor if getattr(arg, "is_tensor_entry", False) else arg
     return any(base in other.free_symbols for n, other in enumerate(args) if n != position)

@@ -35,9 +35,7 @@ def names_of(module: str) -> dict[str, Any]:
 
 
 def code_of(module: str, name: str, inner: str | None = None) -> CodeType | None:
-    """Return the code object of a SymPy function, or of the function ``inner`` inside of it; None if there is no such
-    function.
-    """
+    """Return the code object of a SymPy function, or of the function ``inner`` inside of it, or None."""
     try:
         code: CodeType = unwrap(attrgetter(name)(import_module(module))).__code__
     except (ImportError, AttributeError):
@@ -192,9 +190,7 @@ def caller(walk: FrameType) -> FrameType | None:
 
 
 def asked_for_atoms(walk: FrameType) -> bool:
-    """Return whether the frame ``walk`` collects the conditions of a `Piecewise` in order to decide them in every
-    combination.
-    """
+    """Whether the frame ``walk`` collects the conditions of a `Piecewise` to decide them in every combination."""
     frame = caller(walk)
     for _ in range(3):  # the iterator, and from Python 3.12 on no comprehension
         if frame is not None and frame.f_code is not ATOMS:

@@ -114,9 +114,7 @@ def read(
 
 
 def _reads_once(indices: Sequence[Expr], shape: Sequence[Expr], scope: Iterable[Expr] | None) -> bool:
-    """Return whether no two points of ``scope`` read the same entry: the indices determine all variables of
-    ``scope``.
-    """
+    """Whether no two points of ``scope`` read the same entry: the indices determine all variables of ``scope``."""
     sizes = set().union(*(extent.free_symbols for extent in shape))
     varying = set().union(*(index.free_symbols for index in (indices if scope is None else scope))) - sizes
     forms = [parse(index) for index in indices]

@@ -260,9 +260,7 @@ def _outermost(end: Any, scope: Sequence[Limit], kept: set[Any], is_low: bool) -
 
 
 def _is_dyadic(number: Any) -> bool:
-    """Return whether `number` is an integer of at most 24 bits times a power of 2, so that float32 stores it
-    exactly.
-    """
+    """Whether `number` is an integer of at most 24 bits times a power of 2, so that float32 stores it exactly."""
     if not (number.is_Rational or number.is_Float):
         return False
     exact = sympy.Rational(number)

@@ -257,9 +257,7 @@ def shape_text(expr: Any) -> str:
 
 
 def thesis_text(expr: Any) -> str:
-    """Return ``expr`` in the language of the thesis; raise `UnsupportedError` with a short reason if that is
-    impossible.
-    """
+    """Return ``expr`` in the language of the thesis; raise `UnsupportedError` with a short reason if impossible."""
     try:
         return td.to_text(expr)
     except UnsupportedError as error:

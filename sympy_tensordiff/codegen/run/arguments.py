@@ -56,9 +56,7 @@ class ArgumentChecker:
         self._last: tuple[tuple[Any, ...], tuple[tuple[int, ...], ...], dict[str, int]] | None = None
 
     def prepare(self, values: Sequence[Any]) -> PreparedArguments:
-        """Return ``values`` checked and converted for the driver; raise ArgumentError or a subclass if they are not
-        valid.
-        """
+        """Return ``values`` checked and converted for the driver; raise ArgumentError or a subclass if not valid."""
         self.check_count(values)
         read = [_read(a, v) for a, v in zip(self.arguments, values, strict=True)]
         shapes, sizes = self._result_shapes(read)
@@ -196,9 +194,7 @@ def _raise_failing_check(
 
 
 def _may_happen(check: Check, values: dict[str, int]) -> bool:
-    """Return whether the violation of a check has an integer point at these sizes; True if the search takes too
-    long.
-    """
+    """Whether the violation of a check has an integer point at these sizes; True if the search takes too long."""
     if not check.points:
         return True
     sizes = {name: Affine.of(value) for name, value in values.items()}
