@@ -123,9 +123,7 @@ _WIDTH = 80
 
 
 def _excerpt(text: str, place: int) -> tuple[str, str]:
-    """Return the part of a line of text around a position, with characters made visible, and a line with a caret below
-    it.
-    """
+    """Return the part of a line of text around a position, made visible, and a line with a caret below it."""
     first = max(0, min(place - _WIDTH // 2, len(text) - _WIDTH))
     last = min(len(text), first + _WIDTH)
     line = "…" * (first > 0) + "".join(map(_visible, text[first:last])) + "…" * (last < len(text))

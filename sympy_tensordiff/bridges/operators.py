@@ -73,9 +73,7 @@ class BridgedFunction:
         self.checker = ArgumentChecker(self.operator.kernel.program, may_be_empty=True)
 
     def _positions_of_wrt(self, wrt: Any) -> frozenset[int]:
-        """Return the positions of the arguments in ``wrt``, of all real arguments if it is None; raise for any other
-        symbol.
-        """
+        """Return the positions of the arguments in ``wrt``, of all real arguments if it is None; raise for others."""
         if wrt is None:
             return self.reals
         variables = tuple(wrt) if isinstance(wrt, tuple | list | sympy.Tuple) else (wrt,)
@@ -134,9 +132,7 @@ class _DerivableOperator:
         return self.derive(("batched", flags))
 
     def derive(self, step: Step) -> Any:
-        """Return the operator derived by ``step`` (the name of the rule and its arguments), created at its
-        first use.
-        """
+        """Return the operator derived by ``step`` (the name of the rule and its arguments), created at first use."""
         if step not in self._derived:
             self._derived[step] = result = getattr(self, f"_{step[0]}")(*step[1:])
             result.path = (*self.path, step)
@@ -314,9 +310,7 @@ def apply_pullback(
 def apply_over_axis(
     apply: Callable[..., Any], to_front: Callable[..., Any], operator: Any, values: Sequence[Any], axes: Sequence[Any]
 ) -> Any:
-    """Return the results mapped over one axis of each argument (``axes``; None: no axis), the axis first in the
-    results.
-    """
+    """Return results mapped over one axis of each argument (``axes``; None: no axis), the axis first in the results."""
     with_leading_axis = [
         value if axis is None else to_front(value, axis) for value, axis in zip(values, axes, strict=True)
     ]

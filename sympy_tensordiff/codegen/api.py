@@ -42,9 +42,7 @@ _distribution: list[Distribution] = []
 
 
 def register_distribution(function: Distribution) -> Distribution:
-    """Register ``function(args, expr, blocks, memory, backend, options)`` as the builder of callables for Dask; return
-    it.
-    """
+    """Register ``function(args, expr, blocks, memory, backend, options)`` as the builder for Dask; return it."""
     _distribution[:] = [function]
     return function
 

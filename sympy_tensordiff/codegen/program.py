@@ -103,9 +103,7 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """The input of program construction: the ``nodes`` to compute, or checks of index arrays to ``search`` for
-    failures.
-    """
+    """The input of program construction: the ``nodes`` to compute, or index checks to ``search`` for failures."""
 
     graph: Graph
     nodes: Sequence[Node]
@@ -191,9 +189,7 @@ def assemble(task: Task) -> Program:
 
 
 def _with_fewest_tables(simplified: _Simplified, shares_rows: bool) -> Program:
-    """Return the program, with or without rows shared by fused kernels, that stores fewer temporaries with several
-    axes.
-    """
+    """Return the program, with or without rows shared by fused kernels, that has fewer temporaries of several axes."""
     if not shares_rows:
         return _assemble(simplified)[0]
     program, of_rows = _assemble(simplified, shares_rows=True)

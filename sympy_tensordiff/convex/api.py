@@ -120,9 +120,7 @@ def certify_convex(
 
 
 def _declared_ranges(positive: Any, nonnegative: Any, bounds: Mapping[Any, Any]) -> dict[Any, Range]:
-    """Return the declared ranges by symbol, as open intervals; raise for a domain that is not an interval of a
-    symbol.
-    """
+    """Return the declared ranges by symbol, as open intervals; raise if a domain is not an interval of a symbol."""
     found: dict[Any, Range] = {}
     lists = [(v, (0, None)) for given in (positive, nonnegative) for v in _as_tuple(given)]
     for symbol, pair in [*lists, *bounds.items()]:

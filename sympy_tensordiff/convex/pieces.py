@@ -20,9 +20,7 @@ PIECEWISE_FUNCTIONS = SMOOTH | INEQUALITIES | {sympy.Abs, sympy.Piecewise, ExprC
 
 
 class _Interval(NamedTuple):
-    """An interval between two ends (None: unbounded), and a general point of it in terms of the symbol
-    ``parameter``.
-    """
+    """An interval between two ends (None: unbounded), and a general point of it in the symbol ``parameter``."""
 
     low: Expr | None
     high: Expr | None
@@ -208,9 +206,7 @@ def _piece_at(signs: Signs, function: Any, symbol: Expr, point: Expr) -> Expr:
     """
 
     def resolved(scalar: Expr) -> Expr:
-        """Return ``scalar`` with each ``Abs(a)`` replaced by ``a`` or ``-a``, by the sign of ``a`` at the point of the
-        piece.
-        """
+        """Return ``scalar`` with each ``Abs(a)`` replaced by ``a`` or ``-a``, by the sign of ``a`` at that point."""
         resolved_values = {}
         for node in scalar.atoms(sympy.Abs):
             sign = signs.of(node.args[0].xreplace({symbol: point}))

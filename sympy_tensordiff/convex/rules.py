@@ -146,9 +146,7 @@ class ConvexityRules:
         return self._first_applicable(rules, scalar, curvature)
 
     def _decompositions(self, scalar: Expr) -> Iterator[Decomposition]:
-        """Yield decompositions of ``scalar``: at the arguments of the outermost function, at affine parts, at their
-        terms.
-        """
+        """Yield decompositions of ``scalar``: at the arguments of the outermost function, affine parts, their terms."""
         inner = [a for a in scalar.args if self.variables.degree(a) == 2]
         if isinstance(scalar, sympy.Pow) and self.variables.degree(scalar.exp):
             inner = []

@@ -180,9 +180,7 @@ class Differentiation:
         return self.pullbacks_of_entries(leaves, lambda axes: self.graph.read(cotangent, [*map(Affine.variable, axes)]))
 
     def pullbacks_of_entries(self, leaves: Sequence[Node], cotangent: Callable[[Sequence[int]], Node]) -> list[Node]:
-        """Return the cotangents of `leaves` in index notation; `cotangent(axes)` gives the cotangent of the entry at
-        `axes`.
-        """
+        """Return the cotangents of `leaves` in index notation; `cotangent(axes)` gives that of the entry at `axes`."""
         axes, rows, body = self.entry()
         sweep = self.entrywise_sweep(leaves, axes, rows, body, cotangent(axes))
         return [self.tabulate(leaf, sweep) for leaf in leaves]
@@ -190,9 +188,7 @@ class Differentiation:
     def entrywise_sweep(
         self, leaves: Sequence[Node], axes: Sequence[int], rows: Rows, body: Node, cotangent: Node
     ) -> Sweep:
-        """Return the finished reverse sweep from the entry `body`, over the indices `axes` bounded by `rows`, to
-        `leaves`.
-        """
+        """Return the finished reverse sweep from the entry `body`, over `axes` bounded by `rows`, to `leaves`."""
         numbers = self.numbers(self.root if rows else body)
         return Sweep(self.graph, leaves, self.sizes()).start(axes, rows, body, cotangent, numbers)
 

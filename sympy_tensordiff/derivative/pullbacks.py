@@ -104,9 +104,7 @@ def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Nod
 
 
 def _indices(node: Node) -> frozenset[int]:
-    """Return the variables in the indices of reads in a node, and the free ones of its reductions and
-    comprehensions.
-    """
+    """Return the variables in the indices of reads in a node, and free ones of its reductions and comprehensions."""
     parts = breadth_first(node, lambda part: () if part.op == "read" else outside_of_binders(part))
     return frozenset[int]().union(*(part.free for part in parts if part.op == "read" or part.op in BINDERS))
 

@@ -255,9 +255,7 @@ class TensorPushforward:
         return graph.add(parts)
 
     def _product(self, tangent: Operand, slope: Node, node: Node) -> Node:
-        """Return the product of the `tangent` of an argument and the `slope` of `node`, as exactly 0 where the tangent
-        is 0.
-        """
+        """Return the product of the `tangent` of an argument and the `slope` of `node`, 0 where the tangent is 0."""
         own = tuple(range(len(node.shape)))
         labels = (*own, *self._labels)
         extents = dict(zip(labels, (*node.shape, *self._outer), strict=True))

@@ -163,9 +163,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
                     self._hand(arg, rows, self._pulled(node, cotangent, position))
 
     def _pulled(self, node: Node, cotangent: Node, position: int) -> Node:
-        """Return the cotangent of the argument at `position`; 0 where `cotangent` is 0, even if the slope is
-        undefined.
-        """
+        """Return the cotangent of the argument at `position`; 0 where `cotangent` is 0, even for undefined slopes."""
 
         def rule(part: Node) -> Node:
             """Return the argument's cotangent for `part`, one branch or term of the node's cotangent."""

@@ -39,9 +39,7 @@ class ThroughNames:
         self._taken = names_in([value, *others])
 
     def pullbacks(self, variables: Sequence[Any], cotangent: Any) -> list[Any]:
-        """Return the cotangents of `variables`; a named part is swept once the cotangent from all its uses is
-        complete.
-        """
+        """Return the cotangents of `variables`; a named part is swept once the cotangent from its uses is complete."""
         found: dict[Any, list[Any]] = {}
         results: dict[Any, Any] = {}
         self._hand(self.value, variables, cotangent, found)

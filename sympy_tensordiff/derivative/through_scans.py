@@ -95,9 +95,7 @@ def over_unit_tensors(shape: Sequence[Any], derivative: Callable[[Any], Any]) ->
 
 
 def _parts(scan: Any) -> list[Any]:
-    """Return the scans that a scan reads: in its initial values, its sequences, and independently of time in
-    its steps.
-    """
+    """Return the scans that a scan reads: in its initial values, its sequences, and, free of the time, in its steps."""
     return [*scans_in(scan.outer), *_captured(scan)]
 
 
@@ -154,9 +152,7 @@ def _hand(
     found: Found,
     known: Mapping[Any, Any] = MappingProxyType({}),
 ) -> None:
-    """Sweep `value` once; add the cotangents of its scans and variables to `found`; `known` expressions count as
-    variables.
-    """
+    """Sweep `value` once; add the cotangents of its scans and variables to `found`; `known` ones are variables, too."""
     leaves = _leaves(value, variables)
     if not leaves:
         return

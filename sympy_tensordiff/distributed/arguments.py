@@ -16,9 +16,7 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
 def import_dask() -> tuple[Any, Any]:
-    """Return the modules ``dask`` and ``dask.array``; raise `BackendError` with installation advice if Dask is
-    missing.
-    """
+    """Return the modules ``dask`` and ``dask.array``; raise `BackendError` with advice if Dask is missing."""
     try:
         import dask
         import dask.array as da

@@ -254,9 +254,7 @@ def layer_outlines(rows: Sequence[Constraint], frame: LatticeFrame) -> Iterator[
 
 
 def _polygon_corners(planes: Sequence[HalfPlane]) -> list[tuple[Fraction, Fraction]]:
-    """Return the corners of the intersection of half-planes ``a*x + b*y + c >= 0``, counter-clockwise; [] if it is
-    empty.
-    """
+    """Return the corners of the intersection of half-planes ``a*x + b*y + c >= 0``, counter-clockwise; [] if empty."""
     found: dict[tuple[Fraction, Fraction], None] = {}
     for (a, b, c), (d, e, f) in combinations(dict.fromkeys(planes), 2):
         det = a * e - b * d

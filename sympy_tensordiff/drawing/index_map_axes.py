@@ -185,9 +185,7 @@ def _slope_sign(matrix: Sequence[Sequence[int]]) -> int:
 
 
 def _extra_points(solved: IndexSolutions | None) -> list[Point]:
-    """Return points to show outside the ranges if they are close: the particular solution, and the heads of the kernel
-    basis.
-    """
+    """Return points to show outside the ranges if close: the particular solution, the heads of the kernel basis."""
     if solved is None or not solved.particular:
         return []
     found = set(solved.points)

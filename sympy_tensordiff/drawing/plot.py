@@ -234,9 +234,7 @@ def _read_form(value: Any, values: Mapping[Any, Affine]) -> Affine:
 
 
 def _check_not_circular(name: Any, bounds: Sequence[Expr], ranges: Sequence[IndexLimits]) -> None:
-    """Raise `IndexExpressionError` if the bounds of the index ``name`` depend on the index, directly or through
-    others.
-    """
+    """Raise `IndexExpressionError` if the bounds of the index ``name`` depend on it, directly or through others."""
     limits = {other: {s for bound in (*lows, *highs) for s in bound.free_symbols} for other, lows, highs in ranges}
     reached = {s for bound in bounds for s in bound.free_symbols}
     for _ in ranges:

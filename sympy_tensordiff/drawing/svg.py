@@ -178,9 +178,7 @@ class Layout:
         return order
 
     def _reduce_crossings(self, order: list[list[int]]) -> list[list[int]]:
-        """Return the order with the fewest crossings among those that sort each layer by the mean position of its
-        neighbours.
-        """
+        """Return the order with the fewest crossings among orders by the mean position of neighbours."""
         best, fewest = order, self._count_crossings(order)
         for sweep in range(LAYOUT_SWEEPS):
             if not fewest:

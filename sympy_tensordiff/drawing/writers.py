@@ -143,9 +143,7 @@ def iterate_edges(part: Cluster) -> Iterator[tuple[int, int, str]]:
 
 
 class NodeStyle(NamedTuple):
-    """The appearance of a node: the lines of its label, its tooltip, its fill colour, and whether its corners are
-    rounded.
-    """
+    """The appearance of a node: the lines of its label, its tooltip, its fill colour, whether it has round corners."""
 
     lines: list[str]
     hint: str

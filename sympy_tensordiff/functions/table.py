@@ -179,9 +179,7 @@ def add_record(record: RealFunction) -> None:
 
 
 def record_of(function: Any) -> RealFunction:
-    """Return the record of `function`, a SymPy class or another callable; for an unknown one, a record without any
-    property.
-    """
+    """Return the record of `function`, a SymPy class or another callable; an empty record for an unknown one."""
     return _by_function.get(function, _UNKNOWN)
 
 

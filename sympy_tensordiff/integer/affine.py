@@ -64,9 +64,7 @@ class Compound:
         return ()
 
     def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:
-        """Return ``floor((self + others) / divisor)`` as a form with one floor if a law of nested floors gives it; else
-        None.
-        """
+        """Return ``floor((self + others) / divisor)`` as a form with one floor by a law of nested floors; else None."""
         return None
 
     def __lt__(self, other: object) -> bool:
@@ -284,9 +282,7 @@ class Quotient(Compound):
         return self.form.evaluate(values) // self.divisor
 
     def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:
-        """Return ``floor((self + others) / m)`` as one floor: ``floor((floor(f/d) + g)/m) = floor((f +
-        d*g)/(d*m))``.
-        """
+        """Return ``floor((self + others) / m)`` , one floor: ``floor((floor(f/d) + g)/m) = floor((f + d*g)/(d*m))``."""
         return quotient(self.form + self.divisor * others, self.divisor * divisor)
 
     def __repr__(self) -> str:

@@ -71,9 +71,7 @@ def split_first_clamp(
 
 
 def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows) -> Iterator[Rows]:
-    """Yield disjoint systems that cover the points of ``rows``, without a maximum or minimum over one of
-    ``variables``.
-    """
+    """Yield disjoint systems that cover those of ``rows``, without a maximum or minimum over one of ``variables``."""
     waiting = [rows]
     while waiting:
         system = waiting.pop()

@@ -210,9 +210,7 @@ def constraints_on_union(
 
 
 def _bounding_form(row: Constraint, variable: Variable, sign: int) -> Affine | None:
-    """Return the ``form >= 0`` of a row that bounds the variable from below (``sign`` 1) or above (-1); None if it does
-    not.
-    """
+    """Return the ``form >= 0`` of a row that bounds the variable from below (``sign`` 1) or above (-1), or None."""
     if row.kind == "mod" or variable in row.form.hidden():
         return None
     form = -row.form if row.kind == "eq" and row.form.coefficient(variable) * sign < 0 else row.form

@@ -104,9 +104,7 @@ def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, li
 
 
 def _differences_to_floor(form: Affine, divisor: Affine, quotient: Any) -> tuple[Affine, Affine]:
-    """Return ``floor(form/divisor) - quotient`` in two notations of the floor: direct, and as ``-floor((d - 1 -
-    f)/d)``.
-    """
+    """Return ``floor(form/divisor) - quotient`` in two notations of the floor: direct and ``-floor((d - 1 - f)/d)``."""
     by = Affine.of(quotient.divisor)
     down = quotient_by(form, divisor) - Affine.variable(quotient)
     return down, quotient_by(by - 1 - quotient.form, by) - quotient_by(divisor - 1 - form, divisor)
@@ -174,9 +172,7 @@ def _is_complement(divisor: Affine, rest: Affine, factor: Affine) -> bool:
 
 
 def _with_least_coefficients(form: Affine, modulus: Affine) -> Affine:
-    """Return ``form`` with each coefficient except -1 reduced modulo a number ``modulus``; unchanged for a symbolic
-    one.
-    """
+    """Return ``form`` with each coefficient except -1 reduced modulo a numeric ``modulus``; else unchanged."""
     if not modulus.is_constant:
         return form
     d = modulus.constant

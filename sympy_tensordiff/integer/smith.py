@@ -185,9 +185,7 @@ def _is_diagonal(core: Rows, width: int) -> bool:
 
 
 def _check_matrix(matrix: Sequence[Sequence[int]], columns: int | None) -> tuple[Rows, int]:
-    """Return the rows as lists of plain ints, and the number of columns; raise ValueError if these differ or are
-    unknown.
-    """
+    """Return the rows as lists of plain ints, and the number of columns; ValueError if these differ or are unknown."""
     rows = [[index(x) for x in row] for row in matrix]
     if columns is None:
         if not rows:

@@ -181,9 +181,7 @@ def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affin
 
 
 def _divide_by_content(row: Constraint, kept: Sequence[int]) -> tuple[Constraint, Constraint] | None:
-    """Split ``g*a + rest == 0`` into ``rest mod g == 0`` and ``a + rest/g == 0``; None if the coefficients are
-    coprime.
-    """
+    """Split ``g*a + rest == 0`` into ``rest mod g == 0`` and ``a + rest/g == 0``; None for coprime coefficients."""
     inner = {v: c for v, c in row.form.terms if v in kept}
     divisor = gcd(*inner.values())
     if divisor == 1:

@@ -182,9 +182,7 @@ def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) 
 
 
 def _without_remainder_term(rest: Affine, factor: Affine, known: Rows) -> Affine:
-    """Return ``rest`` without one variable that is known to be between 0 and ``factor - 1``; unchanged if there is
-    none.
-    """
+    """Return ``rest`` without one variable that is known to be between 0 and ``factor - 1``; else unchanged."""
     for v, c in rest.terms:
         remainder = Affine({v: 1})
         if c == 1 and all(is_implied(Constraint("ge", form), known) for form in (remainder, factor - 1 - remainder)):

@@ -129,9 +129,7 @@ def declared_orders(root: Tree) -> dict[str, int]:
 
 
 def parse_order(node: Tree, token: Token, highest: int = MAX_ORDER) -> int:
-    """Return the number in ``token``, a tensor order from 0 to ``highest``; raise `ParseError` at ``node``
-    otherwise.
-    """
+    """Return the number in ``token``, a tensor order from 0 to ``highest``; else raise `ParseError` at ``node``."""
     if not token.isdecimal():
         raise node.error(f"an order is a whole number, such as 2 for a matrix, not {short(token)}", token.start_pos)
     if len(token.lstrip("0")) > 2 or int(token) > highest:

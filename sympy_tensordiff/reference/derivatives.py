@@ -43,9 +43,7 @@ def derivative(
     *,
     total: bool = False,
 ) -> NDArray[np.object_]:
-    """Return the derivative with respect to several ``variables``, one after the other; their axes follow in that
-    order.
-    """
+    """Return the derivative with respect to several ``variables``, one after the other, with axes in that order."""
     with Interpreter((expression,), values, sizes, total=total) as interpreter:
         shapes = [
             _make_dual(interpreter, wrt, level, _one_key_per_entry(())) for level, wrt in enumerate(variables, start=1)

@@ -124,9 +124,7 @@ def _to_symbol_value(symbol: Basic, value: Any) -> Number:
 
 
 def _solve_sizes(equations: list[tuple[Expr, int, TensorSymbol]], numbers: dict[Basic, Number]) -> None:
-    """Add to ``numbers`` the sizes that the lengths of the axes determine; raise `ShapeError` if a length contradicts
-    them.
-    """
+    """Add to ``numbers`` the sizes that axis lengths determine; raise `ShapeError` if a length contradicts them."""
     pending = equations
     while pending:
         unsolved = []

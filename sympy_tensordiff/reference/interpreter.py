@@ -69,9 +69,7 @@ class Interpreter:
         return inner
 
     def compile(self, node: Basic) -> Compiled:
-        """Return a function that evaluates a scalar or a condition in an environment, a map from symbols to values;
-        cached.
-        """
+        """Return a function that evaluates a scalar or a condition in an environment (values by symbol); cached."""
         closure = self._compiled.get(node)
         if closure is None:
             closure = self._compiled[node] = self._compile_node(node)
@@ -123,9 +121,7 @@ class Interpreter:
         return run
 
     def compile_points(self, limits: Iterable[Basic]) -> Callable[[Environment], Iterator[Environment]]:
-        """Return a function that yields one environment per index tuple of a sum; the first limit is the innermost
-        loop.
-        """
+        """Return a function that yields one environment per index tuple of a sum; the first limit is innermost."""
         loops = [(k, self.compile_integer(low), self.compile_integer(high)) for k, low, high in reversed(tuple(limits))]
 
         return lambda env: _iterate_loops(loops, env)

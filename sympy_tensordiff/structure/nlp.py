@@ -161,9 +161,7 @@ class NonlinearProgram:
         return self._hessian(*self._lagrangian_arguments(x, own, obj_factor))
 
     def jacobian_operator(self, x: NDArray[Any]) -> Any:
-        """Return the derivatives of the constraints as a `StructuredOperator`; raise `ArgumentError` without
-        constraints.
-        """
+        """Return the constraints' derivatives as a `StructuredOperator`; raise `ArgumentError` without constraints."""
         if self._jacobian is None:
             raise ArgumentError("the problem has no constraints")
         return self._jacobian(*self._call_arguments(x))

@@ -84,9 +84,7 @@ def refuse_array(variable: Any) -> None:
 
 
 def no_variable(value: Any) -> ArgumentTypeError:
-    """Return (not raise) the error that ``value`` cannot be differentiated with respect to, with advice that fits its
-    type.
-    """
+    """Return (not raise) the error that ``value`` cannot be differentiated with respect to, with advice."""
     advice = "give a TensorSymbol or a real scalar symbol"
     if isinstance(value, Symbol):
         advice += f"; {value} is an integer, declared so or by its use"
@@ -133,9 +131,7 @@ def _number_of_times(value: Any, variables: tuple[Any, ...]) -> int:
 
 
 class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
-    """The base class of all expression nodes of this package: immutable and interned, with the whole state in
-    ``args``.
-    """
+    """The base class of all expression nodes of this package: immutable and interned, with all state in ``args``."""
 
     is_commutative = True
     is_named = False
@@ -145,9 +141,7 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
 
     @property
     def index_parts(self) -> tuple[Any, ...]:
-        """Return the index expressions of the node itself: those in its indices, loop bounds and extents; () by
-        default.
-        """
+        """Return the index expressions of the node: those in its indices, loop bounds and extents; () by default."""
         return ()
 
     @classmethod
@@ -195,9 +189,7 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
         return bool(super().has_free(*patterns))
 
     def count_ops(self, visual: Any = None) -> Any:
-        """Override `Expr.count_ops`: a shared operation counts once per occurrence; raise `UnsupportedError` for a huge
-        node.
-        """
+        """Override `Expr.count_ops`: each occurrence counts; raise `UnsupportedError` for a huge node."""
         depth.refuse_walk(self, "the number of operations")
         return super().count_ops(visual)
 
@@ -267,9 +259,7 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
         return depth.answered(self, question, lambda node: Expr._subs(node, old, new, **hints))
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:
-        """SymPy's hook for `subs`: substitute unvalidated if ``new`` is SymPy's placeholder; else None, SymPy's
-        default.
-        """
+        """SymPy's hook for `subs`: substitute unvalidated if ``new`` is SymPy's placeholder; else None (default)."""
         return self._substituted(old, new) if is_placeholder(new) else None
 
     def _substituted(self, old: Basic, new: Basic) -> Any:
@@ -295,9 +285,7 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
         return replaced
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:
-        """Apply the mapping or transform ``rule`` to this node's parts; return the result and whether anything
-        changed.
-        """
+        """Apply the mapping or transform ``rule`` to this node's parts; return the result and whether it changed."""
         if isinstance(rule, Transform) and self not in rule:
             return self, False  # a function on numbers or products, as in nfloat: indices and bounds stay exact
         if self in rule:
@@ -314,9 +302,7 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
         return (self._unchecked if isinstance(rule, IndexRenaming) else self.func)(*args), True
 
     def canonical(self) -> Any:
-        """Return the canonical form, one for all expressions that differ only in names of bound indices
-        (`td.canonical`).
-        """
+        """Return the canonical form, one for all expressions that differ in names of bound indices (`td.canonical`)."""
         return canonical(self)
 
     def as_dummy(self) -> Any:

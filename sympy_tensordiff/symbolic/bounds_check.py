@@ -141,9 +141,7 @@ def _check_node(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | 
 def _parts_of_branches(
     pairs: Sequence[tuple[Any, Any]], scope: ReadContext | None
 ) -> list[tuple[Any, ReadContext | None]]:
-    """Return conditions and values of a `Piecewise` with their contexts, up to the first condition that is not
-    affine.
-    """
+    """Return conditions and values of a `Piecewise` with their contexts, up to the first non-affine condition."""
     parts: list[tuple[Any, ReadContext | None]] = []
     for value, condition in pairs:
         if scope is None:

@@ -54,15 +54,11 @@ def canonical(expr: Any) -> Any:
 
 
 class CanonicalNames(dict[Any, Any]):
-    """A mapping from bound indices to canonical names; passed to `xreplace`, it gives the canonical form of a
-    binder.
-    """
+    """A mapping from bound indices to canonical names; passed to `xreplace`, it makes a binder canonical."""
 
 
 class Canonical:
-    """Computes one canonical form (equal for expressions that differ in names of bound indices), iteratively, each node
-    once.
-    """
+    """Computes one canonical form (equal up to names of bound indices), iteratively, each node once."""
 
     def __init__(self) -> None:
         # Of a node in canonical form: every symbol that is free there, and the lowest number that is
@@ -97,9 +93,7 @@ class Canonical:
         return Symbol(f"{self.stem}{number}", integer=True)
 
     def closed(self, binder: Any) -> Basic:
-        """Return ``binder`` with its bound indices renamed to canonical names; its parts are in canonical form
-        already.
-        """
+        """Return ``binder`` with its bound indices renamed to canonical names; its parts are canonical already."""
         variables: tuple[Any, ...] = binder.variables
         for part in binder.args:
             self.read(part)

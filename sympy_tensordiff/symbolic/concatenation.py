@@ -108,9 +108,7 @@ def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
     shape[along] = ends[-1]
 
     def entry(*at: Expr) -> Any:
-        """Return the entry at the indices ``at``: a `Piecewise` that picks the operand whose range contains the
-        index.
-        """
+        """Return the entry at the indices ``at``: a `Piecewise` that picks the operand by the range of the index."""
         place = at[along]
         branches: list[Any] = []
         for part, start, end in zip(parts, [S.Zero, *ends], ends, strict=False):

@@ -104,9 +104,7 @@ def _without_measures(node: Any) -> tuple[Any, ...]:
 
 
 class _Passes(local):
-    """Per thread: the recursive questions that are being answered bottom-up over a deep node, with their answers so
-    far.
-    """
+    """Per thread: the recursive questions being answered bottom-up over a deep node, with their answers so far."""
 
     def __init__(self) -> None:
         self.running: dict[Hashable, dict[Any, Any]] = {}
@@ -251,9 +249,7 @@ def _operand_order(argument: Any, measured: Measures) -> tuple[bool, int, bytes]
 
 
 def packed(root: Basic) -> list[tuple[Any, tuple[int, ...] | None]]:
-    """Return the nodes of ``root`` for pickling: (leaf, None) or (class, positions of its arguments earlier in the
-    list).
-    """
+    """Return the nodes of ``root`` for pickling: (leaf, None) or (class, earlier positions of its arguments)."""
     numbers: dict[int, int] = {}
     result: list[tuple[Any, tuple[int, ...] | None]] = []
     for node in ordered(root):

@@ -20,9 +20,7 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
 
 def order_key(expr: Any) -> Any:
-    """Return the sort key of an operand: SymPy's, then a digest, so that the order is total and the same in every
-    process.
-    """
+    """Return the sort key of an operand: SymPy's, then a digest, for a total order, the same in every process."""
     return bool(shape_of(expr)), default_sort_key(expr), measures(expr).digest
 
 

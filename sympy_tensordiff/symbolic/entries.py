@@ -75,9 +75,7 @@ class TensorExpr(TensorNode):
 
     @property
     def _op_priority(self) -> float:
-        """Return SymPy's priority of operators: above that of scalars for rank > 0, so that ``x + T`` is decided by
-        ``T``.
-        """
+        """Return SymPy's priority of operators: above that of scalars for rank > 0, so ``T`` decides ``x + T``."""
         return 30.0 if self.rank else Expr._op_priority  # x + T asks T first
 
     @property
@@ -157,9 +155,7 @@ class TensorExpr(TensorNode):
         return True
 
     def _eval_Eq(self, other: Any) -> None:  # noqa: N802
-        """SymPy's hook for `Eq`: raise `UnsupportedError` if a side is a whole tensor; None leaves the rest to
-        SymPy.
-        """
+        """SymPy's hook for `Eq`: raise `UnsupportedError` if a side is a whole tensor; else None, for SymPy."""
         for side in (self, other):
             misplaced_tensors.refuse_whole(side, "Eq of a whole tensor", misplaced_tensors.comparison("equal"))
 

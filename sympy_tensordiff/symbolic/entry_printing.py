@@ -46,9 +46,7 @@ class PrintedEntry(Printed):
         return int(precedence(written) if place == "text" else precedence_traditional(written))
 
     def of_operands(self: Any) -> Any | None:
-        """Return the operation on operands' entries that this entry of an elementwise operation is; None for any other
-        entry.
-        """
+        """Return the operation on operands' entries that this entry of an elementwise operation is, or None."""
         return None if self.tensor.is_symbol else _entry_of_operands(self)
 
     def _sympystr(self: Any, printer: Any) -> str:

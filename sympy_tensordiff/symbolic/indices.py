@@ -159,9 +159,7 @@ def as_expr(value: object, description: str) -> Any:
 
 
 def as_int(value: Any, description: str) -> int:
-    """Return ``value`` as an int; raise `ArgumentTypeError`, which calls it ``description``, for anything else, a bool
-    too.
-    """
+    """Return ``value`` as an int; raise `ArgumentTypeError`, which calls it ``description``, for others and bools."""
     try:
         if not isinstance(value, bool):
             return index(value)
@@ -268,9 +266,7 @@ def _quotient_form(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
 
 
 def _rounding(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return ``(numerator form, denominator)`` of ``floor`` or ``ceiling``, or of ``frac`` of a quotient by a
-    number.
-    """
+    """Return ``(numerator form, denominator)`` of ``floor``, ``ceiling``, or ``frac`` of a quotient by a number."""
     form, divisor = _quotient_form(expr.args[0], slots)
     if isinstance(expr, floor):
         return quotient_by(form, divisor), 1
@@ -289,9 +285,7 @@ def _over_common_denominator(dividend: Expr, modulus: Expr, slots: Slots) -> tup
 
 
 def _remainder(form: Affine, divisor: Affine, denominator: int, expr: Expr) -> tuple[Affine, int]:
-    """Return ``(numerator form, denominator)`` of ``Mod(form, divisor)/denominator``; a symbolic divisor is assumed
-    positive.
-    """
+    """Return ``(numerator form, denominator)`` of ``Mod(form, divisor)/denominator``; symbolic ones are positive."""
     if divisor.is_constant and divisor.constant < 1:
         raise IndexExpressionError(f"the modulus of {expr} must be positive, not {expr.args[1]}")
     return form - times(quotient_by(form, divisor), divisor), denominator
@@ -364,9 +358,7 @@ def _index_parts(node: Any) -> Iterable[Any]:
 
 
 def _side_of_congruence(relation: Any) -> tuple[Any, ...]:
-    """Return the left side of a congruence ``Mod(e, m) == number`` as the only index expression; none for another
-    relation.
-    """
+    """Return the left side of a congruence ``Mod(e, m) == number`` as the only index expression; else ()."""
     left, right = relation.args
     is_congruence = isinstance(left, Mod) and right.is_Integer and left.args[1].is_Integer and left.args[1] > 1
     return (left,) if is_congruence else ()

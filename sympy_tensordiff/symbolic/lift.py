@@ -145,9 +145,7 @@ class _Lift(Rewriting):
         return self.register_tensor(expr, expr)
 
     def visit_indexed_base(self, expr: sympy.IndexedBase, scope: Scope) -> Any:
-        """Return the tensor symbol of an `IndexedBase` that is used as a whole; raise `ShapeError` if it has no
-        shape.
-        """
+        """Return the tensor symbol of an `IndexedBase` used as a whole; raise `ShapeError` if it has no shape."""
         if expr.shape is None:
             raise ShapeError(
                 f"the IndexedBase {expr} as a whole has no known rank: give it a shape, "
@@ -156,9 +154,7 @@ class _Lift(Rewriting):
         return self.register_tensor(_tensor_of_base(expr, ()), expr)
 
     def visit_entry(self, expr: sympy.Indexed, scope: Scope) -> Recursion[Any]:
-        """Convert ``x[i]`` of an `IndexedBase` to a tensor entry; raise `UnsupportedError` for an entry of another
-        base.
-        """
+        """Convert ``x[i]`` of an `IndexedBase` to a tensor entry; raise `UnsupportedError` for another base."""
         if not isinstance(expr.base, sympy.IndexedBase):
             raise UnsupportedError(
                 f"{expr} is an entry of {expr.base} ({type(expr.base).__name__}): only entries of an IndexedBase are "
@@ -279,9 +275,7 @@ def _tensor_of_base(base: Any, shape: tuple[Expr, ...]) -> TensorSymbol:
 
 
 def _size_symbols(name: str, rank: int) -> tuple[Expr, ...]:
-    """Return size symbols for the ``rank`` axes of the tensor ``name`` whose shape is not given; no two tensors share
-    one.
-    """
+    """Return size symbols for the ``rank`` axes of the tensor ``name`` without a shape; no two tensors share one."""
     if rank == 1 and not re.search(r"_\d+$", name):
         return (Symbol(f"n_{name}", integer=True, positive=True),)
     return tuple(Symbol(f"n_{name}_{axis}", integer=True, positive=True) for axis in range(rank))

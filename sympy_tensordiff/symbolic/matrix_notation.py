@@ -206,9 +206,7 @@ class _Network:
         return path
 
     def _vectors_at(self, label: str, without: Collection[str]) -> list[Any]:
-        """Return the vectors at ``label``; a subtree behind an edge to a label not in ``without`` counts as one
-        vector.
-        """
+        """Return the vectors at ``label``; a subtree behind an edge to a label not in ``without`` is one vector."""
         hanging = [
             Chain((matrix, *self._columns(other, label)))
             for other, matrix in self.matrices[label].items()
@@ -217,9 +215,7 @@ class _Network:
         return self.vectors[label] + hanging
 
     def _columns(self, label: str, before: str) -> tuple[Any, ...]:
-        """Return the factors after a matrix with columns ``label`` in a chain ``A B v``; ``before`` is the label of its
-        rows.
-        """
+        """Return the factors after a matrix with columns ``label`` in a chain ``A B v``, whose rows are ``before``."""
         others = [other for other in self.matrices[label] if other != before]
         if self.vectors[label] or len(others) != 1:
             return (self._column(label, (before,)),)

@@ -120,9 +120,7 @@ def refuse_property_access(tensor: Any, asking: FrameType) -> None:
 
 
 def refuse_as_argument(tensor: Any, asking: FrameType) -> None:
-    """Raise `UnsupportedError` if the calling SymPy function, found on the stack, would use the whole tensor as a
-    scalar.
-    """
+    """Raise `UnsupportedError` if the calling SymPy function, found on the stack, would use the tensor as a scalar."""
     frames = sympy_callers.frames_around(asking, 3) if is_whole(tensor) else []
     if not frames:
         return

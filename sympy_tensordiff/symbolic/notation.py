@@ -131,9 +131,7 @@ class Expanded(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """A notation that is printed differently in Python's text and in formulas, such as ``X*v[:, None]`` and ``diag(v)
-    X``.
-    """
+    """A notation with different Python text and formula, such as ``X*v[:, None]`` and ``diag(v) X``."""
 
     text: Any
     formula: Any
@@ -146,9 +144,7 @@ def variant(text: Any, formula: Any) -> Any:
 
 
 def in_forms(change: Callable[..., Any], *notations: Any) -> Any:
-    """Return ``change(*notations)``; a `Variant`, with ``change`` applied to each form, if one of ``notations``
-    is one.
-    """
+    """Return ``change(*notations)``; a `Variant`, with ``change`` applied to each form, if a notation is one."""
     if not any(isinstance(notation, Variant) for notation in notations):
         return change(*notations)
     return variant(*(change(*(getattr(n, form, n) for n in notations)) for form in Variant._fields))
@@ -218,9 +214,7 @@ def product(
     factors: Iterable[Any] = (),
     divisors: Iterable[Divisor] = (),
 ) -> Any:
-    """Return an elementwise product of notations: products among the factors merged, scalars in front, sums at
-    the end.
-    """
+    """Return an elementwise product of notations: products in factors merged, scalars in front, sums at the end."""
     factors, all_scalars, all_inner, all_divisors = list(factors), list(scalars), list(inner), list(divisors)
     if any(isinstance(factor, Variant) for factor in factors):
         forms = ([getattr(factor, form, factor) for factor in factors] for form in Variant._fields)
@@ -307,9 +301,7 @@ def _is_vector(notation: Any) -> bool:
 
 
 def entrywise(function: Callable[[Any], Any], matrix: Any) -> Any:
-    """Return ``function(matrix)``, an entry-by-entry notation; as ``function(matrix.T).T`` if that has fewer
-    transposes.
-    """
+    """Return ``function(matrix)``, entry by entry; as ``function(matrix.T).T`` if that has fewer transposes."""
     turned = transposed(matrix) if count_transposes(matrix) > 1 else matrix
     if count_transposes(turned) + 1 < count_transposes(matrix):
         return transposed(function(turned))

@@ -87,9 +87,7 @@ class TraditionalWriter(Writer):
     connective: Callable[..., str]  # of its name
 
     def replacement(self, notation: Any) -> Any:
-        """Return the notation to write instead of ``notation``; a scalar added to a matrix becomes a multiple of
-        ones.
-        """
+        """Return the notation to write instead of ``notation``; a scalar added to a matrix is a multiple of ones."""
         # In a sum of matrices, a number may be read as a multiple of the unit matrix.
         if isinstance(notation, Repeated) and len(notation.shape) > 1:
             return product(factors=[in_front(notation.scalar), Constant("ones", notation.shape)])
@@ -108,9 +106,7 @@ class TraditionalWriter(Writer):
         return False
 
     def row(self, notation: Row) -> Any:
-        """Return the form of a transposed vector; the transpose of a product is written as transposed factors in
-        reverse.
-        """
+        """Return the form of a transposed vector; the transpose of a product has transposed factors in reverse."""
         vector = notation.vector
         if not isinstance(vector, Chain):
             return self.superscript(vector, self.top)
@@ -137,9 +133,7 @@ class TraditionalWriter(Writer):
         return self.superscript(notation.base, self.joined(self.power_sign, exponent))
 
     def elementwise(self, factors: Sequence[Any], alone: int) -> Any:
-        """Return the form of an elementwise product; a single factor gets parentheses below the precedence
-        ``alone``.
-        """
+        """Return the form of an elementwise product; a single factor has parentheses below the precedence ``alone``."""
         return self.between(self.by_entry, [self.at(factor, POW if len(factors) > 1 else alone) for factor in factors])
 
     def front(self, scalar: Any) -> Any:
@@ -317,9 +311,7 @@ class LatexWriter(TraditionalWriter):
         return (rf"{name}_{{{below[0]}}}" if below else name) + self.parenthesized(", ".join(args))
 
     def applied(self, notation: Applied) -> str:
-        """Return the LaTeX of an elementwise function: an undefined function by its name, with primes for
-        derivatives.
-        """
+        """Return the LaTeX of an elementwise function: an undefined one by its name, with primes for derivatives."""
         args = self.parenthesized(", ".join(self.arguments(notation.args)))
         body, names = notation.template.expr, notation.template.variables
         body = body.shown() if isinstance(body, Subs) else body
@@ -337,9 +329,7 @@ class LatexWriter(TraditionalWriter):
         return str(super().einsum(notation))
 
     def entry(self, tensor: Any, indices: Sequence[str]) -> str:
-        """Return ``tensor`` with ``indices`` as its subscript, in parentheses if it has a subscript or superscript
-        already.
-        """
+        """Return ``tensor`` with ``indices`` as its subscript, in parentheses if it has a script already."""
         base = self.at(tensor, ATOM)
         # Text above or below a function's arguments does not touch its indices; text at its name does.
         ends = base.partition(r"\left(")[0] if isinstance(tensor, Call) else base

@@ -70,9 +70,7 @@ class Writer:
         return getattr(self, type(notation).__name__.lower())(notation)
 
     def replacement(self, notation: Any) -> Any:
-        """Return the notation to write instead of ``notation``: the formula of a `Variant`, the scalar of a
-        `Repeated`.
-        """
+        """Return the notation to write for ``notation``: the formula of a `Variant`, the scalar of a `Repeated`."""
         if isinstance(notation, Variant):
             return self.replacement(notation.formula)
         return notation.scalar if isinstance(notation, Repeated) else notation

@@ -93,9 +93,7 @@ class TensorOperation(PrintedTensor, TensorExpr):
         return self if args == self.args else self._of_shape(args, self._shape)
 
     def doit(self, **hints: Any) -> Any:
-        """Override `Basic.doit`: return the operation with its operands evaluated; raise `UnsupportedError` for a huge
-        one.
-        """
+        """Override `Basic.doit`: return the node with operands evaluated; raise `UnsupportedError` for a huge one."""
         depth.refuse_walk(self, "doit")
         return super().doit(**hints)
 

@@ -248,9 +248,7 @@ def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
 
 
 def _remainders_without_brackets(printer: Any) -> dict[str, Callable[..., Any]]:
-    """Return printer methods that bracket only remainders in LaTeX, where SymPy brackets every term that
-    contains one.
-    """
+    """Return printer methods that bracket only remainders in LaTeX, where SymPy brackets every term that has one."""
 
     # A node that is asked for its precedence looks for a frame of this name (`position_in_formula`).
     def _needs_mul_brackets(expr: Any, first: bool = False, last: bool = False) -> bool:
@@ -326,9 +324,7 @@ METHODS = (
 
 
 def print_code(node: Any, printer: Any, *args: Any, **options: Any) -> Any:
-    """SymPy's hook of code printers: return the name of a variable of rank 0; raise `UnsupportedError` for any other
-    node.
-    """
+    """SymPy's hook of code printers: return the name of a variable of rank 0; raise `UnsupportedError` for others."""
     if node.is_symbol and not node.is_tensor_entry and node.rank == 0 and node in node.free_symbols:
         return printer._print(Symbol(node.name, real=True))
     what = f"the entry of {short(node.tensor)}" if node.is_tensor_entry else f"{short(node)} ({type(node).__name__})"

@@ -133,9 +133,7 @@ _LATEX = {"<": "<", "<=": r"\le"}
 
 
 def _ranges(printer: Any, this: Any) -> list[tuple[Any, Any, str, Any]]:
-    """Return (start, index, sign, end) per range, outermost first, each printed; ``k <= n - 1`` is written ``k
-    < n``.
-    """
+    """Return printed (start, index, sign, end) per range, outermost first; ``k <= n - 1`` is written ``k < n``."""
     found = []
     for index, low, high in reversed(this.limits):
         sign = "<" if high.is_Add and high.as_coeff_Add()[0] == -1 else "<="
@@ -160,9 +158,7 @@ def _split_excluded_value(this: Any) -> tuple[Any, Any]:
 
 
 class _PrintedBody:
-    """The body after a sum sign as an object for SymPy's printer; in parentheses if it is a sum or starts with
-    a minus.
-    """
+    """The body after a sum sign as an object for SymPy's printer, in parentheses if it is a sum or has a minus."""
 
     def __init__(self, body: Any) -> None:
         self.body = body

@@ -305,9 +305,7 @@ class _Index(_OfTensors):
         return self.to_comprehension((yield self.rebuilt(expr, scope)))
 
     def to_comprehension(self, node: TensorOperation) -> Any:
-        """Return ``node``, an operation, as a comprehension of its entries; itself if its entries have no index
-        notation.
-        """
+        """Return ``node``, an operation, as a comprehension of its entries; itself if they have no index notation."""
         names = node.output if isinstance(node, EinsumProduct) else ()
         if not node.has_index_form:
             return node
@@ -345,9 +343,7 @@ class _Distinct(_OfTensors):
     """The traversal of `for_readers`, from the outside in: nested binders get distinct index names without numbers."""
 
     def visit_binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Rename the bound indices that have a number or the name of an enclosing index, and convert body and
-        limits.
-        """
+        """Rename the bound indices that have a number or the name of an enclosing index, convert body and limits."""
         around = [new for _, new in scope]
         for index in expr.variables:
             new = index

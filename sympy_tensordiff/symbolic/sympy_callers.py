@@ -125,9 +125,7 @@ class CallerDependent:
 
 
 class Cases(Expr):
-    """An opaque copy of a `Piecewise` under a binder, shown to SymPy functions that would wrongly move its conditions
-    out.
-    """
+    """An opaque copy of a `Piecewise` under a binder, shown to SymPy functions that would move its conditions out."""
 
     is_real = True
     is_commutative = True
@@ -229,9 +227,7 @@ def asks_whether_constant(asking: FrameType) -> bool:
 
 
 def called_replace(walk: FrameType) -> tuple[Any, Any]:
-    """Return ``(query, value)`` of the `Basic.replace` call that the frame ``walk`` belongs to; (None, None) without
-    one.
-    """
+    """Return ``(query, value)`` of the `Basic.replace` call of the frame ``walk``; (None, None) without one."""
     frame = outwards(walk, lambda frame: frame.f_code is REPLACE)
     names = {} if frame is None else frame.f_locals
     return names.get("query"), names.get("value")

@@ -46,9 +46,7 @@ from sympy_tensordiff.symbolic.traversal import postorder
 
 
 class PrintedTensor(Printed):
-    """The mixin that prints operations on tensors: as matrix products if they have that form, else in index
-    notation.
-    """
+    """The mixin that prints operations on tensors: as matrix products if possible, else in index notation."""
 
     @property
     def precedence(self) -> int:
@@ -219,9 +217,7 @@ def _without_ones(node: Any) -> list[Any]:
 
 
 def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
-    """Return the notations of the operands ``parts``; ones are dropped in text if other operands have all axes of
-    ``shape``.
-    """
+    """Return the notations of the operands ``parts``; ones are dropped in text if others have all axes of ``shape``."""
     reached = all(
         any(len(part.shape) > back and part.shape[-1 - back] == extent for part in parts)
         for back, extent in enumerate(shape[::-1])
@@ -258,9 +254,7 @@ def _operand(node: Any) -> _Operand:
 
 
 def _unrepeated_operand(node: Any) -> Any | None:
-    """Return the operand of an einsum that repeats it, by ones, along axes of extent 1 only; None for any other
-    einsum.
-    """
+    """Return the operand of an einsum that repeats it, by ones, along axes of extent 1 only; None for others."""
     rest = [pair for pair in zip(node.inputs, node.operands, strict=True) if not is_ones_tensor(pair[1])]
     (labels, tensor), output = rest[0], node.output
     unit = [label for label in labels if label not in output]

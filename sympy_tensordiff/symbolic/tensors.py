@@ -343,9 +343,7 @@ def _checked_range(below: Any, name: str) -> Expr:
 
 
 def checked_name(name: Any) -> str:
-    """Return ``name`` in Python's normal form; raise `ArgumentTypeError` or `ArgumentError` if a tensor cannot
-    have it.
-    """
+    """Return ``name`` in Python's normal form; raise `ArgumentTypeError` or `ArgumentError` if it is invalid."""
     if isinstance(name, Str):
         name = name.name
     if not isinstance(name, str):

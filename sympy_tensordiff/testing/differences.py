@@ -72,9 +72,7 @@ class Point:
             return np.asarray(self.kernel(*arrays), dtype=np.float64)
 
     def slope(self, direction: FloatArray) -> _Slope:
-        """Return the derivative along ``direction`` (symmetrised for a symmetric matrix), extrapolated from two step
-        lengths.
-        """
+        """Return the derivative along ``direction`` (symmetrised if need be), extrapolated from two step lengths."""
         direction = (direction + direction.T) / 2 if self.is_symmetric else direction
         step = _STEP * max(1.0, float(np.max(np.abs(self.start), initial=0.0)))
         coarse = [(self.evaluate(self.start + sign * step * direction) - self.value) * sign / step for sign in (1, -1)]
@@ -173,9 +171,7 @@ def check_derivative(
 def _read_given_derivatives(
     expression: Expr, variables: tuple[Expr, ...], derivative: Any, is_sequence: bool
 ) -> list[Expr | None]:
-    """Return the derivative that the caller gives for each variable, None if not given; raise for a wrong number or
-    shape.
-    """
+    """Return the given derivative for each variable, None without one; raise for a wrong number or shape."""
     if derivative is None:
         return [None] * len(variables)
     given = tuple(derivative) if is_sequence and isinstance(derivative, (tuple, list, sympy.Tuple)) else (derivative,)

@@ -66,9 +66,7 @@ class RoundedOperation:
     offsets: tuple[Any, ...]
 
     def bound(self, slope: Any, is_symbolic: bool) -> Any:
-        """Return the bound of the operation's rounding error, ``weight*abs(slope)*size``, summed over the bound
-        indices.
-        """
+        """Return the bound of the rounding error, ``weight*abs(slope)*size``, summed over the bound indices."""
         if not self.limits:
             return magnified(self.weight, slope, self.size, is_symbolic)
         places = [limit[0] - offset for limit, offset in zip(self.limits, self.offsets, strict=True)]
@@ -151,9 +149,7 @@ class Perturbation(Rewriting):
         return sympy.Piecewise(*pairs, evaluate=False)
 
     def reduction(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a sum, product or extremum with unknown errors; a sum of ``n`` terms rounds ``n - 1`` times, in any
-        order.
-        """
+        """Return a sum, product or extremum with unknown errors; a sum of ``n`` terms rounds ``n - 1`` times."""
         expr = self.with_new_indices(expr, scope)
         inner = (*scope, *(tuple(limit) for limit in reversed(expr.limits)))
         body = yield self.visit(expr.body, inner)

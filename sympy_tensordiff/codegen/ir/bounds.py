@@ -60,9 +60,7 @@ class _BoundsChecker:
         self.lengths.update(lengths(array, shape))
 
     def check_statements(self, body: Sequence[Statement], rows: Rows) -> None:
-        """Raise VerificationError unless all accesses of the statements are in bounds where the constraints ``rows``
-        hold.
-        """
+        """Raise VerificationError unless all accesses of ``body`` are in bounds where the constraints ``rows`` hold."""
         for statement in body:
             if isinstance(statement, Alloc):
                 ends = [(*shape.lows, *shape.highs)[-1].form + (not shape.lows) for shape in statement.shape]

@@ -29,9 +29,7 @@ from sympy_tensordiff.integer.indirect import data_entries
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """The names of arrays, real scalars and integers that a step uses and does not define itself, each in order of
-    first use.
-    """
+    """The arrays, real scalars and integers that a step uses and does not define, by name, in order of first use."""
 
     arrays: tuple[str, ...]
     scalars: tuple[str, ...]

@@ -148,9 +148,7 @@ def _check_identifier(where: str, name: str) -> None:
 
 
 def _check_kernel(kernel: Kernel, program: Program, integers: AbstractSet[str]) -> None:
-    """Raise VerificationError if a kernel breaks a law of nests, uses a name in two roles, or sets entries of
-    others.
-    """
+    """Raise VerificationError if a kernel breaks a law of nests, uses a name in two roles, or sets others' entries."""
     where, inside, used = f"kernel {kernel.array}", list(statements(kernel.body)), list(forms(kernel.body))
     shapes = array_shapes(program)
     numbers = {a.name for a in program.arguments if a.kind == "scalar"}
@@ -190,9 +188,7 @@ def _check_names(where: str, kernel: Kernel, outside: AbstractSet[str]) -> None:
 
 
 def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError unless a kernel sets its own entry once, and a scatter only adds to entries of
-    its array.
-    """
+    """Raise VerificationError unless a kernel sets its own entry once, and a scatter only adds to its array."""
     stores, additions = [s for s in inside if is_store(s)], [s for s in inside if is_scatter(s)]
     if not isinstance(kernel, Scatter):
         if additions or stores != [kernel.body[-1]] or stores[0].target != kernel.entry:
@@ -374,9 +370,7 @@ class NestLaws:
                 self.check_complete(load)
 
     def check_complete(self, load: Load) -> None:
-        """Raise VerificationError if an entry that the nest fills may be read before it is set in the same
-        iterations.
-        """
+        """Raise VerificationError if an entry that the nest fills may be read before it is set in these iterations."""
         for index, enclosing in self.written[load.array]:
             common = [loop for loop in self.enclosing_loops if any(loop is other for other in enclosing)]
             same = [form for form, read in zip(index, load.index, strict=True) if form == read]
@@ -393,9 +387,7 @@ class NestLaws:
                     )
 
     def check_write(self, statement: Set) -> None:
-        """Raise VerificationError if the function may not write to the target, or another block or thread may write to
-        it.
-        """
+        """Raise VerificationError if the function may not write to the target, or another block or thread may."""
         target = statement.target
         if isinstance(target, Name):
             # C computes the bounds of a loop in each iteration, Python once.

@@ -219,9 +219,7 @@ def _mask_kernel(program: Program, prover: Prover, data: frozenset[str], kernel:
 
 
 def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start: Rows) -> Statement:
-    """Return a guard that reads integer arrays as nested guards: the outer conditions prove the inner reads in
-    bounds.
-    """
+    """Return a guard that reads integer arrays as nested guards: the outer conditions prove inner reads in bounds."""
     if not isinstance(statement, If) or not data_entries(row.form for row in statement.conditions):
         return statement
     known = enclosing_rows(enclosing, start)

@@ -220,9 +220,7 @@ def bounds(loop: Loop | Ends) -> tuple[Bound, ...]:
 
 
 def tested_forms(statement: Statement) -> list[Affine]:
-    """Return the forms in the bounds and the step of a loop, or in the conditions of a guard; [] for other
-    statements.
-    """
+    """Return the forms in the bounds and step of a loop, or in the conditions of a guard; [] for other statements."""
     if isinstance(statement, Loop):
         return [bound.form for bound in bounds(statement)] + [s for s in (statement.step,) if isinstance(s, Affine)]
     return [row.form for row in statement.conditions] if isinstance(statement, If) else []

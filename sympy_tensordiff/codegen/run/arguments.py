@@ -75,9 +75,7 @@ class ArgumentChecker:
             raise ArgumentError(f"{needed} needed ({expected}), {len(values)} given")
 
     def result_dtype(self, read: Sequence[Any]) -> np.dtype[Any]:
-        """Return NumPy's promoted dtype of all inputs; integer arrays count as float64, Python numbers do not widen
-        it.
-        """
+        """Return NumPy's promoted dtype of all inputs; integers count as float64, Python numbers do not widen it."""
         real = [v for a, v in zip(self.arguments, read, strict=True) if a.kind != "integer" and a.dtype == "real"]
         strong = [v.dtype if v.dtype.kind == "f" else np.float64 for v in real if not isinstance(v, float)]
         # In native byte order: NumPy has one dtype object for it, which arrays share.
@@ -233,9 +231,7 @@ def _read_array(argument: Argument, value: Any) -> Any:
 
 
 def as_array(argument: Argument, value: Any) -> NDArray[Any]:
-    """Return a value as a NumPy array; raise ArgumentTypeError for masked arrays, and tensors that require
-    gradients.
-    """
+    """Return a value as a NumPy array; raise ArgumentTypeError for masked arrays and tensors that require gradients."""
     if is_masked(value):
         raise ArgumentTypeError(f"argument {argument.label} is a masked array; fill it with .filled(...) first")
     try:
@@ -343,9 +339,7 @@ def read_number(argument: Argument, value: Any) -> Any:
 
 
 def refuse_asymmetric(name: str, matrix: NDArray[Any]) -> None:
-    """Raise ArgumentError unless a matrix equals its transpose, up to the root of the precision times its largest
-    entry.
-    """
+    """Raise ArgumentError unless a matrix equals its transpose, up to the root of the precision, relatively."""
     if np.array_equal(matrix, matrix.T):
         return  # nearly all are symmetric to the last digit
     gap = np.abs(matrix - matrix.T)

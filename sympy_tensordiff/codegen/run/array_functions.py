@@ -96,9 +96,7 @@ class ArrayFunction:
         return self._compute(*args)
 
     def _checked(self, args: Sequence[Any]) -> list[Any]:
-        """Return the arguments of a call, arrays or Python integers; raise if one has a wrong type or number of
-        axes.
-        """
+        """Return the arguments of a call, arrays or Python integers; raise for a wrong type or number of axes."""
         self._checker.check_count(args)
         found: list[Any] = []
         for argument, value in zip(self.program.arguments, args, strict=True):

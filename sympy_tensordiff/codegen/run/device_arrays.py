@@ -106,9 +106,7 @@ def _device_of(value: Any) -> int:
 
 
 def check_unconverted(label: str, array: DeviceArray, dtype: np.dtype[Any]) -> DeviceArray:
-    """Return a device array that kernels can use directly; raise if its dtype is not ``dtype`` or it is not
-    contiguous.
-    """
+    """Return a device array that kernels use directly; raise if its dtype is not ``dtype`` or it is not contiguous."""
     if array.dtype != dtype:
         raise ArgumentTypeError(
             f"{label} has dtype {array.dtype} on the device, where the results have {dtype}: convert it first"

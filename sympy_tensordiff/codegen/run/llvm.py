@@ -67,9 +67,7 @@ class _Method(ctypes.Structure):
 
 @functools.cache
 def _binding() -> Any:
-    """Return the LLVM binding with the symbols of Python that compiled code calls; raise UnavailableError if it is
-    unusable.
-    """
+    """Return the LLVM binding with the symbols of Python that compiled code calls, or raise UnavailableError."""
     llvm = importlib.import_module("llvmlite.binding")
     if not hasattr(llvm, "create_new_module_pass_manager") or llvm.llvm_version_info < (15,):
         raise UnavailableError(f"llvmlite {metadata.version('llvmlite')} is too old, 0.45 is needed")
@@ -306,9 +304,7 @@ def _open_process() -> None:
 
 
 def _check_symbols(text: str, known: set[str]) -> None:
-    """Raise UnavailableError if a function declared in ``text`` does not exist in the process, which LLVM would
-    abort.
-    """
+    """Raise UnavailableError if a function declared in ``text`` does not exist in the process: LLVM would abort."""
     _open_process()
     called = set(re.findall(r"^declare .*@([\w.]+)\(", text, re.MULTILINE)) - known
     for name in sorted(called):

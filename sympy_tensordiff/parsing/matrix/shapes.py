@@ -131,9 +131,7 @@ class ShapeInference:
         return self.infer_entrywise(node, node.text, node.children, *parts)
 
     def infer_entrywise(self, node: Tree, sign: str, nodes: Sequence[Tree], *parts: Axes) -> Axes:
-        """Return the axes of an element-wise operation; raise `ParseError` if tensors among the operands differ in
-        shape.
-        """
+        """Return the axes of an element-wise operation; raise `ParseError` if operands differ in shape."""
         tensors = [part for part in parts if has_axis(part)]
         for part in tensors[1:]:
             if shape_code(part) != shape_code(tensors[0]):
