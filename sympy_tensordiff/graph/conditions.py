@@ -54,9 +54,7 @@ class ConditionReader(Applications):
         return node
 
     def _read_indicator(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a sign or step function: guards if its argument consists of indices, else a function
-        call.
-        """
+        """Return the node of a sign or step function: guards for an argument of indices, else a function call."""
         cases = values_of(expr) if on_indices(expr, self.integers) else None
         node: Node = yield (self._read_function(expr, scope) if cases is None else self._read_branches(cases, scope))
         return node
@@ -147,9 +145,7 @@ class ConditionReader(Applications):
     def _as_rows(
         self, relation: Any, scope: Scope
     ) -> tuple[tuple[Constraint, ...], tuple[tuple[Constraint, ...], ...]] | None:
-        """Return ``(constraints, alternatives of the negation)`` for a relation between indices; None if it is not
-        linear.
-        """
+        """Return ``(constraints, alternatives of the negation)`` for a relation between indices; None unless linear."""
         difference = self._linear_form(relation.lhs - relation.rhs, scope)
         if difference is None:
             return None
@@ -183,9 +179,7 @@ class ConditionReader(Applications):
             return None
 
     def _read_condition(self, condition: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a condition on values; raise UnsupportedError if it is not a combination of
-        comparisons.
-        """
+        """Return the node of a condition on values; raise UnsupportedError if it is no combination of comparisons."""
         graph = self.graph
         if isinstance(condition, sympy.And | sympy.Or | sympy.Not):
             parts = yield from in_turn(self._read_condition(arg, scope) for arg in condition.args)
@@ -216,9 +210,7 @@ class ConditionReader(Applications):
 
 
 def _common_denominator(expr: Any) -> int:
-    """Return the least positive integer that makes the coefficients of ``expr`` integers, those inside maxima
-    included.
-    """
+    """Return the least positive integer that makes the coefficients of ``expr`` integers, also inside maxima."""
     parts = [term.as_coeff_Mul() for term in sympy.Add.make_args(sympy.expand(expr))]
     inner = [lcm(*map(_common_denominator, part.args)) if isinstance(part, _EXTREMA) else 1 for _, part in parts]
     return lcm(*(int(c.q) * n for (c, _), n in zip(parts, inner, strict=True) if c.is_Rational))

@@ -193,9 +193,7 @@ class _CostCounter:
     # -------------------------------------------------------------- index notation
 
     def _ranges_of_bound(self, node: Node, enclosing: dict[Variable, Interval]) -> dict[Variable, Interval]:
-        """Return the ranges of the indices that a node binds, within the ``enclosing`` ranges; empty if it binds
-        none.
-        """
+        """Return the ranges of the indices that a node binds, within the ``enclosing`` ranges; empty without any."""
         if node.op == "comprehension":
             extents = zip(self.graph.bound(node), node.data, strict=True)
             return {v: (Polynomial(), Polynomial.of(extent) - 1) for v, extent in extents}
@@ -216,9 +214,7 @@ class _CostCounter:
         known: dict[Variable, Interval],
         remaining: Sequence[Variable],
     ) -> Interval | None:
-        """Return the range of an index by ``rows`` over indices with ``known`` ranges; None if these do not bound
-        it.
-        """
+        """Return the range of an index by ``rows`` over indices with ``known`` ranges; None if they do not bound it."""
         unknown = frozenset(remaining) - {variable}
         usable = [row for row in rows if row.form.coefficient(variable) and row.form.atoms().isdisjoint(unknown)]
         if any(row.kind == "eq" for row in usable):
@@ -232,9 +228,7 @@ class _CostCounter:
 
 
 def _is_cofactor_tangent(node: Node) -> bool:
-    """Return whether a node contracts second-order cofactors with one matrix: the derivative of cofactors in its
-    direction.
-    """
+    """Whether a node contracts second-order cofactors with one matrix: the derivative of cofactors in its direction."""
     if node.op != "ein":
         return False
     operands = list(zip(node.args, node.data.inputs, strict=True))

@@ -37,9 +37,7 @@ class Literal(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A decision tree: disjoint systems of constraints, each with the branches or the `Decision` below it; 0
-    elsewhere.
-    """
+    """A decision tree: disjoint systems of constraints, each with branches or the `Decision` below it; 0 elsewhere."""
 
     cases: tuple[tuple[tuple[Constraint, ...], Any], ...]
 
@@ -49,9 +47,7 @@ class TooManyCasesError(Exception):
 
 
 def logic(condition: Any) -> Logic:
-    """Convert a SymPy condition to nested tuples, which are decided without SymPy's sorting of all relations at each
-    step.
-    """
+    """Convert a SymPy condition to nested tuples, which are decided without sorting all relations as SymPy does."""
     if isinstance(condition, BooleanAtom):
         return bool(condition)
     if isinstance(condition, BooleanFunction) and not isinstance(condition, Relational):
@@ -81,9 +77,7 @@ def conjuncts(tree: Logic) -> tuple[Logic, ...]:
 
 
 def replaced(tree: Logic, known: Mapping[Any, Logic]) -> Logic:
-    """Return the condition with the relations in ``known`` replaced, and simplified where operands are then true or
-    false.
-    """
+    """Return the condition with the relations in ``known`` replaced, and simplified where these are true or false."""
     if not isinstance(tree, tuple):
         return known.get(tree, tree)
     args = [replaced(arg, known) for arg in tree[1:]]
@@ -113,9 +107,7 @@ def negated(tree: Logic) -> Logic:
 
 
 def decided(branches: Pairs, known: Mapping[Any, Logic]) -> Pairs:
-    """Return ``branches`` with the relations ``known`` replaced by their truth values, without branches that never
-    apply.
-    """
+    """Return ``branches`` with the relations ``known`` replaced by truth values, without branches that never apply."""
     result: Pairs = []
     for value, tree in branches:
         tree = replaced(tree, known)

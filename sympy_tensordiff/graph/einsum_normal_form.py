@@ -109,9 +109,7 @@ class Constructors(Protocol):
         """Return the node of the inverse of ``matrix``."""
 
     def cofactor(self, order: int, matrix: Node) -> Node:
-        """Return the node of the ``order``-th derivative of the determinant of ``matrix`` with respect to its
-        entries.
-        """
+        """Return the ``order``-th derivative of the determinant of ``matrix`` with respect to its entries."""
 
 
 def is_normal_operand_list(operands: Sequence[Operand]) -> bool:

@@ -194,9 +194,7 @@ class Recognition:
         return converted if len(converted) == len(products) else None
 
     def _comprehension_of(self, node: Node) -> LabelledOperands | None:
-        """Return a node as a comprehension over the axis variables in it, as an operand; None if one has no known
-        extent.
-        """
+        """Return a node as an operand, a comprehension over its axis variables; None if one has no known extent."""
         axes = [v for v in self.extents if isinstance(v, int) and v in node.free]
         self.refused.update(v for v in axes if v in self.selected)
         if self.refused:
@@ -216,9 +214,7 @@ class Recognition:
         return axes if axes in orders or not orders or self.known is None else orders[0]
 
     def _visit_elementwise(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return an element-wise operation as one on whole tensors with common axes; None if an operand cannot be
-        converted.
-        """
+        """Return an element-wise operation as one on whole tensors with common axes; None if that is impossible."""
         partial, self._is_partial = self._is_partial, self._is_partial and node.op in ("add", "pow", "call")
         products = yield self._convert_all(node.args, self.graph.add if node.op == "add" else None)
         self._is_partial = partial
@@ -271,9 +267,7 @@ class Recognition:
         return self.graph.ein(1, operands, labels if any(own for _, own in operands) else (), self.extents)
 
     def _visit_guard(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return a guard ``i == j`` between two axis variables as a product with a delta tensor; None for other
-        guards.
-        """
+        """Return a guard ``i == j`` between two axis variables as a product with a delta tensor; else None."""
         partial, self._is_partial = self._is_partial, False  # the rows may guard what a comprehension would read
         inner = yield self.visit(node.args[0])
         self._is_partial = partial

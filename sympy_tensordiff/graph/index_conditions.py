@@ -180,9 +180,7 @@ _ROUNDING = {function.__name__: function for function in (sympy.floor, sympy.cei
 
 
 def _hold_rounding(expr: Any) -> Any:
-    """Replace each floor, ceiling and Mod of a maximum by a placeholder, so that SymPy does not evaluate it
-    meanwhile.
-    """
+    """Replace each floor, ceiling and Mod of a maximum by a placeholder, so that SymPy does not evaluate it."""
 
     def holds(part: Any) -> bool:
         """Return whether ``part`` rounds an expression with a maximum, minimum or absolute value."""

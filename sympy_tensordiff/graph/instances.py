@@ -111,9 +111,7 @@ def _integer_form(node: Node) -> Affine | None:
 
 
 def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """Yield the index forms in a node, nested ones included, each with a key of its position; only equal keys can
-    match.
-    """
+    """Yield the index forms in a node, nested ones included, and keys of their positions; only equal keys can match."""
     for position, forms in _forms_of_node(part):
         yield position, forms
         for compound in compounds_in(forms):

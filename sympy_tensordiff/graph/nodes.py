@@ -71,9 +71,7 @@ Substitution = Mapping[Variable, Affine]
 
 
 class Graph(Elementwise):
-    """A table of interned nodes and of the names of variables, with all constructors of nodes. One graph serves one
-    call.
-    """
+    """A table of interned nodes and of variables' names, with all constructors of nodes. One graph serves one call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,9 +125,7 @@ class Graph(Elementwise):
         return node
 
     def _neutral(self, op: str) -> Node | None:
-        """Return the body value that a reduction ``op`` leaves unchanged over any range: 0 for a sum; None if there is
-        none.
-        """
+        """Return the body value that a reduction ``op`` leaves unchanged over any range: 0 for a sum; else None."""
         return {"sum": self.zero, "prod": self.one}.get(op)
 
     def _close(self, variables: Sequence[int], body: Node, outer: frozenset[int]) -> tuple[int, Substitution, Node]:
@@ -239,9 +235,7 @@ class Graph(Elementwise):
     # -------------------------------------------------------------- substitution
 
     def rebuild(self, node: Node, args: Sequence[Node], mapping: Substitution | None = None) -> Node:
-        """Return ``node`` with new arguments, and with its own index forms substituted by ``mapping``; not for
-        binders.
-        """
+        """Return ``node`` with new arguments, and with its own index forms substituted by ``mapping``; no binders."""
         mapping = mapping or {}
         match node.op:
             case "add":

@@ -43,9 +43,7 @@ The matrix of the sum may be much larger than the result, if a size is not as ex
 
 
 class PrivateParts(NamedTuple):
-    """The sums and products that only one sum uses: if that sum is multiplied out term by term, they need not be
-    computed.
-    """
+    """The sums and products that only one sum uses: if that is multiplied out term by term, they are not computed."""
 
     sums: Collection[Node]
     """Sums among the terms of the sum, and among their terms."""
@@ -444,9 +442,7 @@ def _summed_later(operands: Sequence[Labelled], uses: Counter[int]) -> list[int]
 
 
 def _untransposed(operand: Labelled) -> Labelled:
-    """Return ``(S, permuted labels)`` for an operand that is the transpose of a sum ``S``; another operand
-    unchanged.
-    """
+    """Return ``(S, permuted labels)`` for an operand that is the transpose of a sum ``S``; others unchanged."""
     node, labels = operand
     if not is_transpose(node) or node.args[0].op != "add":
         return operand

@@ -208,9 +208,7 @@ class Reader(ConditionReader):
         return self.graph.scan(ScanData(scan, constants, self.affine(scan.length), forms, own), args)
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
-        """Record the ranges of integer tensors, each from an axis that the tensor indexes; clears the cache of
-        nodes.
-        """
+        """Record the ranges of integer tensors, each from an axis that it indexes; clears the cache of nodes."""
         self.selections.update(selections)
         self.graph.below.update({name: read.args[0].shape[axis] for name, (read, axis) in selections.items()})
         self._done.clear()
@@ -222,9 +220,7 @@ class Reader(ConditionReader):
     # -------------------------------------------------------------- the walk
 
     def _visit(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of an expression, with ``scope`` mapping bound symbols to variables; cached; raise if
-        unsupported.
-        """
+        """Return the node of an expression, with ``scope`` mapping bound symbols to variables; cached."""
         known = self._done.get(expr)
         if known is not None and all(self.variable(self.symbols[v], scope) == v for v in known.free):
             return known
@@ -400,9 +396,7 @@ def _description(tensor: TensorSymbol | NamedTensor) -> str:
 
 
 def _divisors(expr: Any, compound: Compound, bound: frozenset[int]) -> set[Affine]:
-    """Return the symbolic divisors in a compound; raise IndexExpressionError if it is not linear in the ``bound``
-    variables.
-    """
+    """Return the symbolic divisors in a compound; raise IndexExpressionError if not linear in ``bound`` variables."""
     found: set[Affine] = set()
     for compound_inside in definitions([compound]):
         ranged = [form for form in compound_inside.forms() if not form.atoms().isdisjoint(bound)]
@@ -447,7 +441,5 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
 
 @cache
 def _read_method(kind: type) -> Callable[[Reader, Any, Scope], Recursion[Node]] | None:
-    """Return the method that reads expressions of a class, by the first matching line of the table; None
-    without one.
-    """
+    """Return the method that reads expressions of a class, by the first matching line of the table; else None."""
     return next((method for base, method in _METHODS if issubclass(kind, base)), None)

@@ -160,9 +160,7 @@ class _Native(ExpressionWriter):
         return result
 
     def not_below_empty(self, low: Any, high: Any, rows: Iterable[Constraint]) -> Any:
-        """Return the upper bound, as ``Max(high, low - 1)`` unless ``rows`` prove that it is not less than ``low -
-        1``.
-        """
+        """Return the upper bound, as ``Max(high, low - 1)`` unless ``rows`` prove that it is at least ``low - 1``."""
         facts = (*self.facts, *rows)
         highs = [self.affine(form) for form in bound_forms(high, sympy.Min)]
         unproven = [
@@ -187,9 +185,7 @@ class _Native(ExpressionWriter):
         return ", ".join(sorted(names))
 
     def write_add(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a SymPy sum; a guarded term whose condition SymPy would move out of an outer sum is written
-        separately.
-        """
+        """Return a SymPy sum; guarded terms whose conditions SymPy would move out of an outer sum are separate."""
         if not any(
             term.op == "guard" and self.leaking_indices(term, variables_of_guard(term), scope) for term in node.args
         ):
@@ -215,9 +211,7 @@ class _Native(ExpressionWriter):
         return sympy.Sum(body, (index, 0, sympy.Max(-1, sympy.Min(0, *forms)))) if forms else body
 
     def write_select(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a select as a `Piecewise`; raise UnsupportedError if SymPy would move its condition out of an outer
-        sum.
-        """
+        """Return a select as a `Piecewise`; raise UnsupportedError if SymPy would move the condition out of a sum."""
         result = yield super().write_select(node, scope)
         if leaking_indices := self.leaking_indices(node, node.args[0].free, scope):
             raise UnsupportedError(

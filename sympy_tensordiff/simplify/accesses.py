@@ -265,9 +265,7 @@ def check_reads(reader: Reader, roots: Sequence[Node], facts: Rows) -> None:
 
 
 def check_expression(expr: Any) -> None:
-    """Raise `OutOfShapeError` if an unconditional read in the SymPy expression `expr` is out of bounds for
-    every size.
-    """
+    """Raise `OutOfShapeError` if an unconditional read in the SymPy `expr` is out of bounds for every size."""
     reader = Reader(Graph(), scans="leaf")
     node = reader.read(expr)
     check_reads(reader, [node], positive_sizes(reader.graph, [node, *reader.leaves()]))

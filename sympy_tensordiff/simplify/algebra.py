@@ -88,9 +88,7 @@ def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 class _Simplification:
-    """The state of `simplify`: the current roots, the nodes below them, their weight and cost, and the limits
-    of both.
-    """
+    """The state of `simplify`: the current roots, the nodes below them, their weight and cost, and their limits."""
 
     def __init__(self, graph: Graph, roots: Sequence[Node]) -> None:
         self.graph = graph
@@ -179,9 +177,7 @@ def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> lis
 
 
 def _remaining_nodes(roots: Sequence[Node], inside: set[Node]) -> list[Node]:
-    """Return the nodes below `roots` that remain when the nodes in `inside` are merged into their users, arguments
-    first.
-    """
+    """The nodes below `roots` that remain when the nodes in `inside` are merged into their users, arguments first."""
     seen = set(roots)
     stack = list(roots)
     while stack:
@@ -214,9 +210,7 @@ def _operands(node: Node, inside: set[Node]) -> list[Operand]:
 
 
 def _terms(node: Node, inside: set[Node]) -> list[tuple[Number, Node]]:
-    """Return the terms of the sum `node` as pairs ``(number, term)``; a term in `inside` is replaced by its
-    own terms.
-    """
+    """Return the terms of the sum `node` as pairs ``(number, term)``; one in `inside` is replaced by its own terms."""
     terms: list[tuple[Number, Node]] = []
     stack: list[tuple[Number, Node]] = []
     stack += [(1, arg) for arg in reversed(node.args)]
@@ -291,9 +285,7 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
 
 
 def _multiplied(graph: Graph, term: Node) -> Node | None:
-    """Return the tensor ``x`` of a term ``x*(a + c)`` with a scalar sum whose last term is a number; None for other
-    terms.
-    """
+    """Return the tensor ``x`` of a term ``x*(a + c)`` with a scalar sum whose last term is a number; else None."""
     factors = graph.factors(term)
     for factor in factors:
         if factor.op == "add" and not factor.shape and factor.args[-1].op == "const":

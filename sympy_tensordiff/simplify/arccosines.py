@@ -23,9 +23,7 @@ from sympy_tensordiff.simplify.logistic import PairJoiner
 
 
 def with_finite_quotients(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with quotients like ``acos(c)/sqrt(1 - c**2)``, which are 0/0 at ``c = 1``, written with
-    ``sinc``.
-    """
+    """Return `roots` with quotients like ``acos(c)/sqrt(1 - c**2)``, 0/0 at ``c = 1``, written with ``sinc``."""
     parts = reachable(*roots)
     if not any(part.op == "call" and part.data is sympy.acos for part in parts):
         return list(roots)

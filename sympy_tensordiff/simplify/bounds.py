@@ -317,9 +317,7 @@ class _Tighten:
 
 
 def _scales_sums(graph: Graph, node: Node) -> bool:
-    """Whether each term of `node` is exactly one sum times factors, and some factor, such as a quotient, may be
-    undefined.
-    """
+    """Whether each term of `node` is exactly one sum times factors, some of which, as a quotient, may be undefined."""
     terms = [graph.factors(term) for term in (node.args if node.op == "add" else (node,))]
     return all(sum(factor.op == "sum" for factor in factors) == 1 for factors in terms) and any(
         not factor.total for factors in terms for factor in factors if factor.op != "sum"

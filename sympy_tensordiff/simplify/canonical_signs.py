@@ -35,9 +35,7 @@ SKETCH = 16
 
 
 class Signed(NamedTuple):
-    """A node in two forms: `alone`, the form to use by itself, and the product ``number*core`` with a
-    canonical sign.
-    """
+    """A node in two forms: `alone`, the form to use alone, and the product ``number*core`` with a canonical sign."""
 
     alone: Node
     number: Number
@@ -72,9 +70,7 @@ class _Signs:
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def within(self, node: Node) -> Node:
-        """Return `node` with canonical signs, rewritten bottom-up; a new node keeps the label of the node that it
-        replaces.
-        """
+        """Return `node` with canonical signs, rewritten bottom-up; new nodes keep the labels of those they replace."""
         for part in reachable(node):
             if part not in self.done:
                 self.done[part] = self.signed(part)
@@ -111,9 +107,7 @@ class _Signs:
                 return self.split(self.graph.with_args(node, [arg.alone for arg in args]))
 
     def choice(self, node: Node, args: Sequence[Signed]) -> Signed:
-        """Return the choice `node` with the sign of its first value, and the common integer factor of its values, taken
-        out.
-        """
+        """Return the choice `node` with the sign of its first value and the common integer factor of all taken out."""
         condition, *values = args
         alone = self.graph.with_args(node, [arg.alone for arg in args])
         numbers = [value.number for value in values if value.core is not self.graph.zero]
@@ -191,9 +185,7 @@ def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 def _with_swapped_difference(graph: Graph, node: Node, uses: Counter[Node]) -> Node | None:
-    """Return ``-node`` by swapping a difference inside of it, ``b - a`` for ``a - b``; None if no difference can be
-    swapped.
-    """
+    """Return ``-node`` by swapping a difference inside of it, ``b - a`` for ``a - b``; None if none can be swapped."""
     if node.op == "add":
         terms = [graph.split_view(term) for term in node.args]
         usual = graph.one in node.args or all(term.op == "read" and abs(c) == 1 for c, term in terms)

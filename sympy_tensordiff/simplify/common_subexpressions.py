@@ -180,9 +180,7 @@ class Parts:
         return found
 
     def _constraints_on(self, rows: Rows, node: Node) -> Rows:
-        """Return the constraints in `rows` that contain a bound variable of `node`, directly or through shared
-        variables.
-        """
+        """Return the constraints in `rows` that contain a bound variable of `node`, directly or by shared variables."""
         variables, found = node.free - self._free, set[Constraint]()
         while more := {row for row in rows - found if row.form.atoms() & variables}:
             found |= more
@@ -297,9 +295,7 @@ class Parts:
         return self._key(node) or node
 
     def _chosen(self, roots: Sequence[Node], forced: set[Key]) -> list[NamedPart]:
-        """Return the subexpressions that are worth a name, and those in `forced`; inner ones before those that contain
-        them.
-        """
+        """Return the subexpressions that are worth a name, and those in `forced`; inner ones before outer ones."""
         first: dict[Key | Node, Node] = {}
         for node in self._nodes:
             first.setdefault(self._same(node), node)
@@ -328,9 +324,7 @@ class Parts:
     # -------------------------------------------------------------- the parts replaced
 
     def replaced(self, roots: Sequence[Node], leaves: Mapping[Key, Node]) -> tuple[list[Node], list[Node]]:
-        """Return the definitions of the named subexpressions, and `roots` in which the tensors `leaves`
-        replace these.
-        """
+        """Return the definitions of the named subexpressions, and `roots` with the tensors `leaves` in their place."""
         self._leaves = dict(leaves)
         for node in self._nodes:
             self._done[node] = self._read(node) or self._over(node)

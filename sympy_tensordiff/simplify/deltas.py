@@ -160,9 +160,7 @@ SPLIT_LIMIT = 2
 
 
 def ties(node: Node, variables: frozenset[int]) -> bool:
-    """Whether `node` is a guard or a sum whose constraints fix or bound some of `variables`; also in a guard within a
-    guard.
-    """
+    """Whether `node` is a guard or a sum whose constraints fix or bound some of `variables`, in inner guards too."""
     rows = node.data if node.op == "guard" or (node.op == "sum" and not node.free.isdisjoint(variables)) else ()
     if any(not row.form.atoms().isdisjoint(variables) for row in rows if node.op == "guard" or row.kind == "eq"):
         return True
@@ -243,9 +241,7 @@ def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node],
 
 
 def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Constraint, bool]) -> Node:
-    """Return `body` with the constraints of `guards` whose truth is `known` removed; a guard with a false one becomes
-    0.
-    """
+    """Return `body` with the constraints of `guards` whose truth is `known` removed; 0 if one is false."""
     new: dict[Node, Node] = {}
     for node in guards:  # inner ones first: guards may stand inside of others
         if not known.keys().isdisjoint(node.data):

@@ -43,9 +43,7 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
 
 
 def _is_made(node: Node, written: Collection[Node]) -> bool:
-    """Whether `node` is a comprehension or a sum that the user did not write, and contains no variable of an outer
-    binder.
-    """
+    """Whether `node` is a comprehension or a sum that the user did not write, without variables of an outer binder."""
     return node.op in ("comprehension", "sum") and node not in written and all(variable >= 0 for variable in node.free)
 
 
@@ -91,9 +89,7 @@ def _in_order(graph: Graph, node: Node) -> Node:
 
 
 def without_sparse_operands(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each einsum of a comprehension with deltas rewritten as sums, whose deltas are then
-    eliminated.
-    """
+    """Return `roots` with each einsum of a comprehension with deltas rewritten as sums, without the deltas."""
     if not any(_takes_sparse(graph, part) for part in reachable(*roots)):
         return list(roots)
     done: dict[Node, Node] = {}

@@ -185,9 +185,7 @@ class _Sum:
         self.places: dict[CommonFactor, dict[int, int]] = {}
 
     def factored(self) -> Node:
-        """Return the sum with its common factors taken out, as ``a*b + a*c`` to ``a*(b + c)``; unchanged
-        without any.
-        """
+        """Return the sum with its common factors taken out, as ``a*b + a*c`` to ``a*(b + c)``; itself without any."""
         for n, term in enumerate(self.terms):
             for m in range(len(term.parts)):
                 found = _candidate(term, m)
@@ -225,9 +223,7 @@ class _Sum:
                         places.setdefault(n, m)
 
     def _is_entrywise(self, n: int, m: int) -> bool:
-        """Whether term number `n` has two operands with all axes of the result, and its operand number `m` is one of
-        them.
-        """
+        """Whether term number `n` has two operands with all axes of the result, its operand `m` among them."""
         parts, output = self.terms[n].parts, set(self.terms[n].output)
         full = [k for k, (_, labels) in enumerate(parts) if set(labels) == output]
         return m in full and len(full) > 1
@@ -245,9 +241,7 @@ class _Sum:
                     self.places[candidate].setdefault(n, m)
 
     def _product(self, candidate: CommonFactor, where: dict[int, int]) -> Node | None:
-        """Return the common factor times the sum of the cofactors of the terms in `where`; None if that is not
-        better.
-        """
+        """Return the common factor times the sum of the cofactors of terms in `where`; None if that is not better."""
         graph = self.graph
         terms = [self.terms[n] for n in where]
         exponent = max(_exponent(self.terms[n].parts[m][0]) for n, m in where.items())
@@ -267,9 +261,7 @@ class _Sum:
         return product if self._is_better(product, where, most, scalar=not candidate.roles) else None
 
     def _cofactor_of(self, candidate: CommonFactor, term: ContractionParts, place: int, exponent: Number) -> Node:
-        """Return `term` without its operand number `place`, as a tensor over the axes that the cofactors of all terms
-        have.
-        """
+        """Return `term` without its operand number `place`, as a tensor over the axes of the cofactors of all terms."""
         node, labels = term.parts[place]
         parts = [part for n, part in enumerate(term.parts) if n != place]
         if candidate.power is not None and _exponent(node) != exponent:
@@ -346,9 +338,7 @@ def _scalars_of(part: Node) -> list[Node]:
 
 
 def _candidate(term: ContractionParts, place: int) -> CommonFactor | None:
-    """Return the operand at `place` of the product `term` as a possible common factor; None if its labels do not allow
-    that.
-    """
+    """Return the operand at `place` of the product `term` as a possible common factor; None if its labels forbid it."""
     node, labels = term.parts[place]
     base = _base(node)
     power = _exponent(node) < 0 if base is not node and _exponent(node) < 0 and not labels else None

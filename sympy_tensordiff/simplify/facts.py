@@ -152,9 +152,7 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
 
 
 def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
-    """Return, for each division by `divisor` below `roots`, the constraints that hold there, without those with
-    quotients.
-    """
+    """Return, for each division by `divisor` below `roots`, the constraints that hold there and have no quotients."""
     found: dict[Rows, None] = {}
     seen: set[tuple[Node, Rows]] = set()
     stack: list[tuple[Node, Rows]] = [(root, ()) for root in roots]
@@ -188,9 +186,7 @@ def has_positive_divisors(body: Node, mapping: Substitution) -> bool:
 
 
 def _forms(node: Node, rows: Rows) -> list[Affine]:
-    """Return the affine forms in `node` itself: the indices of a read, the extents of its shape, and those of
-    `rows`.
-    """
+    """Return the affine forms in `node` itself: the indices of a read, the extents of its shape, those of `rows`."""
     own = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
     return [*own, *node.shape, *(row.form for row in rows)]
 

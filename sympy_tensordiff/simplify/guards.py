@@ -238,9 +238,7 @@ class GuardJoiner:
         return None
 
     def parts(self, term: Node, place: int) -> list[GuardedTerm]:
-        """Return the summands of the addition under the guard `term`, the `place`-th term, each with all its
-        constraints.
-        """
+        """Return the summands of the addition under the guard `term`, the `place`-th term, with all constraints."""
         number, core = self.graph.split_coefficient(term.args[0])
         parts = []
         for summand in core.args if core.op == "add" else (core,):
@@ -275,9 +273,7 @@ class GuardJoiner:
 
 
 def _functions(body: Node) -> int:
-    """Return the number of nodes in `body` that may be undefined: reads, powers, calls and such, not sums or
-    products.
-    """
+    """Return the number of nodes in `body` that may be undefined: reads, powers, calls etc., not sums or products."""
     return sum(node.op not in ("const", "index", "add", "mul") for node in reachable(body))
 
 

@@ -168,9 +168,7 @@ class Logarithms:
         return graph.add([graph.broadcast(part, node.shape) for part in parts])
 
     def sign_of(self, node: Node) -> Node:
-        """Return the sign of the product `node` as the product of the signs of its bases, since a power may
-        overflow.
-        """
+        """Return the sign of the product `node` as the product of its bases' signs, since a power may overflow."""
         graph, signs = self.graph, []
         for factor in self.factors(node):
             if not self.sign(factor):

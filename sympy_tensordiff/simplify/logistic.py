@@ -88,14 +88,10 @@ class PairJoiner(ABC):
 
     @abstractmethod
     def joined(self, first: Node, second: Node) -> list[Node] | None:
-        """Return the factors that replace ``first*second`` in a product; None if this rewriting has no rule for the
-        pair.
-        """
+        """Return the factors that replace ``first*second`` in a product; None if there is no rule for the pair."""
 
     def product(self, node: Node) -> Node:
-        """Return the product `node` with all pairs of factors replaced for which there is a rule; tensors need equal
-        labels.
-        """
+        """Return the product `node` with all pairs of factors replaced that have a rule; tensors need equal labels."""
         labels = node.data.inputs if node.op == "ein" else [()] * len(node.args)
         factors = list(zip(node.args, labels, strict=True))
         for second, own in [pair for pair in factors if self.may_join(pair[0])]:

@@ -125,9 +125,7 @@ class NodeProperties:
 
 
 def is_chosen(graph: Graph, node: Node) -> bool:
-    """Return whether `node` is 0 unless a condition selects a term; False if more than ``LIMIT`` nodes must be
-    visited.
-    """
+    """Return whether `node` is 0 unless a condition selects a term; False if more than ``LIMIT`` nodes are visited."""
     return _is_chosen(graph, node, [LIMIT])
 
 

@@ -105,9 +105,7 @@ class _Norms:
         return self.graph.compare(old.data, norm, self.graph.zero) if old.args[1] is self.graph.zero else node
 
     def norm(self, base: Node) -> Node | None:
-        """Return the root of `base`, or the read of the array that stores it; None if `base` is not a sum of
-        squares.
-        """
+        """Return the root of `base`, or the read of the array that stores it; None if it is not a sum of squares."""
         if base not in self.norms:
             if base.op == "mul":
                 self.norms[base] = self.scaled_norm(base)

@@ -196,9 +196,7 @@ class ProductsOfSums:
         return True
 
     def group(self, limits: list[Bounds], factors: Sequence[Node], facts: Rows) -> Node:
-        """Return the sum of connected `factors` over `limits`, with inner sums where some factors need fewer
-        indices.
-        """
+        """Return the sum of connected `factors` over `limits`, with inner sums where factors need fewer indices."""
         graph = self.graph
         last = limits[-1]
         if all(last.variable not in factor.free for factor in factors):
@@ -233,9 +231,7 @@ class ProductsOfSums:
         return count if is_implied(Constraint("ge", count), facts) else positive_part(count)
 
     def is_better(self, inner: Limits, free: Sequence[Node], bound: Sequence[Node]) -> bool:
-        """Whether moving the factors `free` out of the `inner` sum splits that sum or makes it depend on fewer
-        indices.
-        """
+        """Whether moving the factors `free` out of the `inner` sum splits it or makes it depend on fewer indices."""
         if len(self.groups(inner, bound)) > 1:
             return True
         needed = self.sizes.union(*(factor.free for factor in bound), *(_atoms(limit) for limit in inner))
@@ -299,9 +295,7 @@ def _holds_loops(factor: Node) -> bool:
     """Whether `factor` is a reduction, or has one among the operands of its additions, products and powers."""
 
     def operands(node: Node) -> Sequence[Node]:
-        """Return the arguments of an addition, product or power that contains loops or guards; empty for any other
-        node.
-        """
+        """Return the arguments of an addition, product or power that contains loops or guards; else empty."""
         return node.args if node.op in ("add", "mul", "pow") and not node.is_guard_free else ()
 
     return any(node.op in RANGED for node in breadth_first(factor, operands))

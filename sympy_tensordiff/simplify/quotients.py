@@ -109,9 +109,7 @@ def _is_quotient(node: Node) -> bool:
 
 
 class Quotients:
-    """Rewrites sums and products as polynomials in their subexpressions, and measures the printed length of the
-    results.
-    """
+    """Rewrites sums and products as polynomials in their subexpressions, and measures the length of the results."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -179,9 +177,7 @@ class Quotients:
         yield lambda: self._distributed(self.term(node))
 
     def _sums(self, node: Node) -> Iterator[Callable[[], Node]]:
-        """Yield functions without arguments that return equal forms of the sum `node`: one fraction, or
-        multiplied out.
-        """
+        """Yield functions of no argument that return equal forms of the sum `node`: one fraction, or multiplied out."""
         yield lambda: self._over_one_denominator(node.args, node.shape, True)
         yield lambda: self._over_one_denominator(node.args, node.shape, False)
         yield lambda: self._built_sum(self._opened(self._polynomial(map(self.term, node.args))), node.shape)
@@ -351,9 +347,7 @@ class Quotients:
         return self.graph.broadcast(total, shape) if shape and not total.shape else total
 
     def length(self, node: Node) -> int:
-        """Return the number of operators and function names in the text of `node`, the number of divisors as a
-        tie-breaker.
-        """
+        """Return the number of operators and function names in the text of `node`, then the number of divisors."""
         for part in reachable(node, known=self.lengths):
             own = sum(self.lengths[arg] for arg in part.args) + _SIGN * (_coefficient(part) not in (1, -1))
             if part.op in ("add", "mul", "ein"):

@@ -150,9 +150,7 @@ class WrittenReads:
 
 
 class _Explicit:
-    """The recursion of `explicit_reads`, which puts guards around reads; results are cached by node, facts and
-    conditions.
-    """
+    """The recursion of `explicit_reads`, with guards around reads; results are cached by node, facts and conditions."""
 
     def __init__(self, graph: Graph, written: WrittenReads, facts: Rows) -> None:
         self.graph = graph
@@ -163,9 +161,7 @@ class _Explicit:
         self.done: dict[tuple[Node, Rows, Conditions], Node] = {}
 
     def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return `node` with guards around its unproven reads, from the cache if it was visited under the same
-        `facts`.
-        """
+        """Return `node` with guards around its unproven reads, from the cache if visited under the same `facts`."""
         if node.op == "comprehension":  # what is around it says nothing of the variables that it does not use
             facts = tuple([row for row in facts if row in self.facts or row.form.atoms() <= node.free])
         if node.is_guard_free and not self.unproven(tuple(self.choices.read_conditions(node)), facts):
@@ -209,9 +205,7 @@ class _Explicit:
         return graph.guard(self.unproven(inside_shape(graph, node), facts), result)
 
     def unproven(self, rows: Rows, facts: Rows) -> Rows:
-        """Return the constraints in `rows` that follow neither from `facts` nor from a read of the original
-        function.
-        """
+        """Return the constraints in `rows` that follow neither from `facts` nor from a read of the given function."""
         return tuple([row for row in without_implied(rows, facts) if not self.proven(row, facts)])
 
     def proven(self, row: Constraint, facts: Rows) -> bool:

@@ -377,9 +377,7 @@ def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand:
-    """Return `arg` under repeated `labels`, ``f(A)[i, i]``, with the diagonals taken inside of an element-wise
-    function.
-    """
+    """Return `arg` under repeated `labels`, ``f(A)[i, i]``, with the diagonals taken inside element-wise functions."""
     own = tuple(dict.fromkeys(labels))
     tensors = [part for part in arg.args if part.shape]
     if len(own) == len(labels) or arg.op not in ("select", "call", "pow") or not all(map(_is_repeated, tensors)):

@@ -24,9 +24,7 @@ CASES_LIMIT = 16
 
 
 class RemainderSum(NamedTuple):
-    """A sum whose equation has been eliminated, for one residue class of the sizes in it: variables,
-    constraints, body.
-    """
+    """A sum whose equation is eliminated, for one residue class of the sizes in it: variables, constraints, body."""
 
     variables: list[int]
     rows: Rows
@@ -36,9 +34,7 @@ class RemainderSum(NamedTuple):
 def systems_by_remainders(
     graph: Graph, variables: Sequence[int], rows: Rows, body: Node, facts: Rows
 ) -> list[RemainderSum] | None:
-    """Return one sum without the equation for each residue class of its size coefficients; None without such an
-    equation.
-    """
+    """Return one sum without the equation for each residue class of its size coefficients; None if there is none."""
     for row in rows:
         hidden = row.form.hidden().intersection(variables) if row.kind == "eq" else ()
         numbers = [(abs(c), v) for v, c in row.form.terms if hidden and v in variables and v not in hidden]

@@ -69,9 +69,7 @@ def merged_sums(
 
 
 def _common_outside(graph: Graph, body: Node) -> Node:
-    """Return `body` with common factors taken out of its addition, and sums in it distributed where terms then
-    cancel.
-    """
+    """Return `body` with common factors taken out of its addition, and sums distributed where terms then cancel."""
     new = factor_out_common(graph, body)
     return body if new is body else graph.mul([_shortened(graph, factor) for factor in graph.factors(new)])
 
@@ -142,9 +140,7 @@ def _by_terms(graph: Graph, term: Summed) -> list[Node] | None:
 
 
 def _terms(graph: Graph, addition: Node) -> list[Node]:
-    """Return the terms of `addition`, with ``c*(a + b)`` in it replaced by ``c*a`` and ``c*b`` if that
-    contains sums.
-    """
+    """Return the terms of `addition`, with ``c*(a + b)`` in it replaced by ``c*a`` and ``c*b`` if it contains sums."""
     found = []
     for term in addition.args:
         number, core = graph.split_coefficient(term)

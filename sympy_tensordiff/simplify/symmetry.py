@@ -238,9 +238,7 @@ def with_outer_factors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     nodes, known = reachable(*roots), symmetric_nodes(graph, roots)
 
     def rewriting(node: Node) -> Node:
-        """Return the product `node` as a product of its groups of connected operands; unchanged if there is
-        one group.
-        """
+        """Return the product `node` as a product of its groups of connected operands; itself if that is one group."""
         if not is_core(node):
             return node
         parts: list[Operand] = []
@@ -331,9 +329,7 @@ def _ordered_product(
 
 
 def _may_be_flipped(parts: Sequence[Operand], output: Labels) -> bool:
-    """Whether the product may be symmetric: the same tensors have its first axis as its second (a cheap necessary
-    test).
-    """
+    """Whether the product may be symmetric: the same tensors have its first axis as its second (a necessary test)."""
     first, second = output
     at_first = sorted(arg.id for arg, labels in parts if first in labels and second not in labels)
     return at_first == sorted(arg.id for arg, labels in parts if second in labels and first not in labels)

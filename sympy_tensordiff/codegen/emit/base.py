@@ -57,9 +57,7 @@ def fraction_text(value: Fraction) -> str:
 
 
 def number_text(value: int | Fraction | float) -> str:
-    """Return a non-negative constant as text, nan as ``math.nan``; raise UnsupportedError if it is too large for a
-    double.
-    """
+    """Return a non-negative constant as text, nan as ``math.nan``; raise UnsupportedError beyond doubles."""
     if value != value:
         return "math.nan"
     try:

@@ -42,9 +42,7 @@ class CSource(str):
 
 @dataclass(frozen=True)
 class COptions:
-    """The options of a C file: the name of its function, its number type, whether it allocates memory and has
-    pragmas.
-    """
+    """The options of a C file: the name of its function, its number type, and whether it allocates and has pragmas."""
 
     name: str = "compute"
     dtype: str = "float64"

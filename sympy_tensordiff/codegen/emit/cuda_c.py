@@ -93,9 +93,7 @@ class CudaTexts(CPrinter):
 
 
 class CudaCPrinter(CudaTexts):
-    """Prints a kernel or fused kernels as the body of a ``__global__`` function, with one thread per value of the
-    axes.
-    """
+    """Prints a kernel or fused kernels as the body of a ``__global__`` function, one thread per value of the axes."""
 
     def __init__(
         self, names: FormNames, prover: Prover, step: Kernel | FusedKernels, bare: frozenset[str], single: bool
@@ -326,9 +324,7 @@ class CudaFile(CFile):
         yield found, 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Yield the lines that compute the extremes of an integer array, and return the texts of its minimum and
-        maximum.
-        """
+        """Yield the lines that compute the extremes of an integer array, and return the texts of these."""
         found = self.names.fresh(f"{array}_range")
         yield f"{INDENT}int64_t {found}[2];", 0
         yield f"find_range({found}, {array}, {count}, scratch, stream)", self.last_code

@@ -209,9 +209,7 @@ class LlvmStepPrinter:
 def _module_with_python_driver(
     program: Program, module: Module, entry: Callable[[], EntryPrinter], found: Sequence[StepFunction | None]
 ) -> ModuleText:
-    """Return a module with one entry point per compiled step, and a Python driver that calls these and library
-    functions.
-    """
+    """Return a module with one entry point per compiled step, and a Python driver that calls these and libraries."""
     names = module_names(program, LIBRARY_NAMES)
     calls, pieces, entries = {}, [], {}
     for step, function in zip(program.kernels, found, strict=True):

@@ -164,9 +164,7 @@ class EntryPrinter(LlvmNestPrinter):
     def driver_function(
         self, steps: Sequence[tuple[Step, StepFunction]], groups: Sequence[Sequence[Array]]
     ) -> EntryPrinter:
-        """Print the function that runs all ``steps``, with temporaries in the memory passed last; return this
-        printer.
-        """
+        """Print the function that runs all ``steps``, temporaries in the memory passed last; return this printer."""
         self.read_arguments()
         if groups:
             self.locate_temporaries(groups)

@@ -108,9 +108,7 @@ class _Loop:
 def _next_states(
     step: Recurrence, values: dict[str, str], results: dict[str, str], stacked: dict[str, str]
 ) -> Iterable[str]:
-    """Yield the lines that make a step's results the next states, by exchanging buffers where nothing else
-    reads them.
-    """
+    """Yield the lines that make a step's results the next states, by exchanging buffers if nothing else reads them."""
     counts: dict[str, int] = {}
     for state in step.carried:
         counts[state.result] = counts.get(state.result, 0) + 1

@@ -217,9 +217,7 @@ def checks_of_reads(
 
 
 def _as_scalar(node: Node, change: Any) -> Scalar:
-    """Return a condition between integers as a scalar expression of the code, with `change` applied to its
-    index forms.
-    """
+    """Return a condition on integers as a scalar expression of the code, with `change` applied to its index forms."""
     match node.op:
         case "const":
             return constant(node.data)

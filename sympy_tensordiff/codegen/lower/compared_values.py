@@ -64,9 +64,7 @@ class TieTerm:
 
 
 class _Ties(LoopArrays):
-    """Stores values compared with a maximum in arrays, so that the comparison sees the very same floating point
-    number.
-    """
+    """Stores values compared with a maximum in arrays, so that the comparison sees the same floating point number."""
 
     def __init__(self, graph: Graph, lowering: Lowering) -> None:
         super().__init__(graph, lowering)
@@ -78,9 +76,7 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- which values have arrays
 
     def collect(self, root: Node) -> None:
-        """Create the arrays for the values of every maximum or minimum below `root` with which something is
-        compared.
-        """
+        """Create the arrays for the values of every maximum or minimum below `root` that something is compared with."""
         stack, seen, compared = [root], {root}, dict[Node, None]()
         while stack:
             node = stack.pop()
@@ -223,9 +219,7 @@ class _Ties(LoopArrays):
 
 
 def _comparisons(node: Node) -> Iterator[tuple[int, Node]]:
-    """Yield ``(position, extremum)`` for each argument of `node` that is compared for equality with a maximum or
-    minimum.
-    """
+    """Yield ``(position, extremum)`` for each argument of `node` compared for equality with a maximum or minimum."""
     if node.op == "compare" and node.data in ("eq", "ne"):
         for position, other in enumerate(reversed(node.args)):
             if other.op in EXTREMA:

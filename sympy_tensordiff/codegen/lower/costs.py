@@ -64,7 +64,5 @@ def is_worth(product: ProductCost, iterations: int) -> bool:
 
 
 def is_worth_packing(before: int, after: int, entries: int) -> bool:
-    """Whether reducing the multiplications of a product from `before` to `after` pays for scattering `entries`
-    results.
-    """
+    """Whether reducing the multiplications of a product from `before` to `after` pays for scattering `entries`."""
     return _LIBRARY * (before - after) > _SPREAD * entries

@@ -53,9 +53,7 @@ class Scaled:
 
 
 def without_large_exponentials(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with ``log(sum(exp(u)))`` and quotients of such sums computed after subtracting the largest
-    exponent.
-    """
+    """Return `roots` with ``log(sum(exp(u)))`` and quotients of such sums without the largest exponent."""
     parts = reachable(*roots)
     divided = (part.op == "pow" or (part.op == "call" and part.data is sympy.log) for part in parts)
     if not any(is_call(part, sympy.exp) for part in parts) or not any(divided):
@@ -118,9 +116,7 @@ class _Exponentials:
         return self.graph.add([self.graph.scale(c, node) for node, c in shift.items()])
 
     def _spread(self, node: Node) -> Recursion[Node]:
-        """Return the product `node` multiplied out if a factor is an addition with guarded exponentials; else
-        `node`.
-        """
+        """Return the product `node` multiplied out if a factor is a sum with guarded exponentials; else `node`."""
         for n, factor in enumerate(node.args):
             for part in _behind_guards(factor) if factor.op == "add" else ():
                 found: Scaled = yield self.scaled(part)
@@ -130,9 +126,7 @@ class _Exponentials:
         return node
 
     def _quotient(self, value: Scaled) -> Node:
-        """Return `value` as a product in which ``exp(u)/exp(m)``, m the largest exponent of a sum, is ``exp(u -
-        m)``.
-        """
+        """Return `value` as a product in which ``exp(u)/exp(m)``, m a sum's largest exponent, is ``exp(u - m)``."""
         graph = self.graph
         shift, factors = dict(value.shift), [value.rest]
         for greatest in [node for node in shift if shift[node] < 0 and node in self.terms]:

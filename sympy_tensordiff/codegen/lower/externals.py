@@ -19,9 +19,7 @@ Implementations = dict[External, Callable[..., Any]]
 
 
 def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External], backend: str) -> Implementations:
-    """Return for each user function in `needed` its implementation: from `functions`, else SciPy's; raise if there is
-    none.
-    """
+    """Return for each user function in `needed` its implementation: from `functions`, else SciPy's, else raise."""
     if not isinstance(functions, Mapping | None):
         raise ArgumentTypeError(f"functions must be a mapping from names to callables, not {functions!r}")
     given: dict[tuple[str, tuple[int, ...]], Any] = {}

@@ -118,9 +118,7 @@ class Split:
         return min(around) if around else min(self.left.index(v) for v in self.left if v in variables) - len(self.left)
 
     def roles(self, first: Matrix, second: Matrix) -> tuple[list[Affine], list[Affine], list[Affine], list[Affine]]:
-        """Return four label lists for a matrix product: in both matrices and kept, in the first, in the second, and
-        summed.
-        """
+        """Return the labels of a matrix product: in both matrices and kept, in the first, in the second, and summed."""
         pair, inner = (first, second), {Affine.variable(v) for v in self.summed}
         summed = [label for label in first.labels if label in inner and label in second.labels]
         both = [label for label in first.labels if label in second.labels and label not in inner]

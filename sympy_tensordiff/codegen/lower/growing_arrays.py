@@ -75,9 +75,7 @@ class _Inlining:
         self.done: dict[Node, Node] = {}
 
     def run(self, root: Node) -> Node:
-        """Return `root` with reads of growing arrays replaced by formulas; beyond `MAX_READS` replacements, reads
-        stay.
-        """
+        """Return `root` with reads of growing arrays replaced by formulas; after `MAX_READS` of them, reads stay."""
         outside = set(breadth_first(root, lambda part: () if part.op in BINDERS else part.args))
         for part in reachable(root, known=self.done):
             if part in outside:

@@ -81,9 +81,7 @@ def _scaled(graph: Graph, tensor: Node, power: Node, exponent: Any) -> Node:
 
 
 def _inverse_power(node: Node) -> Node | None:
-    """Return the power in `node`, which is one like ``s**(-3/2)`` or a choice between one and 0; None for any other
-    node.
-    """
+    """Return the power in `node`, which is one like ``s**(-3/2)`` or a choice between one and 0; else None."""
     if node.op == "select" and node.args[2].op == "const" and node.args[2].data == 0:
         node = node.args[1]
     return node if is_inverse_root(node) else None

@@ -59,9 +59,7 @@ class LoopArrays:
         """Index forms as they are compared where some facts hold."""
 
     def open(self, node: Node) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return the variables, constraints and body of a binder, the same ones each time; the constraints are
-        recorded.
-        """
+        """Return the variables, constraints and body of a binder, the same ones each time; record the constraints."""
         if node not in self.opened:
             self.opened[node] = variables, rows, _ = self.graph.open(node)
             self.around.update(dict.fromkeys(variables, rows))
@@ -246,9 +244,7 @@ class LoopArrays:
         done = self.canonical_form.setdefault(facts, {})
 
         def canonical_form(form: Affine) -> Affine:
-            """Return the index `form` simplified under the known constraints, with a canonical sign inside of
-            quotients.
-            """
+            """Return the index `form` simplified under the known constraints, with canonical signs in quotients."""
             if form not in done:
                 done[form] = _with_positive_lead(gist(form, facts))
             return done[form]
@@ -279,9 +275,7 @@ class LoopArrays:
                 yield {v: exact}, {whole: quotient(row.form, row.modulus)}
 
     def instances_where(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
-        """Yield index substitutions under which the stored expression equals `value`, with quotients matched by
-        proof.
-        """
+        """Yield index substitutions under which the stored expression equals `value`, quotients matched by proof."""
         axes, node = stored.axes, stored.candidate.node
         facts = (*self.lowering.facts, *known)
         compare = self.comparison(stored, known)

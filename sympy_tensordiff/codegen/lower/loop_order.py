@@ -147,9 +147,7 @@ def _own_parts(body: Node) -> list[Node]:
 
 
 def _calls(parts: Sequence[Node], variables: Sequence[int], lengths: dict[int, int]) -> int:
-    """Return how many functions, powers and inner sums are evaluated in all, each hoisted to the outermost loop
-    possible.
-    """
+    """Return how many functions, powers and inner sums are evaluated in all, each in the outermost loop possible."""
     total = 0
     for part in parts:
         if part.op in ("call", "pow") or part.op in BINDERS:

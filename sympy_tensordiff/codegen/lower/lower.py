@@ -371,9 +371,7 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return a reduction with its inner variables in a separate inner reduction, if that one has fewer distinct
-        values.
-        """
+        """Return a reduction with its inner variables in a separate inner reduction, if that has fewer values."""
         if not self.temporaries:
             return variables, rows, body
         for n in range(1, len(variables)):

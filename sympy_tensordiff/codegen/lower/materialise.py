@@ -234,9 +234,7 @@ def determinant(node: Node) -> tuple[str, Node] | None:
 
 
 def factorized(node: Node) -> Node | None:
-    """Return the matrix whose triangular factors (LU, Cholesky) the library call for `node` needs; None if it needs
-    none.
-    """
+    """Return the matrix whose triangular factors (LU, Cholesky) the library call for `node` needs; None without."""
     if node.op == "inv" or (node.op == "cof" and node.data == 0):
         return node.args[0]
     if (found := determinant(node)) is not None:
@@ -246,9 +244,7 @@ def factorized(node: Node) -> Node | None:
 
 
 def is_positive(graph: Graph, matrix: Node) -> bool:
-    """Whether `matrix` is known to be positive definite: declared, or a sum, positive multiple or inverse of such
-    matrices.
-    """
+    """Whether `matrix` is known to be positive definite: declared, or a sum, positive multiple or inverse of such."""
     stack = [matrix]
     while stack:
         node = stack.pop()
@@ -358,9 +354,7 @@ LARGEST_TABLE = 2**20
 
 
 def is_table(candidate: StorageCandidate, arguments: Container[Node]) -> bool:
-    """Whether the stored values depend on no argument and no size and are few, so that they are computed once for all
-    calls.
-    """
+    """Whether the stored values depend on no argument and no size and are few, so that they are computed only once."""
     if not candidate.node.free <= frozenset(candidate.axes):
         return False
     if any(part.op == "tensor" or part in arguments for part in reachable(candidate.node)):

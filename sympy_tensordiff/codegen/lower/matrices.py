@@ -180,9 +180,7 @@ class Matrices(Storage):
         return None if best is None else best[1]
 
     def _along(self, first: Matrix, second: Matrix, split: Split) -> int:
-        """Return the number of reads that are contiguous in the summed index, by which products of equal cost are
-        compared.
-        """
+        """Return the number of reads that are contiguous in the summed index, to compare products of equal cost."""
         reads = (part for m in (first, second) for f in m.factors for part in reachable(f) if part.op == "read")
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)
 
@@ -314,9 +312,7 @@ class Matrices(Storage):
     def _operand(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
-        """Return the array that stores a matrix, new or existing, and its axis labels; None if it cannot be
-        computed.
-        """
+        """Return the array that stores a matrix, new or existing, and its axis labels; None if this is impossible."""
         own_summed = split.own_summed(matrix, roles[2])
         if self._is_whole(matrix, ranges) and not own_summed:
             read = matrix.factors[0]
@@ -348,9 +344,7 @@ class Matrices(Storage):
         return kept.array, chosen.forms
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
-        """Return one entry of a matrix: the product of its factors, summed over variables that occur in no other
-        factor.
-        """
+        """Return one entry of a matrix: the product of its factors, summed over variables in no other factor."""
         own_summed = split.own_summed(matrix, roles[2])
         node = self.graph.mul(matrix.factors)
         bounds = [row for row in split.bounds if not row.form.atoms().isdisjoint(own_summed)]
@@ -413,9 +407,7 @@ class Matrices(Storage):
         return found[0].array if found is not None and not found[1] else None
 
     def _remaining_sum(self, product: Node, ranges: Ranges, split: Split) -> Node:
-        """Return the remaining sum around the read `product`; for triangular bounds the terms near the diagonal are
-        added.
-        """
+        """Return the remaining sum around the read `product`; for triangular bounds plus terms near the diagonal."""
         graph = self.graph
         if split.slant is not None:
             rows = (*split.bounds, *split.rows, split.slant.near_diagonal(ranges[split.slant.row][0]))

@@ -88,9 +88,7 @@ class Stored:
 
 
 class Planner:
-    """Finds the few integer combinations of indices, such as ``i + k``, on which an expression depends, and their
-    ranges.
-    """
+    """Finds the few integer combinations of indices, as ``i + k``, on which an expression depends, and their ranges."""
 
     def __init__(self, graph: Graph, facts: Rows) -> None:
         self.graph = graph

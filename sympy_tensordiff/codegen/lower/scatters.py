@@ -329,9 +329,7 @@ class _Diagonal:
 
 
 def _residue(tests: Rows, axes: Collection[int]) -> tuple[Constraint, int, Affine] | None:
-    """Return ``(congruence, axis, first value)`` for a constraint that selects one residue class of an axis;
-    else None.
-    """
+    """Return ``(congruence, axis, first value)`` if a constraint selects one residue class of an axis; else None."""
     for row in tests:
         own = row.form.atoms().intersection(axes)
         if row.kind == "mod" and len(own) == 1 and not data_entries([row.form]):

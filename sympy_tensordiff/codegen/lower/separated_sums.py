@@ -32,9 +32,7 @@ def separated_sums(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _with_separated_sums(graph: Graph, root: Node) -> Node:
-    """Return `root`, a comprehension or a number, with its sums outside of other binders split; `root` itself if
-    none is.
-    """
+    """Return `root`, a comprehension or a number, with its sums outside of other binders split; else `root`."""
     variables: tuple[int, ...] = ()
     body = root
     if root.op == "comprehension":

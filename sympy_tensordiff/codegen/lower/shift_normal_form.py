@@ -35,9 +35,7 @@ def at_origin(graph: Graph, found: StorageCandidate) -> StorageCandidate:
 
 
 def _moved(graph: Graph, found: StorageCandidate, by: Sequence[int]) -> StorageCandidate:
-    """Return the candidate `found` with its axes shifted by the integers `by`; its forms and bounds change
-    accordingly.
-    """
+    """Return the candidate `found` with its axes shifted by the integers `by`; its forms and bounds change likewise."""
     if not any(by):
         return found
     places = _shift_substitution(found, by)

@@ -296,9 +296,7 @@ class Shifts:
         return Instance(part, number, replace(candidate, node=value, forms=at))
 
     def _number_and_core(self, node: Node) -> tuple[Number, Node]:
-        """Return `node` as ``(number, core)``, with one core for all multiples of it, such as ``2*a - 2*b`` and ``b -
-        a``.
-        """
+        """Return `node` as ``(number, core)``, with one core for all multiples, such as ``2*a - 2*b`` and ``b - a``."""
         graph, done = self.graph, self._normals
         for part in reachable(node, known=done):
             found = graph.with_args(part, [done[arg] for arg in part.args])

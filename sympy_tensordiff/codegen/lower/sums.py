@@ -56,9 +56,7 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
     lengths = range(1 + min(depths, default=MAX_SPLIT), MAX_SPLIT + 1)
 
     def ordered(node: Node) -> Node:
-        """Return the sum `node` interchanged with its inner sum if that is better; else `node`. Record shared inner
-        sums.
-        """
+        """Return the sum `node` interchanged with its inner sum if that is better. Record shared inner sums."""
         if node.op != "sum":
             return node
         if len(graph.bound(node)) in lengths and (split := _with_known(graph, planner, node, known)) is not None:
@@ -130,9 +128,7 @@ def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[No
 
 
 def _sums_of_one_index(planner: Planner, binder: Node) -> set[Node]:
-    """Return the sums over one index in the body of `binder`, outside of inner sums, with their outer indices
-    numbered.
-    """
+    """Return the sums over one index in the body of `binder`, outside of inner sums, with outer indices numbered."""
     body = breadth_first(binder.args[0], lambda node: () if node.op in BINDERS else node.args)
     return {_numbered(planner, part) for part in body if part.op == "sum" and len(_outer_variables(part)) == 1}
 
@@ -244,9 +240,7 @@ def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]])
 
 
 def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[tuple[int, ...], Rows]]) -> Opened:
-    """Return `term` with all factors moved into its sum `node`; equal ranges get the same variables, stored in
-    ``spaces``.
-    """
+    """Return `term` with all factors moved into its sum `node`; equal ranges share variables, stored in ``spaces``."""
     variables, rows, body = graph.open(node)
     numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(variables)}
     key = node.free, len(variables), frozenset(row.substitute(numbered) for row in rows)

@@ -120,9 +120,7 @@ class Storage:
         return trampoline(self._output(node, name))
 
     def _output(self, node: Node, name: str) -> Recursion[programs.Array]:
-        """Add the kernel that computes the result `node` into an array called `name`; return this array (as a
-        recursion).
-        """
+        """Add the kernel that computes the result `node` into an array called `name`; return it (a recursion)."""
         graph = self.graph
         extents: Sequence[Affine] = ()
         axes: tuple[int, ...] = ()
@@ -159,9 +157,7 @@ class Storage:
     def _kernel(
         self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
     ) -> Recursion[None]:
-        """Add the kernel that fills the array `name` entry by entry with `body`, and with 0 where ``guard`` does not
-        hold.
-        """
+        """Add the kernel that fills the array `name` entry by entry with `body`, and with 0 where ``guard`` fails."""
         saved = self._locals, self._tried_locals, self._uses, self._axes
         rows = ranges(axes, extents)
         scatters = bool(self.graph.integers)
@@ -267,9 +263,7 @@ class Storage:
                 yield self._temporary(table, Context((), ()))
 
     def _at_shift(self, use: Instance, context: Context) -> Recursion[scalars.Scalar | None]:
-        """Return the read of the stored entry for a shifted `use`; None if it is not stored, or is just being
-        computed.
-        """
+        """Return the read of the stored entry for a shifted `use`; None if it is not stored, or is being computed."""
         candidate = use.candidate
         if candidate.node in self._in_progress or not self.shifts.is_inside(use, context):
             return None
@@ -372,9 +366,7 @@ class Storage:
         return rank < context.dimension
 
     def _continues(self, node: Node, context: Context) -> bool:
-        """Whether `node` is a running reduction along an enclosing index, so that one pass fills an array of all its
-        values.
-        """
+        """Whether `node` is a running reduction along an enclosing index, so that one pass fills an array of them."""
         if not self.temporaries or node in self.chained:
             return False
         carried = carried_variables(self.graph, node).intersection(context.variables)

@@ -253,9 +253,7 @@ class _Definitions:
         return Apply(name, function, self.name(matrix))
 
     def product(self, node: Node, name: str) -> ProductStep:
-        """Return the library call of a product: a derivative of cofactors, a solution of equations, or a
-        contraction.
-        """
+        """Return the library call of a product: derivative of cofactors, a solution of equations, or a contraction."""
         if (found := direction_of(node)) is not None:
             return self.cofactor_tangent(node, *found, name)
         place = self.solved_place(node)
@@ -370,9 +368,7 @@ def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Contain
 
 
 class _Logarithm:
-    """The arrays for one log-sum-exp: the maximum (shift), exponentials (power), their total, and its inverse
-    (share).
-    """
+    """The arrays for one log-sum-exp: the maximum (shift), exponentials (power), their total, its inverse (share)."""
 
     def __init__(self, graph: Graph, definition: Definition, taken: Container[str], names: set[str]) -> None:
         assert definition.entries is not None
@@ -391,9 +387,7 @@ class _Logarithm:
         return [item for axis, item in enumerate(items) if axis not in self.summed]
 
     def with_shares(self, entries: Node | None) -> Node | None:
-        """Return `entries` with ``exp(z - logsumexp(z))`` replaced by ``power*share``, entries of two arrays; None for
-        None.
-        """
+        """Return `entries` with ``exp(z - logsumexp(z))`` replaced by ``power*share``, of two arrays; None for None."""
         if entries is None or self.definition.array not in (parts := reachable(entries)):
             return entries
         done: dict[Node, Node] = {}
@@ -406,9 +400,7 @@ class _Logarithm:
         return done[entries]
 
     def index(self, node: Node) -> Sequence[Affine] | None:
-        """Return the index ``i`` if `node` is ``exp(z[i] - logsumexp(z))`` for this log-sum-exp; None for other
-        nodes.
-        """
+        """Return the index ``i`` if `node` is ``exp(z[i] - logsumexp(z))`` for this log-sum-exp; else None."""
         if node.op != "call" or node.data is not sympy.exp or node.args[0].op != "add":
             return None
         terms = node.args[0].args

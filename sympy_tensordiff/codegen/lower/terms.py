@@ -69,9 +69,7 @@ def _entries_in_terms(graph: Graph, node: Node) -> Node:
 
 
 def _in_terms(graph: Graph, root: Node) -> Node:
-    """Return the scalar `root` with the products at its top multiplied out that contain a diagonal term ``[i ==
-    j]*f``.
-    """
+    """Return the scalar `root` with products at its top multiplied out that contain a diagonal term ``[i == j]*f``."""
     outer = {root}
     nodes = reachable(root)
     for node in reversed(nodes):
@@ -216,9 +214,7 @@ _MAX_NESTED_PRODUCTS = 8
 
 
 def expanded(graph: Graph, roots: Sequence[Node], facts: Rows) -> list[Node]:
-    """Return `roots` with products inside of sums multiplied out, and each sum moved to the factors that depend
-    on it.
-    """
+    """Return `roots` with products inside of sums multiplied out, each sum moved to the factors that depend on it."""
     return rewritten(graph, roots, lambda node: _sum(graph, node, facts) if node.op == "sum" else node)
 
 
@@ -238,9 +234,7 @@ def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
 
 
 def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
-    """Return the terms of a scalar as lists of factors; additions are multiplied out if a term depends on fewer
-    ``indices``.
-    """
+    """Return the terms of a scalar as lists of factors; additions multiplied out if a term has fewer ``indices``."""
     if level == _MAX_NESTED_PRODUCTS:
         return [(node,)]
     if node.op == "add" and any(arg.free & indices < node.free & indices for arg in node.args):

@@ -75,9 +75,7 @@ def _reads_what_it_writes(body: Sequence[Statement]) -> bool:
 
 
 def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: str) -> tuple[Statement, ...]:
-    """Return `body` with sine and cosine for small angles; the flag ``wide`` is set if an angle exceeds
-    `MAX_NEAR_ANGLE`.
-    """
+    """Return `body` with sine and cosine for small angles; ``wide`` is set if an angle exceeds `MAX_NEAR_ANGLE`."""
 
     def change(statement: Statement, _: Around) -> Iterator[Statement]:
         """Yield the statements that name each angle and set the flag, then `statement` with sine and cosine for small

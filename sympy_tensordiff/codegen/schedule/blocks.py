@@ -105,9 +105,7 @@ class _Tiling:
 
 
 def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
-    """Return the axes and reads for computing a kernel's sum in tiles through shared memory; None if no read is
-    reused.
-    """
+    """Return the axes and reads for computing a kernel's sum in tiles through shared memory; None if none is reused."""
     if type(kernel) is not Kernel or len(kernel.axes) < 2 or len(kernel.body) < 3:
         return None
     start, outer, *rest = kernel.body

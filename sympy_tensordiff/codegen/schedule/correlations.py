@@ -164,9 +164,7 @@ def _window_sum(kernel: Kernel) -> tuple[Load, list[Loop], tuple[Affine, ...]] |
 
 
 def _solved(load: Load, labels: Sequence[Affine], variables: Sequence[str]) -> Forms | None:
-    """Return the variables in the index of `load` as forms of `labels`, the values of the indices; None if not
-    unique.
-    """
+    """Return the variables in the index of `load` as forms of `labels`, the values of the indices; else None."""
     matrix = [[form.coefficient(v) for v in variables] for form in load.index]
     found = solve(matrix, len(variables))
     is_rounded = any(not form.hidden().isdisjoint(variables) for form in load.index)

@@ -115,9 +115,7 @@ Made: TypeAlias = "tuple[tuple[Alloc, ...], tuple[Statement, ...]]"
 
 
 class Rule(NamedTuple):
-    """A scheduling rule with its reason; its function ``do`` returns the new statements, or None if it does not
-    apply.
-    """
+    """A scheduling rule with its reason; its function ``do`` returns the new statements, None if it does not apply."""
 
     name: str
     reason: str
@@ -159,9 +157,7 @@ def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None,
 
 
 def _reading_once(body: Sequence[Statement], kernel: Kernel, site: Site) -> tuple[Statement, ...]:
-    """Return the nest ``body`` with loop-invariant reads hoisted: stored in scalars before the loop that
-    repeats them.
-    """
+    """Return the nest ``body`` with loop-invariant reads hoisted: stored in scalars before the loop around them."""
     box = kernel.box(site.prover.shapes)
     extents = {f"{kernel.array}.shape[{n}]": length for n, length in enumerate(box)}
     ends = [(Affine.variable(axis), length) for axis, length in zip(site.outer, box, strict=False)]

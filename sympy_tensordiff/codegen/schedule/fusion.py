@@ -169,9 +169,7 @@ class _Fusion:
         return bool(shape) and shape[0] == group.extent and self.is_row_kernel(kernel)
 
     def joins(self, step: Kernel, group: _Group, producers: Sequence[Kernel] = ()) -> bool:
-        """Whether fusing `step`, with the kernels ``producers`` that only it reads, into `group` is legal and
-        useful.
-        """
+        """Whether fusing `step`, with kernels ``producers`` that only it reads, into `group` is legal and useful."""
         if isinstance(step, Scatter | Table):
             return False
         read = self.flow.reads(step)
@@ -188,9 +186,7 @@ class _Fusion:
         )
 
     def is_total(self, kernel: Kernel, group: _Group, common: AbstractSet[str]) -> bool:
-        """Whether `kernel` is one reduction over the fused axis of `group`, with fewer axes than the arrays it
-        reads.
-        """
+        """Whether `kernel` is one reduction over the fused axis of `group`, with fewer axes than arrays it reads."""
         loop = total_loop(kernel, group.extent)
         if loop is None or not _reads_only_at(kernel, common, loop.variable):
             return False

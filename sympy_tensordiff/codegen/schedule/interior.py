@@ -78,9 +78,7 @@ def interior(
 
 
 def guards(loop: Loop, lengths: Lengths) -> Guards:
-    """Return the guards at the top of `loop` that splitting can turn into loop bounds, and remainders that then
-    vanish.
-    """
+    """Return the guards at the top of `loop` that a split turns into loop bounds, and remainders that then vanish."""
     found = Guards([], [], [], [])
     variable, highs = Affine.variable(loop.variable), [bound.form.substitute(lengths) for bound in loop.highs]
     set_inside = {s.name for s in statements(loop.body) if isinstance(s, Set)}

@@ -141,9 +141,7 @@ def _with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
         return found
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return the statements that compute the entries which `statement` reads, then `statement` using their
-        names.
-        """
+        """Return the statements that compute the entries which `statement` reads, then `statement` with their names."""
         made: list[Statement] = []
         values: dict[Load, Name] = {}
         for load in _reads(statement, kernel.array):

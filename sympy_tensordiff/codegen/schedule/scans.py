@@ -214,9 +214,7 @@ class _ScanFinder:
         return replace(scan, growth=body)
 
     def depends_on_axis_in(self, statement: Statement) -> bool:
-        """Return whether `statement`, its body included, depends on the entry of the row, or sets something that
-        does.
-        """
+        """Return whether `statement`, with its body, depends on the entry of the row, or sets something that does."""
         if is_accumulator(statement):
             return False
         if any(self.axis in form.atoms() for form in forms([statement])):

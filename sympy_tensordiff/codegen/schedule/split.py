@@ -94,9 +94,7 @@ class _Splitter:
         return [*before, new]
 
     def value(self, value: Scalar, before: list[Statement]) -> Scalar:
-        """Return ``value`` with too deep or large parts replaced by names, whose assignments are appended to
-        ``before``.
-        """
+        """Return ``value`` with too deep or large parts replaced by names, with assignments appended to ``before``."""
         done: dict[int, Scalar] = {}
         depths: dict[int, int] = {}
         sizes: dict[int, int] = {}

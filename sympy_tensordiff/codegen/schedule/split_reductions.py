@@ -310,9 +310,7 @@ def _chain(statement: Statement) -> list[Loop]:
 
 
 def rounds(loop: Loop, own: set[str]) -> Affine | None:
-    """Return the maximal number of iterations of a loop as a form without the names `own`; None if it depends
-    on them.
-    """
+    """Return the maximal number of iterations of a loop as a form without the names `own`; None if not possible."""
     bounds = (*loop.lows, *loop.highs)
     if len(loop.lows) > 1 or loop.lows[0].divisor > 1 or any(not own.isdisjoint(b.form.atoms()) for b in bounds):
         return None

@@ -163,9 +163,7 @@ class _Packing:
         return entrywise(found.name, axes, body, store.value)
 
     def multiplied(self, step: ContractionStep) -> tuple[Array, list[Step]]:
-        """Return the array of a product over packed arrays, and its steps: the product, and the kernel that unpacks
-        it.
-        """
+        """Return the array of a product over packed arrays, and its steps: the product, and the kernel to unpack it."""
         name = reserve_name(f"{step.array}_pairs", self.taken)
         pairs: list[tuple[int, int, Packed]] = []
         for operand in step.operands:
@@ -196,9 +194,7 @@ def _packed_labels(operand: Operand, step: ContractionStep, found: Packed) -> tu
 
 
 def _unpacking_kernel(step: ContractionStep, name: str, pairs: Sequence[tuple[int, int, Packed]]) -> Kernel:
-    """Return the kernel that unpacks a product: entry ``(i, j)`` is read at the distance and first index of its
-    pair.
-    """
+    """Return the kernel that unpacks a product: entry ``(i, j)`` is read at distance and first index of its pair."""
     axes = tuple([f"i{n}" for n in range(len(step.output))])
     choices: list[list[tuple[Constraint, dict[int, Affine]]]] = []
     for place, other, found in pairs:
