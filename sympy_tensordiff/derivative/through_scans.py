@@ -269,7 +269,7 @@ def _outside_leaves(scan: Any) -> list[Any]:
 def _pruned(
     wanted: Sequence[tuple[str, Any]], states: Sequence[State], sequences: Sequence[tuple[Any, Any]], scan: Any
 ) -> list[Any]:
-    """Return the scans of the ``wanted`` kinds and values, with only the states and sequences that they need.
+    """Return a scan for each ``(kind, value)`` in ``wanted``, with only the states and sequences that it needs.
 
     Time, length and direction are those of `scan`.
     """

@@ -35,7 +35,7 @@ SKETCH = 16
 
 
 class Signed(NamedTuple):
-    """A node in two forms: `alone`, the form to use alone, and the product ``number*core`` with a canonical sign."""
+    """A node in two forms: `alone`, for use without other factors, and ``number*core`` with a canonical sign."""
 
     alone: Node
     number: Number

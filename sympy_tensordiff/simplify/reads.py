@@ -39,8 +39,7 @@ MOST_TRIES = 60
 
 
 def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: Sequence[Node] = ()) -> list[Node]:
-    """Return `nodes` with a guard around each read that is not proven in bounds, by `facts` or as `function` makes it
-    as well.
+    """Return `nodes` with guards around reads that neither `facts` nor the reads of ``function`` prove in bounds.
 
     Reads of ``function`` itself are in bounds: a call with other arguments is refused.
 

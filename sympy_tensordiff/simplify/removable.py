@@ -165,11 +165,10 @@ def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, 
 
 
 def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
-    """Return the arguments of `node` that may be rewritten one by one; those with exponentials are left out if a
-    product has several. ``whole`` maps each argument to its form without reads.
+    """Return the arguments of `node` that may be rewritten one by one: all but several factors with exponentials.
 
-    Exponentials in several factors of a product may grow beyond all numbers while the product does not: kernels
-    scale them together, and need all of them as they are.
+    ``whole`` maps each argument to its form without reads. Exponentials in several factors of a product may grow
+    beyond all numbers while the product does not: kernels scale them together, and need all of them as they are.
     """
     growing = [
         arg
