@@ -87,7 +87,7 @@ def launch(shape):
     height = min(256 // width, fitting(rows))
     # A block has at most 64 threads along z.
     depth = min(256 // (width*height), 64, fitting(math.prod(outer)))
-    # A grid has at most 65535 blocks along y and z: the kernels stride over the remaining entries.
+    # A grid has at most 65535 blocks along y and z: the kernels stride over what is left.
     grid = -(-columns // width), min(-(-rows // height), 65535), min(-(-math.prod(outer) // depth), 65535)
     return grid, (width, height, depth)
 
