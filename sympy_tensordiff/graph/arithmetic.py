@@ -205,9 +205,7 @@ class Arithmetic(NodeTable):
         return self._plain("call", function, tuple(args))
 
     def _exponential_of_scores(self, exponent: Node) -> Node | None:
-        """Return ``exp(exponent)`` as 0 where a term of the exponent is minus infinity (a masked score); None if none
-        is.
-        """
+        """Return ``exp(exponent)`` as 0 where a term of it is minus infinity (a masked score); None if none is."""
         terms = exponent.args if exponent.op == "add" else (exponent,)
         for n, term in enumerate(() if exponent.shape else terms):
             if _is_minus_infinity(term):
@@ -362,9 +360,7 @@ def _is_minus_infinity(score: Node) -> bool:
 
 
 def _choice_condition(term: Node) -> Node | None:
-    """Return the condition of a term that is a choice, or a product with a choice between a value and 0; None for
-    others.
-    """
+    """Return the condition of a term that is a choice, or a product with a choice between a value and 0; else None."""
     if term.depth > JOINED_LIMIT or len(term.args) > JOINED_LIMIT:
         return None
     if term.op == "select":

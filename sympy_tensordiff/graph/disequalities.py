@@ -137,9 +137,7 @@ class _SideJoiner:
         return PuncturedSum(number * own, product, outer | inner, in_front, variables, rows, forms, term, names)
 
     def split_factors(self, product: Node) -> tuple[frozenset[Affine], frozenset[Node], list[Node]]:
-        """Split a product into the index forms that its choices require to be non-zero, its other tests, and its
-        factors.
-        """
+        """Split a product into the index forms its choices require to be non-zero, its other tests, and its factors."""
         forms: frozenset[Affine] = frozenset()
         tests: frozenset[Node] = frozenset()
         factors = []
@@ -165,9 +163,7 @@ class _SideJoiner:
         return None
 
     def coalesce(self, one: PuncturedSum, other: PuncturedSum, known: Rows) -> PuncturedSum | None:
-        """Return two terms over ``form > 0`` and ``form < 0`` as one over ``form != 0``; None if they are not of this
-        kind.
-        """
+        """Return two terms over ``form > 0`` and ``form < 0`` as one over ``form != 0``; None for other terms."""
         for side in one.rows:
             for opposite in other.rows:
                 if side.kind != "ge" or opposite.kind != "ge" or side.form + opposite.form != Affine.of(-2):
@@ -239,9 +235,7 @@ def _read_ranges(body: Node, bound: Sequence[int]) -> Iterator[Constraint]:
 
 
 def _without_made_redundant(rows: Sequence[Constraint], side: Constraint) -> list[Constraint]:
-    """Return ``rows`` without the constraint ``side``, and without those that follow from the others only with
-    ``side``.
-    """
+    """Return ``rows`` without the constraint ``side``, and without those that the others imply only with ``side``."""
     found = [row for row in rows if row != side]
     for row in list(found):
         rest = [other for other in found if other != row]

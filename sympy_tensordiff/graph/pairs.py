@@ -11,9 +11,10 @@ A congruence ``P.T @ M @ P`` computes ``P`` once (`congruences`), and multiplies
 terms are congruences again: the Hessian of a network needs each product with a weight once.
 
 Where several orders take as little work, one comes first that multiplies two operands which another einsum node can
-multiply first as well: ``Sum_ij T_ijk A_i`` serves the derivatives by b and by c of ``Sum T_ijk A_i b_j c_k``.
+multiply first as well: ``Sum_ij T_ijk A_i`` serves the derivatives with respect to b and c of
+``Sum T_ijk A_i b_j c_k``.
 
-Afterwards an einsum node has two operands; or one, of which it sums axes; or sums nothing.
+Afterwards an einsum node has two operands; or one, whose axes it sums; or sums nothing.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ Evaluation: TypeAlias = tuple[int, Node]
 _TERMWISE_FACTOR = 0.9
 """A product with a sum is multiplied term by term if that takes at most 1/0.9 times the work.
 
-The matrix of the sum may be much larger than the result, where a size is not what it is taken for.
+The matrix of the sum may be much larger than the result, if a size is not as expected.
 """
 
 
 class PrivateParts(NamedTuple):
-    """The nodes that only one sum uses, which are saved where it is multiplied term by term."""
+    """The sums and products that only one sum uses: if that is multiplied out term by term, they are not computed."""
 
     sums: Collection[Node]
     """Sums among the terms of the sum, and among their terms."""
@@ -120,8 +121,8 @@ class _Pairing:
             self.split_all(parts)
 
     def find_computed_sums(self, roots: Sequence[Node]) -> bool:
-        """Record the sums of matrices that some use needs as a whole matrix; return whether another use takes any of
-        them term by term.
+        """Record the sums of matrices that are multiplied term by term, although they are computed as a whole elsewhere
+        in the result; return whether there are any.
         """
         results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
         built = {written for result, written in self.shared.items() if result in results}
@@ -509,9 +510,7 @@ def _summed_later(operands: Sequence[Labelled], uses: Counter[int]) -> list[int]
 
 
 def _untransposed(operand: Labelled) -> Labelled:
-    """Return ``(S, permuted labels)`` for an operand that is the transpose of a sum ``S``; another operand
-    unchanged.
-    """
+    """Return ``(S, permuted labels)`` for an operand that is the transpose of a sum ``S``; others unchanged."""
     node, labels = operand
     if not is_transpose(node) or node.args[0].op != "add":
         return operand

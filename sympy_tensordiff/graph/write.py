@@ -190,8 +190,8 @@ class ExpressionWriter(TensorWriter):
         return self.depth.applied(sympy.Add, terms)
 
     def is_written_second(self, case: Node, rest: tuple[Constraint, ...], scope: Scope) -> bool:
-        """Return whether the complement of `case` comes first in a `Piecewise`: the upper part of a range, even
-        indices, one remainder.
+        """Return whether `case`, whose rows in `rest` are shared, comes after its complement in the `Piecewise`: upper
+        parts of ranges and odd indices come last, and the complement of a remainder condition.
         """
         (row,) = (row for row in case.data if row not in rest)
         if row.kind == "mod":
@@ -319,9 +319,7 @@ def _pair_complements(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None
 
 
 def _case(body: Any, *conditions: Any) -> Any:
-    """Return ``Piecewise((body, conditions), (0, True))``; the conditions of a body that is a `Piecewise` are merged
-    in.
-    """
+    """Return ``Piecewise((body, conditions), (0, True))``; a body that is a `Piecewise` is merged in."""
     if isinstance(body, sympy.Piecewise) and len(body.args) == 2 and body.args[1].args == (0, True):
         value, inner = body.args[0].args
         body, conditions = value, (*conditions, *sympy.And.make_args(inner))
@@ -352,9 +350,7 @@ def _absorb_minus(factors: list[Any]) -> list[Any]:
 
 
 def _sign_conditions(node: Node) -> list[Node]:
-    """Return the sign conditions whose product is compared with 0 (negative if an odd number holds); [] for other
-    nodes.
-    """
+    """Return the sign conditions whose product is compared with 0 (negative if an odd number holds); else []."""
     product, limit = node.args
     if node.data != "lt" or limit.op != "const" or limit.data != 0 or product.op != "mul":
         return []
@@ -387,9 +383,7 @@ def _choices_by_first_condition(node: Node) -> list[Node]:
 
 
 def _is_case(guard: Node) -> bool:
-    """Return whether a guard is written as a `Piecewise`, not only deltas: it has an inequality, or contains a
-    select.
-    """
+    """Return whether a guard is written as a `Piecewise`, not only deltas: it has an inequality or a select."""
     inside = any(part.op in ("guard", "select") for part in breadth_first(guard.args[0], outside_of_binders))
     return inside or any(row.kind != "eq" for row in guard.data)
 

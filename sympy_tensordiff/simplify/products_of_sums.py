@@ -1,14 +1,14 @@
-"""Sums of products with every factor outside of the sums that it does not need.
+"""Sums of products with each factor outside of the sums over indices that it does not contain.
 
-A product under a sum falls apart into groups that share no variable: ``Sum_jk a[j]*b[k]`` is
-``(Sum_j a[j])*(Sum_k b[k])``. The same is done below each of the outer variables: for ``Sum_i Sum_ab
-a[i, a]*b[i, b]`` there is one sum over ``i`` of a product of two. Factors that are sums, and those
-that know of more indices than the inner sum does, leave it. Entries and values of functions that know
-less stay: ``Sum_ij x[i]*A[i, j]*x[j]`` reads best flat, and costs the same.
+A product under a sum is split into groups that share no variable: ``Sum_jk a[j]*b[k]`` is
+``(Sum_j a[j])*(Sum_k b[k])``. The same is done below each of the outer variables: for ``Sum_i Sum_ab a[i, a]*b[i, b]``
+there is one sum over ``i`` of a product of two. Factors that are sums, and those that know of more indices than the
+inner sum does, leave it. Entries and values of functions that know less stay: ``Sum_ij x[i]*A[i, j]*x[j]`` reads best
+flat, and costs the same.
 
-Factors that all terms of a summand have stand outside of the addition. An addition is summed term by
-term only where one term at most is left then, as in ``Sum_k (x[k] - mean)``, which is 0: the sum of
-small differences is more exact than the difference of large sums.
+Common factors of all terms of a summand are outside of the addition. An addition is summed term by term only where one
+term at most is left then, as in ``Sum_k (x[k] - mean)``, which is 0: the sum of small differences is more exact than
+the difference of large sums.
 
 An empty sum is 0, and reads nothing. So a factor leaves a sum, and a sum its neighbour, only where
 the sum is known to run, or where the factor is defined everywhere.
@@ -80,7 +80,7 @@ def _powers(graph: Graph, term: Node) -> tuple[tuple[Constraint, ...], dict[Node
     exponents.
 
     A base with an exponent is a factor of all terms or leaves none: if one of them is not guarded, the factor is a
-    number already, or the addition is none.
+    number already, or it is not an addition.
     """
     rows, inner = (term.data, term.args[0]) if term.op == "guard" else ((), term)
     powers: dict[Node, int | Fraction] = {}
@@ -96,15 +96,9 @@ class ProductsOfSums:
     """Builds sums with triangular bounds: factors independent of the indices are moved out, independent sums are
     separated.
 
-    Parameters
-    ----------
-    graph : Graph
-    sizes : frozenset of int
-        The variables that are never bound.
-    may_evaluate : callable
-        Whether a node, given facts, may be evaluated where it was not before.
-    flat : bool
-        Whether sums of several variables stay as they are, for those who look for products of tensors.
+    The variables in `sizes` are never bound. `may_evaluate` says whether a node may be evaluated where it was not
+    before, given the constraints that hold there. With `flat`, sums over several variables stay as they are, for passes
+    that look for tensor products.
     """
 
     def __init__(
@@ -196,8 +190,8 @@ class ProductsOfSums:
         ]
 
     def may_part(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
-        """Return whether a sum may be split into one sum per group of factors: each group can be computed even where
-        another's range is empty. True if ``run``.
+        """Return whether a sum may be split into one sum per group of factors. With ``run=False``, each group must be
+        defined even where another group's range is empty.
         """
         if run:
             return True
@@ -211,9 +205,7 @@ class ProductsOfSums:
         return True
 
     def group(self, limits: list[Bounds], factors: Sequence[Node], facts: Rows) -> Node:
-        """Return the sum of connected `factors` over `limits`, with inner sums where some factors need fewer
-        indices.
-        """
+        """Return the sum of connected `factors` over `limits`, with inner sums where factors need fewer indices."""
         graph = self.graph
         last = limits[-1]
         if all(last.variable not in factor.free for factor in factors):
@@ -248,9 +240,7 @@ class ProductsOfSums:
         return count if is_implied(Constraint("ge", count), facts) else positive_part(count)
 
     def is_better(self, inner: Limits, free: Sequence[Node], bound: Sequence[Node]) -> bool:
-        """Whether moving the factors `free` out of the `inner` sum splits that sum or makes it depend on fewer
-        indices.
-        """
+        """Whether moving the factors `free` out of the `inner` sum splits it or makes it depend on fewer indices."""
         if len(self.groups(inner, bound)) > 1:
             return True
         needed = self.sizes.union(*(factor.free for factor in bound), *(_atoms(limit) for limit in inner))
@@ -268,10 +258,10 @@ class ProductsOfSums:
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
     def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of an addition `body` term by term if at most one term remains, as the others cancel; else
-        None.
+        """Return the sum of an addition `body` term by term, over all `limits` or over the innermost one, if all terms
+        but at most one cancel then; else None.
 
-        It is taken apart over all variables, or over the innermost one.
+        It is split over all variables, or over the innermost one.
         """
         for n in sorted({0, len(limits) - 1}):
             apart = self.by_terms(limits[n:], body, (*facts, *bound_rows(limits[:n])))
@@ -314,9 +304,7 @@ def _holds_loops(factor: Node) -> bool:
     """Whether `factor` is a reduction, or has one among the operands of its additions, products and powers."""
 
     def operands(node: Node) -> Sequence[Node]:
-        """Return the arguments of an addition, product or power that contains loops or guards; empty for any other
-        node.
-        """
+        """Return the arguments of an addition, product or power that contains loops or guards; else empty."""
         return node.args if node.op in ("add", "mul", "pow") and not node.is_guard_free else ()
 
     return any(node.op in RANGED for node in breadth_first(factor, operands))

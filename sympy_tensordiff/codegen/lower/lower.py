@@ -1,4 +1,4 @@
-"""The graph into loop nests.
+"""Lowering: from nodes of the graph to statements of loop nests.
 
 One kernel per output and per temporary. Inside a kernel each value is computed in the outermost
 block that knows its indices, if that reads nothing outside of a shape, and once. Sums and the other
@@ -159,8 +159,8 @@ class Lowering(Matrices):
         return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return a sum that depends on an outer tensor entry only by value, ``Sum_i [r[i] == r[q]]*v[i]``, as a read of
-        one array over the values; else None.
+        """Return the sum `node` as a read of an array over the values of an outer tensor entry, as ``r[q]`` in
+        ``Sum_i [r[i] == r[q]]*v[i]``; None if it depends on no such entry, or is not worth an array.
         """
         entry = parameter(self.graph, node, block.context.variables)
         if entry is None:
@@ -181,8 +181,8 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
     def _selected_factor(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return the same sum for one with factors free of its indices, which are moved in front; None if that
-        fails.
+        """Return the sum `node` as `_selected` does, after moving the factors that do not depend on its own indices in
+        front of it; None if that fails.
         """
         variables, rows, body = self.graph.open(node)
         tests, product = (body.data, body.args[0]) if body.op == "guard" else ((), body)
@@ -390,9 +390,7 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return a reduction with its inner variables in a separate inner reduction, if that one has fewer distinct
-        values.
-        """
+        """Return a reduction with its inner variables in a separate inner reduction, if that has fewer values."""
         if not self.temporaries:
             return variables, rows, body
         for n in range(1, len(variables)):

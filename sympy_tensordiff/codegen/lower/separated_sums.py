@@ -1,4 +1,4 @@
-"""Sums whose terms read memory along different loops, as several sums.
+"""Sums split by memory order: terms that are contiguous along different loops become different sums.
 
 ``Sum_j (a_jp + a_pj)*w_j`` is ``Sum_j a_jp*w_j + Sum_j a_pj*w_j``: no order of the loops over j and p suits both reads.
 The same holds for ``Sum_ij (2*g_pqij - g_pjiq)*d_ij`` and for the number ``Sum_ijkl (2*g_ijkl - g_ilkj)*d_ij*d_kl``,
@@ -58,7 +58,8 @@ def _with_separated_sums(graph: Graph, root: Node, is_shared: Callable[[Node, Se
 
 
 def _separated(graph: Graph, node: Node, axes: Sequence[int]) -> Node:
-    """Return the sum `node` as a sum for each index along which entries are contiguous; unchanged if there is one.
+    """Return the sum `node` as several sums, one for each index along which the entries in its terms are contiguous;
+    unchanged if that is one index.
 
     `axes` are the indices of the entry. Each term must have one entry of a tensor that depends on all indices, so that
     reading it takes most of the time; the other entries depend on summed indices only. The sum is returned unchanged,

@@ -1,4 +1,4 @@
-"""The sums of a program in the form that takes the least work, before they are planned.
+"""Interchanged and merged sums: the form of a program's sums that takes the least work.
 
 Nested sums: ``Sum_k a_k*Sum_j b_j*c_jk`` is ``Sum_j b_j*Sum_k a_k*c_jk``. Both take the same multiplications, but for
 the arrays that keep the inner sum. The other order is chosen
@@ -11,7 +11,7 @@ A sum over several indices whose part over some of them is known: ``Sum_jk w_j*a
 derivative needs ``s_j = Sum_k a_jk*w_k``.
 
 Sums over one range whose summands share a factor: ``Sum_j p_j*d_j*w_jr - c*Sum_j p_j*w_jr`` is
-``Sum_j p_j*(d_j - c)*w_jr``, as in the derivative of what is divided by its sum. Only where both sums depend on the
+``Sum_j p_j*(d_j - c)*w_jr``, as in the derivative of a value divided by its sum. Only where both sums depend on the
 same indices and the addition on no more than one of its terms, so that nothing is computed more often, and where
 nothing else uses one of the sums.
 """
@@ -56,9 +56,7 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
     shared = _of_several(graph, planner, parts)
 
     def ordered(node: Node) -> Node:
-        """Return the sum `node` interchanged with its inner sum if that is better; else `node`. Record shared inner
-        sums.
-        """
+        """Return the sum `node` interchanged with its inner sum if that is better. Record shared inner sums."""
         if node.op != "sum":
             return node
         found = _exchanged(graph, node, planner.facts)
@@ -124,8 +122,8 @@ MAX_SPLIT = 4
 
 
 def _with_known(graph: Graph, planner: Planner, node: Node, known: Container[Node]) -> tuple[Node, Node] | None:
-    """Return the sum `node` rewritten over an inner sum that is in ``known``, and that inner sum under standard names;
-    else None.
+    """Return ``(sum, name)``: the sum `node` as an outer sum over an inner one that other values use too, and the
+    renamed inner sum, which is in ``known``; None if it cannot be written so.
     """
     variables, rows, body = graph.open(node)
     factors = graph.factors(body)
@@ -172,9 +170,7 @@ def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[No
 
 
 def _sums_of_one_index(planner: Planner, binder: Node) -> set[Node]:
-    """Return the sums over one index in the body of `binder`, outside of inner sums, with their outer indices
-    numbered.
-    """
+    """Return the sums over one index in the body of `binder`, outside of inner sums, with outer indices numbered."""
     body = breadth_first(binder.args[0], lambda node: () if node.op in BINDERS else node.args)
     return {numbered(planner, part) for part in body if part.op == "sum" and len(_outer_variables(part)) == 1}
 
@@ -230,7 +226,7 @@ def _count_contiguous_reads(factors: Sequence[Node], variables: Sequence[int]) -
 class Opened(NamedTuple):
     """A term ``number * Sum(prod(factors))`` of an addition, with the factors outside of the sum moved inside.
 
-    Sums of which the ``range`` is the same, which depend on the same indices, have the same ``variables``.
+    Sums over equal ranges, which depend on the same indices, have the same ``variables``.
     """
 
     range: Hashable
@@ -286,9 +282,7 @@ def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]])
 
 
 def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[tuple[int, ...], Rows]]) -> Opened:
-    """Return `term` with all factors moved into its sum `node`; equal ranges get the same variables, stored in
-    ``spaces``.
-    """
+    """Return `term` with all factors moved into its sum `node`; equal ranges share variables, stored in ``spaces``."""
     variables, rows, body = graph.open(node)
     places = {v: Affine.variable(-(1 + n)) for n, v in enumerate(variables)}
     key = node.free, len(variables), frozenset(row.substitute(places) for row in rows)
