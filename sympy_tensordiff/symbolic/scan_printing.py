@@ -180,7 +180,7 @@ class _StoredStates:
 
 
 def _time_before(scan: Any) -> str:
-    """Return the index of the states before the step, as it is printed."""
+    """Return the printed time index of the states before a step: ``t - 1``, or ``t + 1`` for a reversed scan."""
     return f"{show_time(scan)} {'+' if scan.reverse else '-'} 1"
 
 
