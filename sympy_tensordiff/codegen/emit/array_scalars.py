@@ -32,6 +32,7 @@ from sympy_tensordiff.codegen.ir.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotient
 from sympy_tensordiff.integer.extrema import Extremum
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
+from sympy_tensordiff.integer.products import quotient_by, times
 from sympy_tensordiff.integer.rows import Rows
 
 _INFINITE = INFINITY, Operation("neg", (INFINITY,))
@@ -241,6 +242,12 @@ class VectorPrinter(ScalarPrinter):
         ``options`` are further arguments of ``view``.
         """
         steps = self._strides(index)
+        if steps is None and not options and (shifts := self._periodic_shifts(index, extents)):
+            plain = [Affine.variable(shifts[n][0].axis) if n in shifts else form for n, form in enumerate(index)]
+            amounts = [self.form(-amount) for _, amount in shifts.values()]
+            axes = [str(-1 - self.lanes.dims_after(dim)) for dim, _ in shifts.values()]
+            where = ", ".join(values[0] if len(shifts) == 1 else tuple_text(values) for values in (amounts, axes))
+            return f"np.roll({self.view_text(name, plain, extents)}, {where})"
         if steps is None and self.dialect.is_pure and (text := self._rows_text(name, index, extents)) is not None:
             return text
         if not index or steps is None:
@@ -266,6 +273,21 @@ class VectorPrinter(ScalarPrinter):
         lengths = [self.form(dim.length) if dim in used else "1" for dim in steps]
         rows = [map(self.form, starts), lengths, *(map(str, column) for column in steps.values())]
         return f"view({', '.join([name, *map(tuple_text, rows)])}{options})"
+
+    def _periodic_shifts(self, index: Sequence[Affine], extents: Sequence[Affine]) -> dict[int, tuple[Span, Affine]]:
+        """Return ``(dimension, c)`` for each axis that is read at ``(i + c) % extent`` for all its entries ``i``."""
+        found: dict[int, tuple[Span, Affine]] = {}
+        for axis, (form, extent) in enumerate(zip(index, extents, strict=True)):
+            dims = self.lanes.dims_of(form)
+            others = self.lanes.dims_of(*(other for n, other in enumerate(index) if n != axis))
+            if len(dims) != 1 or dims & others or not form.compounds():
+                continue
+            (dim,) = dims
+            place = Affine({v: c for v, c in form.terms if not isinstance(v, Compound)}, form.constant)
+            is_whole = dim.low == Affine.of(0) and dim.stop == extent and place.coefficient(dim.axis) == 1
+            if is_whole and form == place - times(extent, quotient_by(place, extent)):
+                found[axis] = dim, place - Affine.variable(dim.axis)
+        return found
 
     def _rows_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine]) -> str | None:
         """Return the text of a read with index arrays on some adjacent axes and slices on the others; None if it has no

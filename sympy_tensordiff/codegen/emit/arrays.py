@@ -17,6 +17,7 @@ from sympy_tensordiff.codegen.emit import array_sums
 from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span
 from sympy_tensordiff.codegen.emit.array_library import pure_driver, pure_library_text, pure_module_text
 from sympy_tensordiff.codegen.emit.array_products import find_offsets, over_widest_range, print_product, print_window
+from sympy_tensordiff.codegen.emit.array_recurrences import LinearRecurrence, find_recurrences
 from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter
 from sympy_tensordiff.codegen.emit.array_sums import (
     SHORT_LENGTH,
@@ -62,7 +63,7 @@ from sympy_tensordiff.codegen.ir.loops import (
 from sympy_tensordiff.codegen.ir.programs import Correlation, FusedKernels, Kernel, Program, Recurrence, Scatter
 from sympy_tensordiff.codegen.ir.rare_loops import condition_name, condition_of_loop, decided, without_condition
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import dependences, loads, loops, scalar_arrays
+from sympy_tensordiff.codegen.ir.walk import added, dependences, loads, loops, scalar_arrays
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.rows import Rows
 
@@ -168,6 +169,7 @@ class KernelPrinter:
         """The arguments of the function."""
         self.box = kernel.box(self.values.shapes)
         self.root = Lanes(tuple(Span(axis, Affine.of(0), n) for axis, n in zip(kernel.axes, self.box, strict=True)))
+        self.recurrences = find_recurrences(kernel, self.box, self.depends, prover)
 
     def print(self) -> str:
         """Return the text of the kernel's function, and store its parameters in ``passed``."""
@@ -338,6 +340,8 @@ class KernelPrinter:
 
     def print_loop(self, loop: Loop, frame: Frame) -> None:
         """Append a loop: as array operations if possible, else as a Python loop."""
+        if frame.lanes is self.root and self.prints_recurrence(loop, frame):
+            return
         if not self.dialect.is_pure and (test := condition_of_loop(loop)) is not None:
             text = self.values.scalar(test)
             varies = bool(self.values.varies(test))
@@ -362,6 +366,19 @@ class KernelPrinter:
             self.print_as_dimension(wide, frame, tied_rows(loop, frame.lanes, self.dialect))
         elif not is_done:
             self.print_python_loop(loop, wide, frame)
+
+    def prints_recurrence(self, loop: Loop, frame: Frame) -> bool:
+        """Append a sum that is a linear recurrence along the last axis; return False for other loops."""
+        scan = self.recurrences.get(next(iter(added(loop.body)), ""))
+        if scan is None:
+            return False
+        factor = self.names.fresh("factor")
+        found = LinearRecurrence(scan, factor)
+        self.depends[factor] = self.depends[found.accumulator.name]
+        self.print_body((*found.terms, *found.factors), frame)
+        own, factor = self.names(found.accumulator.name), self.names(factor)
+        frame.block.line(f"{own} = recurrence({factor}, {own}, {found.is_reversed})")
+        return True
 
     def reads_slices(self, loop: Loop, frame: Frame) -> bool:
         """Return whether all reads in a loop are slices when its variable becomes a dimension, so that no index arrays
