@@ -65,7 +65,7 @@ def spherical_bessel(n, x):
     "running": '''
 def running(reduction, values, start):
     """The reductions of none, the first, the first two, ... of the values along the first axis."""
-    values = np.concatenate([np.broadcast_to(start, (1, *values.shape[1:])), values])
+    values = np.concatenate([np.full((1, *values.shape[1:]), start, values.dtype), values])
     if reduction in ("sum", "prod"):
         return {"sum": np.cumsum, "prod": np.cumprod}[reduction](values, axis=0)
     extreme, n = {"max": np.maximum, "min": np.minimum}[reduction], 1

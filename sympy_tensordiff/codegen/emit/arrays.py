@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 from sympy_tensordiff.codegen.emit import array_sums
 from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span
 from sympy_tensordiff.codegen.emit.array_library import pure_driver, pure_library_text, pure_module_text
-from sympy_tensordiff.codegen.emit.array_products import find_offsets, over_widest_range, print_product, print_window
+from sympy_tensordiff.codegen.emit.array_products import find_offsets, over_widest_range, print_product, print_split_product, print_window
 from sympy_tensordiff.codegen.emit.array_recurrences import LinearRecurrence, find_recurrences
 from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter
 from sympy_tensordiff.codegen.emit.array_sums import (
@@ -221,7 +221,8 @@ class KernelPrinter:
                 elif is_let(statement):
                     self.print_let(statement, frame)
                 elif is_addition(statement):
-                    self.additions.add(statement.name, statement.value, reduction_of(statement), frame)
+                    if not print_split_product(statement, frame, self.additions):
+                        self.additions.add(statement.name, statement.value, reduction_of(statement), frame)
                 elif is_scatter(statement):
                     self.print_scatter(statement, frame)
                 elif is_store(statement):
@@ -360,7 +361,7 @@ class KernelPrinter:
                 self.print_by_offsets(loop, wide, frame)
                 or self.additions.print_running_reduction(loop, wide, frame)
                 or print_window(loop, wide, frame, self.additions)
-                or (not self.dialect.is_pure and self.print_over_widest_range(loop, wide, frame))
+                or self.print_over_widest_range(loop, wide, frame)
             )
         if not is_done and self.dialect.is_pure and not is_short(wide):
             self.print_as_dimension(wide, frame, tied_rows(loop, frame.lanes, self.dialect))
@@ -434,6 +435,8 @@ class KernelPrinter:
         if found is None:
             return False
         sum_over, conditions = found
+        if self.dialect.is_pure:  # an array may be traced, so that its entries are not tested
+            return print_product(sum_over, frame, self.additions)
         inner = frame
         if conditions:
             inner = frame.child(f"if {' and '.join(conditions)}:")
