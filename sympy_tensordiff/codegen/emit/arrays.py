@@ -9,11 +9,11 @@ covers the entries for which the index is in bounds.
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.codegen.emit import array_sums
+from sympy_tensordiff.codegen.emit.array_accumulators import with_first_additions, with_joined_sums, with_merged_tests
 from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span
 from sympy_tensordiff.codegen.emit.array_library import pure_driver, pure_library_text, pure_module_text
 from sympy_tensordiff.codegen.emit.array_products import find_offsets, over_widest_range, print_product, print_split_product, print_window
@@ -182,12 +182,16 @@ class KernelPrinter:
         frame = whole = Frame(self.root, inner, (), axis_rows(self.kernel, self.values.shapes))
         for extent in self.box:  # slices with negative ends and views of negative lengths mean something else
             frame = self.narrowing.if_nonempty(frame, Affine.of(0), extent)
-        self.print_body(self.kernel.body, frame)
+        body = self.kernel.body
+        if self.dialect.is_pure:
+            axes = {name: indices.intersection(self.kernel.axes) for name, indices in self.depends.items()}
+            body = with_joined_sums(body, axes, self.recurrences)
+        self.print_body(body, frame)
         if self.dialect.is_pure and (frame is not whole or isinstance(self.kernel, Scatter)):
             inner.line(f"return {self._array_text() if isinstance(self.kernel, Scatter) else self._filled('real(0)')}")
         _, *lines = block.render()
         if self.dialect.is_pure:
-            lines = with_first_additions(lines, self.additions.complete)
+            lines = with_merged_tests(with_first_additions(lines, self.additions.complete))
         # Sizes in the shapes of arrays are passed if the text contains them.
         words = set(WORD.findall("\n".join(lines[1:])))
         forms = [form for array in uses(self.kernel).arrays for form in self.values.shapes[array]]
@@ -457,33 +461,6 @@ class KernelPrinter:
         frame = frame._replace(lanes=frame.lanes.with_outer(span))
         self.print_body(loop.body, self.narrowing.restrict_lanes(frame, rows) if rows else frame)
         return True
-
-
-def with_first_additions(lines: list[str], complete: Collection[str]) -> list[str]:
-    """Return the lines with the first ``+=`` of a complete accumulator as ``=``, in place of its initialisation with
-    zeros.
-
-    ``complete`` are such additions; one counts as the first if it is the next line that contains the accumulator, in
-    the same block.
-
-    >>> with_first_additions(["s = np.broadcast_to(real(0), (n,))", "s = s + x*x"], {"s = s + x*x"})
-    ['s = x*x']
-    """
-    lines = list(lines)
-    for addition in complete:
-        name, _, rest = addition.partition(" = ")
-        if not (rest := rest.removeprefix(f"{name} + ")) or rest == addition.partition(" = ")[2]:
-            continue
-        word = re.compile(rf"(?<![\w.]){name}(?!\w)")
-        uses = [number for number, line in enumerate(lines) if word.search(line)]
-        for first, second in itertools.pairwise(uses):
-            indent = lines[first].partition(name)[0]
-            starts = f"{indent}{name} = real(0)", f"{indent}{name} = np.broadcast_to(real(0)"
-            if lines[first].startswith(starts) and lines[second] == indent + addition and not word.search(rest):
-                lines[second] = f"{indent}{name} = {rest}"
-                del lines[first]
-                break
-    return lines
 
 
 def _adds_view_entries(body: tuple[Statement, ...]) -> bool:

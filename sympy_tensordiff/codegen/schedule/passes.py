@@ -18,7 +18,8 @@ Pass: TypeAlias = Callable[[Program], Program]
 _COMPILED: tuple[Pass, ...] = (with_correlations, split_deep, split_large, in_reading_order)
 
 PASSES: Mapping[str, tuple[Pass, ...]] = {
-    **dict.fromkeys(("numpy", "cupy", "jax", "torch"), (split_deep, split_large)),
+    "numpy": (split_deep, split_large),
+    **dict.fromkeys(("cupy", "jax", "torch"), (split_deep,)),
     "cuda": (split_deep, split_large),
     "numba": _COMPILED,
     "llvm": _COMPILED,
