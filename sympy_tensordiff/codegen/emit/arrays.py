@@ -16,7 +16,13 @@ from sympy_tensordiff.codegen.emit import array_sums
 from sympy_tensordiff.codegen.emit.array_accumulators import with_first_additions, with_joined_sums, with_merged_tests
 from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span
 from sympy_tensordiff.codegen.emit.array_library import pure_driver, pure_library_text, pure_module_text
-from sympy_tensordiff.codegen.emit.array_products import find_offsets, over_widest_range, print_product, print_split_product, print_window
+from sympy_tensordiff.codegen.emit.array_products import (
+    find_offsets,
+    over_widest_range,
+    print_product,
+    print_split_product,
+    print_window,
+)
 from sympy_tensordiff.codegen.emit.array_recurrences import LinearRecurrence, find_recurrences
 from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter
 from sympy_tensordiff.codegen.emit.array_sums import (

@@ -22,7 +22,8 @@ def with_joined_scatters(program: Program) -> Program:
     taken = all_names(program)
     steps: list[Step] = []
     for array, run in itertools.groupby(program.kernels, lambda step: step.array if isinstance(step, Scatter) else ""):
-        steps += _joined((step for step in run if isinstance(step, Scatter)), taken) if array else run
+        group = list(run)
+        steps += _joined([step for step in group if isinstance(step, Scatter)], taken) if array else group
     return program if len(steps) == len(program.kernels) else replace(program, kernels=tuple(steps))
 
 
