@@ -14,10 +14,9 @@ from math import prod
 from string import ascii_letters
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span, sort_conditions
+from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span, sort_conditions
 from sympy_tensordiff.codegen.emit.array_scalars import Frame, slope_along
 from sympy_tensordiff.codegen.emit.array_sums import (
-    SHORT_LENGTH,
     WINDOW_BLOCK_FACTOR,
     Additions,
     calls_user_function,

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.codegen.emit import array_sums
 from sympy_tensordiff.codegen.emit.array_accumulators import with_first_additions, with_joined_sums, with_merged_tests
-from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span
+from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span
 from sympy_tensordiff.codegen.emit.array_library import pure_driver, pure_library_text, pure_module_text
 from sympy_tensordiff.codegen.emit.array_products import (
     find_offsets,
@@ -26,7 +26,6 @@ from sympy_tensordiff.codegen.emit.array_products import (
 from sympy_tensordiff.codegen.emit.array_recurrences import LinearRecurrence, find_recurrences
 from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter
 from sympy_tensordiff.codegen.emit.array_sums import (
-    SHORT_LENGTH,
     SHORTEST_LENGTH,
     Additions,
     Narrowing,
