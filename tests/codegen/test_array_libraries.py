@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pickle
+import re
 import sys
 import types
 
@@ -21,7 +22,7 @@ from sympy_tensordiff.codegen.run.array_functions import ArrayFunction, print_ar
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, UnsupportedError
 
 special = pytest.importorskip("scipy.special", reason="CuPy's special functions are SciPy's here")
-i, j, k, n, m = td.indices("i j k n m")
+i, j, k, p, n, m = td.indices("i j k p n m")
 x, y, A = td.TensorSymbol("x", n), td.TensorSymbol("y", n), td.TensorSymbol("A", (n, m))
 
 
@@ -155,6 +156,86 @@ def check_matrices(name, backend, convert):
     exprs = loss, first, td.gradient(td.sum(first * first), matrix)
     wanted = td.lambdify(args, exprs, "numpy")(*arrays)
     assert_close(td.lambdify(args, exprs, backend)(*map(convert, arrays)), wanted, 1e-11)
+
+
+def test_products_with_a_matrix_and_its_transpose_are_two_functions(cupy):
+    B = td.TensorSymbol("B", (n, n))
+    named = td.TensorComprehension(x[i] * y[j] + B[j, i], (i, n), (j, n))  # so that i and j are names of the module
+    exprs = named, B @ x, B.T @ x
+    arrays = np.arange(9.0).reshape(3, 3) ** 2, np.arange(3.0), np.ones(3)
+    assert_close(*[td.lambdify((B, x, y), exprs, one)(*arrays) for one in ("cupy", "numpy")])
+
+
+def chained():
+    """A running sum, each term of which gains a factor from entry to entry, forwards and backwards."""
+    a, b = td.TensorSymbol("a", (m, n)), td.TensorSymbol("b", (m, n))
+    forwards = td.IndexedSum(b[i, j] * td.IndexedProduct(a[i, k], (k, j + 1, p)), (j, 0, p))
+    backwards = td.IndexedSum(b[i, j] * td.IndexedProduct(a[i, k], (k, p + 1, j - 1)), (j, p + 1, n - 1))
+    powers = td.IndexedSum(b[i, j] * a[i, 0] ** (p - j), (j, 0, p))
+    return (a, b), tuple(td.TensorComprehension(one, (i, m), (p, n)) for one in (forwards, backwards, powers))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cupy"])
+def test_chained_sums_are_linear_recurrences(backend, cupy):
+    args, exprs = chained()
+    f = td.lambdify(args, exprs, backend)
+    assert f.source.count("= recurrence(") == 3
+    for rows, columns in ((1, 1), (2, 1), (3, 7), (2, 8)):
+        drawn = np.random.default_rng(0)
+        arrays = drawn.uniform(0.5, 1.5, (rows, columns)), drawn.normal(size=(rows, columns))
+        a, b = arrays
+        loops = np.zeros((3, rows, columns))
+        for q in range(columns):
+            loops[0, :, q] = sum(b[:, o] * a[:, o + 1 : q + 1].prod(1) for o in range(q + 1))
+            loops[1, :, q] = sum(b[:, o] * a[:, q + 1 : o].prod(1) for o in range(q + 1, columns))
+            loops[2, :, q] = sum(b[:, o] * a[:, 0] ** (q - o) for o in range(q + 1))
+        assert_close(f(*arrays), tuple(loops))
+
+
+def test_chained_sums_in_jax(jax):
+    args, exprs = chained()
+    f, arrays = (
+        td.lambdify(args, exprs, "jax"),
+        (np.linspace(0.5, 1.5, 18).reshape(2, 9), np.arange(18.0).reshape(2, 9)),
+    )
+    assert "associative_scan" in f.source
+    assert_close(jax.jit(f)(*arrays), td.lambdify(args, exprs, "numpy")(*arrays))
+
+
+def test_periodic_reads_are_rolls(cupy):
+    periodic = td.TensorComprehension(A[(i + 1) % n, j] * A[i, (j - k) % m], (i, n), (j, m))
+    f, ours = (td.lambdify((A, k), periodic, backend) for backend in ("numpy", "cupy"))
+    assert "np.roll(A, -1, -2)" in f.source and "np.roll(A, k, -1)" in f.source
+    for shape in ((3, 4), (1, 1), (2, 5)):
+        array = np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+        wanted = np.roll(array, -1, 0) * np.roll(array, 7, 1)
+        assert_close((f(array, 7), ours(array, 7)), (wanted, wanted))
+
+
+def test_masked_products_are_einsums(cupy):
+    B = td.TensorSymbol("B", (n, n))
+    lower = td.TensorComprehension(td.IndexedSum(td.exp(B[i, k]) * A[k, j], (k, 0, i)), (i, n), (j, m))
+    text = td.generate_code((A, B), lower, "cupy")
+    assert re.search(r'einsum\("\w+,\w+->\w+", cp\.where\(', text)
+    arrays = np.arange(15.0).reshape(5, 3), np.arange(25.0).reshape(5, 5) / 9
+    wanted = np.tril(np.exp(arrays[1])) @ arrays[0]
+    assert_close(td.lambdify((A, B), lower, "cupy")(*arrays), wanted)
+
+
+def test_scatters_to_the_same_places_are_one(cupy):
+    ends = td.TensorSymbol("ends", (m, 2), dtype=int, below=n)
+    stretch = td.IndexedSum((x[ends[i, 0]] - x[ends[i, 1]]) ** 2 * y[ends[i, 0]] * x[ends[i, 1]], (i, 0, m - 1))
+    exprs = stretch, td.gradient(stretch, x)
+    arrays = np.arange(1.0, 5), np.arange(4.0) ** 2, np.array([[0, 1], [2, 1], [3, 3]])
+    f = td.lambdify((x, y, ends), exprs, "cupy")
+    assert f.source.count("added(") == 3  # its definition, and one call for each column
+    assert_close(f(*arrays), td.lambdify((x, y, ends), exprs, "numba")(*arrays))
+
+
+def test_jax_adds_to_slices():
+    energy = td.IndexedSum((x[i + 1] - x[i] ** 2) ** 2, (i, 0, n - 2))
+    text = td.generate_code(x, td.gradient(energy, x), "jax")
+    assert text.count("s = s.at[") == 2 and "s0" not in text and text.count("if n >= 2") == 1
 
 
 def test_types_and_sizes(cupy):

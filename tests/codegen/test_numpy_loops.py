@@ -110,7 +110,7 @@ def test_texts_of_sums_of_products():
     # A window is a view; as the product copies it, it is cut into blocks.
     window = op("mul", load("a", I + K), b)
     assert text(window, (N + 19,), (20, M)).endswith(
-        'np.einsum("ki,kj->ij", view(a, (k_from,), (k_to - k_from, N), (1,), (1,)), b[k_from:k_to, :], optimize=True)'
+        'np.einsum("ki,kj->ij", view(a, (k_from,), (k_to - k_from, N), (1,), (1,)), b[k_from:k_to], optimize=True)'
     )
     # What varies along one axis only is put to it before.
     three = op("mul", a, load("c", I), b)

@@ -33,6 +33,7 @@ def part(x, *spans):
     return np.pad(x, around)[tuple(inside)]
 ''',
     "power": NUMPY_HELPERS["power"],
+    "recurrence": NUMPY_HELPERS["recurrence"],
     "sigmoid": NUMPY_HELPERS["sigmoid"],
     "softplus": '''
 def softplus(x):
@@ -64,7 +65,7 @@ def spherical_bessel(n, x):
     "running": '''
 def running(reduction, values, start):
     """The reductions of none, the first, the first two, ... of the values along the first axis."""
-    values = np.concatenate([np.broadcast_to(start, (1, *values.shape[1:])), values])
+    values = np.concatenate([np.full((1, *values.shape[1:]), start, values.dtype), values])
     if reduction in ("sum", "prod"):
         return {"sum": np.cumsum, "prod": np.cumprod}[reduction](values, axis=0)
     extreme, n = {"max": np.maximum, "min": np.minimum}[reduction], 1
@@ -181,6 +182,12 @@ def running(reduction, values, start):
     values = jnp.concatenate([jnp.full((1, *values.shape[1:]), start, values.dtype), values])
     function = {"sum": jnp.cumsum, "prod": jnp.cumprod, "max": jax.lax.cummax, "min": jax.lax.cummin}[reduction]
     return function(values, axis=0)
+''',
+    "recurrence": '''
+def recurrence(factors, terms, is_reversed):
+    """The numbers s[i] = factors[i]*s[i - 1] + terms[i] along the last axis; with s[i + 1] if reversed."""
+    join = lambda first, last: (last[0]*first[0], last[0]*first[1] + last[1])
+    return jax.lax.associative_scan(join, (factors, terms), reverse=is_reversed, axis=terms.ndim - 1)[1]
 ''',
     "part": '''
 def part(x, *spans):

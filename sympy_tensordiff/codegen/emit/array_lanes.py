@@ -16,6 +16,12 @@ from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import Rows
 
+SHORT_LENGTH = 16
+"""The greatest length of a short axis: a loop over no more values may stay a Python loop.
+
+With 32, one benchmark takes 1.16 of the time, one 0.93.
+"""
+
 
 @dataclass(frozen=True, eq=False)
 class Span:
@@ -29,6 +35,11 @@ class Span:
     def length(self) -> Affine:
         """The number of index values, ``stop - low``."""
         return self.stop - self.low
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the span has a constant, small length."""
+        return self.length.is_constant and self.length.constant <= SHORT_LENGTH
 
 
 class Lanes:

@@ -14,10 +14,9 @@ from math import prod
 from string import ascii_letters
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span, sort_conditions
+from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span, sort_conditions
 from sympy_tensordiff.codegen.emit.array_scalars import Frame, slope_along
 from sympy_tensordiff.codegen.emit.array_sums import (
-    SHORT_LENGTH,
     WINDOW_BLOCK_FACTOR,
     Additions,
     calls_user_function,
@@ -73,6 +72,32 @@ def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
         )
     _SumOfProducts(inner._replace(lanes=lanes.with_outer(*spans)), addition, additions).print()
     frame.block.slot(lines)
+    return True
+
+
+def print_split_product(add: Set, frame: Frame, additions: Additions) -> bool:
+    """Append the addition of products, factors of which vary along fewer dimensions, as one ``einsum`` call, and return
+    True; return False for others, and where the library does not fuse sums with their terms.
+
+    A mask stays with the factors that vary along its dimensions only.
+    """
+    if not additions.values.dialect.is_fused or add.reduction != "sum" or calls_user_function(add.value):
+        return False
+    with additions.values.inside(frame._replace(block=TextBlock())):
+        is_negative, factors = factors_of(add.value)
+        if not additions.applies_to_all_lanes(add.name, frame):
+            assert frame.mask is not None
+            dims = additions.values.varies(frame.mask)
+            inside = [factor for factor in factors if additions.values.varies(factor) <= dims]
+            kept = Operation("select", (frame.mask, product_of(inside), Number(0)))
+            factors = [kept, *(factor for factor in factors if factor not in inside)]
+    value = product_of(factors)
+    add = replace(add, value=Operation("neg", (value,)) if is_negative else value)
+    found = _SumOfProducts(frame, add, additions)
+    arrangement = found.by_dimensions() if found.summed_dims else None
+    if arrangement is None:
+        return False
+    found.print(arrangement)
     return True
 
 
@@ -145,7 +170,7 @@ class _SumOfProducts:
             varying = [factor for factor in self.factors if self.values.varies(factor)]
             if not varying or len(varying) > _MAX_FACTORS:
                 return None
-            if self.values.dialect.is_fused and (several := self._several(varying)) is not None:
+            if self.values.dialect.is_fused and (several := self.by_dimensions(3)) is not None:
                 return several
             found = []
             for sides in combinations((False, True), repeat=len(varying) - 1):
@@ -161,16 +186,18 @@ class _SumOfProducts:
         best = min(found, key=Arrangement.work)
         return None if len(best.operands) == 1 and best.operands[0].is_computed else best
 
-    def _several(self, varying: Sequence[Scalar]) -> Arrangement | None:
-        """Return an arrangement with more than two operands, one per set of dimensions, which the library orders; None
-        if it does not apply.
+    def by_dimensions(self, fewest: int = 2) -> Arrangement | None:
+        """Return an arrangement with an operand for each set of dimensions, at least ``fewest``, which the library
+        orders; None if it does not apply.
         """
         groups: dict[frozenset[Span], list[Scalar]] = {}
-        for factor in varying:
-            groups.setdefault(self.values.varies(factor), []).append(factor)
-        operands = tuple(map(self._operand, groups.values()))
+        with self.values.inside(self.frame._replace(block=TextBlock())):
+            for factor in self.factors:
+                if varies := self.values.varies(factor):
+                    groups.setdefault(varies, []).append(factor)
+            operands = tuple(map(self._operand, groups.values()))
         has_wide = any(operand.is_computed and operand.is_wide for operand in operands)
-        return Arrangement(operands, True) if len(operands) > 2 and not has_wide else None
+        return Arrangement(operands, True) if len(operands) >= fewest and not has_wide else None
 
     def _operand(self, factors: Sequence[Scalar]) -> FactorGroup:
         """Return the `factors` multiplied into one operand."""
@@ -182,9 +209,9 @@ class _SumOfProducts:
         is_read = isinstance(first, Name) or (isinstance(first, Load) and self.values.is_view(first))
         return FactorGroup(tuple(factors), dims, len(factors) > 1 or not is_read, max(ranks, default=0) < len(dims))
 
-    def print(self) -> None:
-        """Append the line that adds the sum of products to the accumulator."""
-        found = self.arranged()
+    def print(self, found: Arrangement | None = None) -> None:
+        """Append the line that adds the sum of products to the accumulator, in the arrangement `found` if given."""
+        found = found or self.arranged()
         assert found is not None
         with self.values.inside(self.frame):
             if len(found.operands) == 1:
@@ -226,7 +253,7 @@ class _SumOfProducts:
         # In a wide one, summed dimensions come first: the last axis of a block must not be short.
         factors = [] if operand.is_wide and operand.is_computed else operand.factors
         dims = self.additions.memory_order(factors, operand.dims)
-        return sorted(dims, key=lambda dim: operand.is_computed and not _is_short(dim))
+        return sorted(dims, key=lambda dim: operand.is_computed and not dim.is_short)
 
     def _array(self, operand: FactorGroup, order: Sequence[Span]) -> str:
         """Return the text of an operand, as an array with the axes ``order``."""
@@ -267,11 +294,6 @@ def _entries(dims: Iterable[Span]) -> float:
     """Return the approximate number of entries of an array with the dimensions ``dims``."""
     lengths = [dim.length for dim in dims]
     return float(prod(n.constant if n.is_constant else _ASSUMED_LENGTH for n in lengths))
-
-
-def _is_short(dim: Span) -> bool:
-    """Return whether a dimension has a constant, small length."""
-    return dim.length.is_constant and dim.length.constant <= SHORT_LENGTH
 
 
 # ---------------------------------------------------------------------------- sums over the widest range

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, NamedTuple
 
-from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span
+from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span
 from sympy_tensordiff.codegen.emit.base import ScalarPrinter
 from sympy_tensordiff.codegen.emit.dialects import Dialect
 from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, SUM, FormNames, TextBlock, tuple_text
@@ -32,6 +32,7 @@ from sympy_tensordiff.codegen.ir.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotient
 from sympy_tensordiff.integer.extrema import Extremum
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
+from sympy_tensordiff.integer.products import quotient_by, times
 from sympy_tensordiff.integer.rows import Rows
 
 _INFINITE = INFINITY, Operation("neg", (INFINITY,))
@@ -87,6 +88,8 @@ class VectorPrinter(ScalarPrinter):
         self.stored: dict[str, StoredValue] = {}
         self._slots: dict[tuple[Span, int], tuple[TextBlock, dict[str, str]]] = {}
         self._used: set[str] = set()
+        self.is_index = False
+        """Whether an entry of an array of integers is printed, an index."""
 
     # ------------------------------------------------------------------------ lanes
 
@@ -135,7 +138,10 @@ class VectorPrinter(ScalarPrinter):
         """Return the text of an entry of an integer array, over the current dimensions."""
         if not entry.index:
             return self.names(entry.tensor)
-        return self.read_text(entry.tensor, entry.index)
+        self.is_index, outer = True, self.is_index
+        text = self.read_text(entry.tensor, entry.index)
+        self.is_index = outer
+        return text
 
     def integer(self, entry: IndirectIndex) -> str:
         """Return an entry of an integer array with its mask as text."""
@@ -237,6 +243,12 @@ class VectorPrinter(ScalarPrinter):
         ``options`` are further arguments of ``view``.
         """
         steps = self._strides(index)
+        if steps is None and not options and (shifts := self._periodic_shifts(index, extents)):
+            plain = [Affine.variable(shifts[n][0].axis) if n in shifts else form for n, form in enumerate(index)]
+            amounts = [self.form(-amount) for _, amount in shifts.values()]
+            axes = [str(-1 - self.lanes.dims_after(dim)) for dim, _ in shifts.values()]
+            where = ", ".join(values[0] if len(shifts) == 1 else tuple_text(values) for values in (amounts, axes))
+            return f"np.roll({self.view_text(name, plain, extents)}, {where})"
         if steps is None and self.dialect.is_pure and (text := self._rows_text(name, index, extents)) is not None:
             return text
         if not index or steps is None:
@@ -255,6 +267,8 @@ class VectorPrinter(ScalarPrinter):
             turned = [n for n, dim in enumerate(dims) if min(steps[dim]) < 0]
             if turned:
                 name, texts = f"np.flip({name}{subscript(texts)}, {tuple_text(map(str, turned))})", [":"] * len(dims)
+            elif self.dialect.is_fused and not self.is_index:
+                name, texts = self._components_first(name, along, extents, texts)
             return self.in_lane_order(name, dims, texts)
         if self.dialect.is_pure:
             return f"{name}[{', '.join(map(self.form, index))}]"
@@ -262,6 +276,37 @@ class VectorPrinter(ScalarPrinter):
         lengths = [self.form(dim.length) if dim in used else "1" for dim in steps]
         rows = [map(self.form, starts), lengths, *(map(str, column) for column in steps.values())]
         return f"view({', '.join([name, *map(tuple_text, rows)])}{options})"
+
+    def _components_first(
+        self, name: str, along: Sequence[Sequence[Span]], extents: Sequence[Affine], texts: list[str]
+    ) -> tuple[str, list[str]]:
+        """Return the text and the subscripts of a read with single entries of short axes first, as ``x.T[0]``.
+
+        A compiler of sums copies a strided slice entry by entry: norms of vectors took four times as long.
+        """
+        single = [n for n, found in enumerate(along) if not found]
+        order = single + [n for n, found in enumerate(along) if found]
+        is_short = all(extents[n].is_constant and 1 < extents[n].constant <= SHORT_LENGTH for n in single)
+        if not is_short or order == sorted(order):
+            return name, texts
+        if len(order) == len(single) + 1 and order[-1] == 0:
+            return f"{name}.T", texts[::-1]
+        return f"{name}.{self.dialect.transpose}({', '.join(map(str, order))})", [texts[n] for n in order]
+
+    def _periodic_shifts(self, index: Sequence[Affine], extents: Sequence[Affine]) -> dict[int, tuple[Span, Affine]]:
+        """Return ``(dimension, c)`` for each axis that is read at ``(i + c) % extent`` for all its entries ``i``."""
+        found: dict[int, tuple[Span, Affine]] = {}
+        for axis, (form, extent) in enumerate(zip(index, extents, strict=True)):
+            dims = self.lanes.dims_of(form)
+            others = self.lanes.dims_of(*(other for n, other in enumerate(index) if n != axis))
+            if len(dims) != 1 or dims & others or not form.compounds():
+                continue
+            (dim,) = dims
+            place = Affine({v: c for v, c in form.terms if not isinstance(v, Compound)}, form.constant)
+            is_whole = dim.low == Affine.of(0) and dim.stop == extent and place.coefficient(dim.axis) == 1
+            if is_whole and form == place - times(extent, quotient_by(place, extent)):
+                found[axis] = dim, place - Affine.variable(dim.axis)
+        return found
 
     def _rows_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine]) -> str | None:
         """Return the text of a read with index arrays on some adjacent axes and slices on the others; None if it has no
@@ -422,5 +467,8 @@ def slope_along(form: Affine, span: Span) -> int | None:
 
 
 def subscript(texts: Sequence[str]) -> str:
-    """Return slices in brackets; "" if they select a whole array."""
-    return "" if all(text == ":" for text in texts) else f"[{', '.join(texts)}]"
+    """Return slices in brackets, without whole axes at the end; "" if they select a whole array."""
+    texts = list(texts)
+    while texts and texts[-1] == ":":
+        texts.pop()
+    return f"[{', '.join(texts)}]" if texts else ""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import prod
 
-from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span, SpanEnds, sort_conditions
+from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span, SpanEnds, sort_conditions
 from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter, slope_along
 from sympy_tensordiff.codegen.emit.base import initial_value_text
 from sympy_tensordiff.codegen.emit.dialects import Dialect
@@ -42,13 +42,6 @@ WINDOW_BLOCK_FACTOR = 64
 
 Half and twice of it change no text of the benchmarks.
 """
-
-SHORT_LENGTH = 16
-"""The greatest length of a short axis: a loop over no more values may stay a Python loop.
-
-With 32, one benchmark takes 1.16 of the time, one 0.93.
-"""
-
 
 SHORTEST_LENGTH = 4
 """The greatest length of a loop that is written out although a compiler fuses sums.
@@ -293,10 +286,11 @@ class Additions:
         function, operator = _FUNCTIONS[reduction]
         if self.values.dialect.is_pure:
             own = self.values.names(name)
-            part, own_dims = self._in_whole(name, text if varies else f"real({text})", reduction, frame)
+            part, own_dims, place = self._in_whole(name, text if varies else f"real({text})", reduction, frame)
             if operator == "*" and " " in part:
                 part = f"({part})"
             line = f"{own} = {own} {operator} {part}" if operator else f"{own} = {function}({own}, {part})"
+            line = f"{own} = {own}.at{place}.add({part})" if place else line
             frame.block.line(line)
             if own_dims <= varies:
                 self.complete.add(line)
@@ -319,6 +313,8 @@ class Additions:
                 inner = self.values.scalar(value, UNARY)
             return reduce_copies(inner, counts, reduction)
         order = self.memory_order([value], varies)
+        if not isinstance(value, Load | Name):  # inner loops of a compiled reduction are along the last axis
+            order.sort(key=lambda dim: not dim.is_short)
         if self.values.dialect.is_fused and order != [dim for dim in dims if dim in varies]:
             return reduce_copies(self._reduced_in_order(value, order, summed, reduction, frame), counts, reduction)
         kept = [dims.index(dim) for dim in varies if dim not in summed]
@@ -350,16 +346,17 @@ class Additions:
         with self.values.inside(frame._replace(lanes=Lanes(lanes.dims[len(summed) :], lanes.images))):
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
-    def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span]]:
+    def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span], str]:
         """Return the array code ``text`` of new values for part of the accumulator ``name``, extended to all its
-        entries, and the dimensions along which it must vary.
+        entries, and the dimensions along which it must vary; or these values and, last, the slices to which the library
+        adds them.
         """
         home = self.values.stored[name]
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]
         if not home.varies or rest == home.lanes.dims:
-            return text, home.varies
+            return text, home.varies, ""
         lanes, form = Lanes(rest, frame.lanes.images), self.values.form
-        spans, wanted_dims = [], set[Span]()
+        spans, slices, wanted_dims = [], list[str](), set[Span]()
         for dim, wanted in home.lanes.dims_from_first(home.varies):
             image = lanes.image(Affine.variable(dim.axis)) - dim.low
             (own,) = lanes.dims_of(image)
@@ -368,9 +365,12 @@ class Additions:
             start = image.substitute({own.axis: own.low})
             wanted_dims |= {own} if wanted else set()
             forms = start, Affine.of(step), own.length, dim.length
-            spans.append("None" if own is dim or not wanted else tuple_text(map(form, forms)))
-        fill = initial_value_text(reduction)
-        return f"spread({', '.join([text, fill, *spans])})", frozenset(wanted_dims)
+            is_part = own is not dim and wanted
+            spans.append(tuple_text(map(form, forms)) if is_part else "None")
+            slices += [self.values.slice_text(start, 1, own, dim.length) if is_part else ":"] if step == 1 else []
+        if self.values.dialect.adds_to_slices and reduction == "sum" and len(slices) == len(spans):
+            return text, frozenset(wanted_dims), f"[{', '.join(slices)}]"
+        return f"spread({', '.join([text, initial_value_text(reduction), *spans])})", frozenset(wanted_dims), ""
 
     def _target(self, name: str, frame: Frame) -> str:
         """Return the text of the part of an accumulator that corresponds to the current dimensions."""

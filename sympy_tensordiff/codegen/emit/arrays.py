@@ -9,17 +9,23 @@ covers the entries for which the index is in bounds.
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.codegen.emit import array_sums
-from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span
+from sympy_tensordiff.codegen.emit.array_accumulators import with_first_additions, with_joined_sums, with_merged_tests
+from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span
 from sympy_tensordiff.codegen.emit.array_library import pure_driver, pure_library_text, pure_module_text
-from sympy_tensordiff.codegen.emit.array_products import find_offsets, over_widest_range, print_product, print_window
+from sympy_tensordiff.codegen.emit.array_products import (
+    find_offsets,
+    over_widest_range,
+    print_product,
+    print_split_product,
+    print_window,
+)
+from sympy_tensordiff.codegen.emit.array_recurrences import LinearRecurrence, find_recurrences
 from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter
 from sympy_tensordiff.codegen.emit.array_sums import (
-    SHORT_LENGTH,
     SHORTEST_LENGTH,
     Additions,
     Narrowing,
@@ -62,7 +68,7 @@ from sympy_tensordiff.codegen.ir.loops import (
 from sympy_tensordiff.codegen.ir.programs import Correlation, FusedKernels, Kernel, Program, Recurrence, Scatter
 from sympy_tensordiff.codegen.ir.rare_loops import condition_name, condition_of_loop, decided, without_condition
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import dependences, loads, loops, scalar_arrays
+from sympy_tensordiff.codegen.ir.walk import added, dependences, loads, loops, scalar_arrays
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.rows import Rows
 
@@ -166,6 +172,7 @@ class KernelPrinter:
         """The arguments of the function."""
         self.box = kernel.box(self.values.shapes)
         self.root = Lanes(tuple(Span(axis, Affine.of(0), n) for axis, n in zip(kernel.axes, self.box, strict=True)))
+        self.recurrences = find_recurrences(kernel, self.box, self.depends, prover)
 
     def print(self) -> str:
         """Return the text of the kernel's function, and store its parameters in ``passed``."""
@@ -178,12 +185,16 @@ class KernelPrinter:
         frame = whole = Frame(self.root, inner, (), axis_rows(self.kernel, self.values.shapes))
         for extent in self.box:  # slices with negative ends and views of negative lengths mean something else
             frame = self.narrowing.if_nonempty(frame, Affine.of(0), extent)
-        self.print_body(self.kernel.body, frame)
+        body = self.kernel.body
+        if self.dialect.is_pure:
+            axes = {name: indices.intersection(self.kernel.axes) for name, indices in self.depends.items()}
+            body = with_joined_sums(body, axes, self.recurrences)
+        self.print_body(body, frame)
         if self.dialect.is_pure and (frame is not whole or isinstance(self.kernel, Scatter)):
             inner.line(f"return {self._array_text() if isinstance(self.kernel, Scatter) else self._filled('real(0)')}")
         _, *lines = block.render()
         if self.dialect.is_pure:
-            lines = with_first_additions(lines, self.additions.complete)
+            lines = with_merged_tests(with_first_additions(lines, self.additions.complete))
         # Sizes in the shapes of arrays are passed if the text contains them.
         words = set(WORD.findall("\n".join(lines[1:])))
         forms = [form for array in uses(self.kernel).arrays for form in self.values.shapes[array]]
@@ -217,7 +228,8 @@ class KernelPrinter:
                 elif is_let(statement):
                     self.print_let(statement, frame)
                 elif is_addition(statement):
-                    self.additions.add(statement.name, statement.value, reduction_of(statement), frame)
+                    if not print_split_product(statement, frame, self.additions):
+                        self.additions.add(statement.name, statement.value, reduction_of(statement), frame)
                 elif is_scatter(statement):
                     self.print_scatter(statement, frame)
                 elif is_store(statement):
@@ -334,6 +346,8 @@ class KernelPrinter:
 
     def print_loop(self, loop: Loop, frame: Frame) -> None:
         """Append a loop: as array operations if possible, else as a Python loop."""
+        if frame.lanes is self.root and self.prints_recurrence(loop, frame):
+            return
         if not self.dialect.is_pure and (test := condition_of_loop(loop)) is not None:
             text = self.values.scalar(test)
             varies = bool(self.values.varies(test))
@@ -352,12 +366,25 @@ class KernelPrinter:
                 self.print_by_offsets(loop, wide, frame)
                 or self.additions.print_running_reduction(loop, wide, frame)
                 or print_window(loop, wide, frame, self.additions)
-                or (not self.dialect.is_pure and self.print_over_widest_range(loop, wide, frame))
+                or self.print_over_widest_range(loop, wide, frame)
             )
         if not is_done and self.dialect.is_pure and not is_short(wide):
             self.print_as_dimension(wide, frame, tied_rows(loop, frame.lanes, self.dialect))
         elif not is_done:
             self.print_python_loop(loop, wide, frame)
+
+    def prints_recurrence(self, loop: Loop, frame: Frame) -> bool:
+        """Append a sum that is a linear recurrence along the last axis; return False for other loops."""
+        scan = self.recurrences.get(next(iter(added(loop.body)), ""))
+        if scan is None:
+            return False
+        factor = self.names.fresh("factor")
+        found = LinearRecurrence(scan, factor)
+        self.depends[factor] = self.depends[found.accumulator.name]
+        self.print_body((*found.terms, *found.factors), frame)
+        own, factor = self.names(found.accumulator.name), self.names(factor)
+        frame.block.line(f"{own} = recurrence({factor}, {own}, {found.is_reversed})")
+        return True
 
     def reads_slices(self, loop: Loop, frame: Frame) -> bool:
         """Return whether all reads in a loop are slices when its variable becomes a dimension, so that no index arrays
@@ -413,6 +440,8 @@ class KernelPrinter:
         if found is None:
             return False
         sum_over, conditions = found
+        if self.dialect.is_pure:  # an array may be traced, so that its entries are not tested
+            return print_product(sum_over, frame, self.additions)
         inner = frame
         if conditions:
             inner = frame.child(f"if {' and '.join(conditions)}:")
@@ -433,33 +462,6 @@ class KernelPrinter:
         frame = frame._replace(lanes=frame.lanes.with_outer(span))
         self.print_body(loop.body, self.narrowing.restrict_lanes(frame, rows) if rows else frame)
         return True
-
-
-def with_first_additions(lines: list[str], complete: Collection[str]) -> list[str]:
-    """Return the lines with the first ``+=`` of a complete accumulator as ``=``, in place of its initialisation with
-    zeros.
-
-    ``complete`` are such additions; one counts as the first if it is the next line that contains the accumulator, in
-    the same block.
-
-    >>> with_first_additions(["s = np.broadcast_to(real(0), (n,))", "s = s + x*x"], {"s = s + x*x"})
-    ['s = x*x']
-    """
-    lines = list(lines)
-    for addition in complete:
-        name, _, rest = addition.partition(" = ")
-        if not (rest := rest.removeprefix(f"{name} + ")) or rest == addition.partition(" = ")[2]:
-            continue
-        word = re.compile(rf"(?<![\w.]){name}(?!\w)")
-        uses = [number for number, line in enumerate(lines) if word.search(line)]
-        for first, second in itertools.pairwise(uses):
-            indent = lines[first].partition(name)[0]
-            starts = f"{indent}{name} = real(0)", f"{indent}{name} = np.broadcast_to(real(0)"
-            if lines[first].startswith(starts) and lines[second] == indent + addition and not word.search(rest):
-                lines[second] = f"{indent}{name} = {rest}"
-                del lines[first]
-                break
-    return lines
 
 
 def _adds_view_entries(body: tuple[Statement, ...]) -> bool:

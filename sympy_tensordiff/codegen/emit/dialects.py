@@ -48,6 +48,8 @@ class Dialect:
     arange: str = "np.arange"
     reduces_several: bool = True
     """Whether a method reduces several axes at once, for all reductions."""
+    adds_to_slices: bool = False
+    """Whether ``x.at[a:b].add(y)`` is an array like x with y added to a part of it."""
     optimize: str = ""
     """The option of ``einsum`` that makes it a matrix product."""
     integers: str = "np.asarray({}, int)"
@@ -106,7 +108,7 @@ DIALECTS = {
         ),
         Dialect(
             "jax", "JAX", "jnp", ("import jax", "import jax.numpy as jnp", "from jax.scipy import linalg, special"),
-            is_fused=True, other_helpers=JAX_HELPERS,
+            is_fused=True, adds_to_slices=True, other_helpers=JAX_HELPERS,
             own=_SPECIAL | _CALLED | {"sigmoid": "jax.nn.sigmoid", "softplus": "jax.nn.softplus"},
             integers="jnp.asarray({}, int)", preamble={"real": "functools.partial(jnp.asarray, dtype=dtype)"},
         ),

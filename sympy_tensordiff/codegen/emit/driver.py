@@ -79,15 +79,20 @@ class Functions:
 WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 """A name in a text that is not an attribute."""
 
+_SUBSCRIPTS = re.compile(rf'"[\w,.]*->\w*"|{WORD.pattern}')
+"""The subscripts of an ``einsum``, whose letters are no names, or a name."""
+
 
 def text_up_to_renaming(text: str, names: Collection[str]) -> str:
     """Return ``text`` with numbers in place of ``names``, in the order of their first use.
 
     >>> text_up_to_renaming("x = f(y, x)", {"x", "y"}) == text_up_to_renaming("u = f(x, u)", {"u", "x"})
     True
+    >>> text_up_to_renaming('einsum("ij,j->i", i)', {"i", "j"})
+    'einsum("ij,j->i", <0>)'
     """
     places: dict[str, str] = {}
-    return WORD.sub(lambda m: places.setdefault(m[0], f"<{len(places)}>") if m[0] in names else m[0], text)
+    return _SUBSCRIPTS.sub(lambda m: places.setdefault(m[0], f"<{len(places)}>") if m[0] in names else m[0], text)
 
 
 def task_text(kernel: Kernel, names: FormNames) -> str:

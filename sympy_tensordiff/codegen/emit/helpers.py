@@ -94,6 +94,18 @@ def running(function, values, start):
     function.accumulate(values, out=result[1:])
     return result
 ''',
+    "recurrence": '''
+def recurrence(factors, terms, is_reversed):
+    """The numbers s[i] = factors[i]*s[i - 1] + terms[i] along the last axis; with s[i + 1] if reversed."""
+    if is_reversed:
+        return np.flip(recurrence(np.flip(factors, (-1,)), np.flip(terms, (-1,)), False), (-1,))
+    n = 1
+    while n < terms.shape[-1]:
+        terms = np.concatenate([terms[..., :n], terms[..., n:] + factors[..., n:]*terms[..., :-n]], -1)
+        factors = np.concatenate([factors[..., :n], factors[..., n:]*factors[..., :-n]], -1)
+        n = 2*n
+    return terms
+''',
     "sigmoid": '''
 def sigmoid(x):
     """1/(1 + exp(-x)) without overflow, entry by entry."""

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from sympy_tensordiff.codegen.ir.programs import Program, Recurrence
 from sympy_tensordiff.codegen.ir.steps import is_compiled_step, lower_vector_products, not_compiled
 from sympy_tensordiff.codegen.schedule.correlations import with_correlations
+from sympy_tensordiff.codegen.schedule.joined_scatters import with_joined_scatters
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
 from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
 
@@ -18,7 +19,8 @@ Pass: TypeAlias = Callable[[Program], Program]
 _COMPILED: tuple[Pass, ...] = (with_correlations, split_deep, split_large, in_reading_order)
 
 PASSES: Mapping[str, tuple[Pass, ...]] = {
-    **dict.fromkeys(("numpy", "cupy", "jax", "torch"), (split_deep, split_large)),
+    "numpy": (with_joined_scatters, split_deep, split_large),
+    **dict.fromkeys(("cupy", "jax", "torch"), (with_joined_scatters, split_deep)),
     "cuda": (split_deep, split_large),
     "numba": _COMPILED,
     "llvm": _COMPILED,

@@ -1,0 +1,105 @@
+"""Fewer accumulators and fewer additions in functions of whole arrays that change no array."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from sympy_tensordiff.codegen.ir.loops import Set, Statement, is_accumulator, is_addition, is_store, reduction_of
+from sympy_tensordiff.codegen.ir.scalars import Name, Operation, Scalar
+from sympy_tensordiff.codegen.ir.walk import rewrite, rewrite_scalar, subexpressions
+from sympy_tensordiff.codegen.ir.walk import values as values_in
+
+
+def with_joined_sums(
+    body: tuple[Statement, ...], axes: Mapping[str, frozenset[str]], fixed: Collection[str]
+) -> tuple[Statement, ...]:
+    """Return statements that add to one accumulator what they added to several that are stored as a sum only.
+
+    ``axes`` are those of each name; accumulators that differ in them, or are in ``fixed``, stay.
+    """
+    *rest, store = body
+    if not is_store(store):
+        return body
+    uses = Counter(part.name for value in values_in(body) for part in subexpressions(value) if isinstance(part, Name))
+    sums = [s.name for s in body if is_accumulator(s) and reduction_of(s) == "sum" and uses[s.name] == 1]
+    joined: dict[str, tuple[str, bool]] = {}
+    """The accumulator that takes the place of another one, and whether it takes the negative values."""
+
+    def join(node: Scalar) -> Scalar:
+        """Return an addition with one accumulator in place of several, other nodes unchanged."""
+        if not isinstance(node, Operation) or node.function != "add":
+            return node
+        terms = {name: (term, sign) for term in node.arguments for name, sign in [_signed_name(term)]}
+        found = [name for name in sums if name in terms and name not in fixed]
+        found = [name for name in found if axes[name] == axes[found[0]]]
+        joined.update({name: (found[0], terms[name][1] != terms[found[0]][1]) for name in found[1:]})
+        kept = tuple(term for term in node.arguments if _signed_name(term)[0] not in found[1:])
+        return kept[0] if len(kept) == 1 else replace(node, arguments=kept)
+
+    def change(statement: Statement) -> tuple[Statement, ...]:
+        """Return the statement that replaces one of an accumulator that is joined with another."""
+        if not isinstance(statement, Set) or statement.name not in joined:
+            return (statement,)
+        name, is_negative = joined[statement.name]
+        value = Operation("neg", (statement.value,)) if is_negative else statement.value
+        return (replace(statement, target=Name(name), value=value),) if is_addition(statement) else ()
+
+    store = replace(store, value=rewrite_scalar(store.value, join))
+    return (*rewrite(rest, lambda statement, _: change(statement)), store)
+
+
+def _signed_name(term: Scalar) -> tuple[str, int]:
+    """Return the name and the sign of a term that is a name or its negative; ("", 1) for others."""
+    if isinstance(term, Operation) and term.function == "neg":
+        return _signed_name(term.arguments[0])[0], -1
+    return (term.name, 1) if isinstance(term, Name) else ("", 1)
+
+
+def with_first_additions(lines: list[str], complete: Collection[str]) -> list[str]:
+    """Return the lines with the first ``+=`` of a complete accumulator as ``=``, in place of its initialisation with
+    zeros.
+
+    ``complete`` are such additions; one counts as the first if it is the next line that contains the accumulator, in
+    the same block.
+
+    >>> with_first_additions(["s = np.broadcast_to(real(0), (n,))", "s = s + x*x"], {"s = s + x*x"})
+    ['s = x*x']
+    """
+    lines = list(lines)
+    for addition in complete:
+        name, _, rest = addition.partition(" = ")
+        if not (rest := rest.removeprefix(f"{name} + ")) or rest == addition.partition(" = ")[2]:
+            continue
+        word = re.compile(rf"(?<![\w.]){name}(?!\w)")
+        uses = [number for number, line in enumerate(lines) if word.search(line)]
+        for first, second in itertools.pairwise(uses):
+            indent = lines[first].partition(name)[0]
+            starts = f"{indent}{name} = real(0)", f"{indent}{name} = np.broadcast_to(real(0)"
+            if lines[first].startswith(starts) and lines[second] == indent + addition and not word.search(rest):
+                lines[second] = f"{indent}{name} = {rest}"
+                del lines[first]
+                break
+    return lines
+
+
+def with_merged_tests(lines: list[str]) -> list[str]:
+    """Return the lines with one block in place of two adjacent ones under the same test of sizes.
+
+    >>> with_merged_tests(["if n >= 2:", "    s = x", "if n >= 2:", "    s = s + y"])
+    ['if n >= 2:', '    s = x', '    s = s + y']
+    """
+    result: list[str] = []
+    opened: dict[int, str] = {}
+    for line in lines:
+        depth = len(line) - len(line.lstrip())
+        if line.lstrip().startswith("if ") and opened.get(depth) == line:
+            continue
+        opened = {own: test for own, test in opened.items() if own < depth}
+        if line.lstrip().startswith("if "):
+            opened[depth] = line
+        result.append(line)
+    return result

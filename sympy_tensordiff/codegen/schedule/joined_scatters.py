@@ -1,0 +1,62 @@
+"""Scatters that add at the same places, as one scatter of the sum of their values.
+
+An array library takes many times as long to add at index arrays as to add values. (Loops of compiled backends are fused
+in any case.)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from sympy_tensordiff.codegen.ir.loops import Set, is_scatter
+from sympy_tensordiff.codegen.ir.programs import Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.rename import renamed
+from sympy_tensordiff.codegen.ir.scalars import Operation
+from sympy_tensordiff.codegen.ir.walk import all_names, statements
+
+
+def with_joined_scatters(program: Program) -> Program:
+    """Return the program with adjacent scatters joined that add to the same entries of an array for all indices."""
+    taken = all_names(program)
+    steps: list[Step] = []
+    for array, run in itertools.groupby(program.kernels, lambda step: step.array if isinstance(step, Scatter) else ""):
+        group = list(run)
+        steps += _joined([step for step in group if isinstance(step, Scatter)], taken) if array else group
+    return program if len(steps) == len(program.kernels) else replace(program, kernels=tuple(steps))
+
+
+def _joined(scatters: Iterable[Scatter], taken: set[str]) -> Iterator[Scatter]:
+    """Yield the scatters into one array, in the order of the first ones, those with equal places as one."""
+    found: list[Scatter] = []
+    for scatter in scatters:
+        for place, other in enumerate(found):
+            if len(other.axes) == len(scatter.axes) and (both := _join(other, scatter, taken)) is not None:
+                found[place] = both
+                break
+        else:
+            found.append(scatter)
+    yield from found
+
+
+def _join(one: Scatter, other: Scatter, taken: set[str]) -> Scatter | None:
+    """Return two scatters as one; None if they differ in their places, or test conditions."""
+    if one.extents != other.extents or one.exclusive != other.exclusive:
+        return None
+    last = one.body[-1]
+    if not all(is_scatter(part.body[-1]) and _count(part) == 1 for part in (one, other)):
+        return None
+    moved = renamed(other, dict(zip(other.axes, one.axes, strict=True)), names := set(taken))
+    added = moved.body[-1]
+    assert isinstance(last, Set) and isinstance(added, Set)
+    if last.target != added.target:
+        return None
+    taken |= names
+    whole = replace(last, value=Operation("add", (last.value, added.value)))
+    return replace(one, body=(*one.body[:-1], *moved.body[:-1], whole))
+
+
+def _count(scatter: Scatter) -> int:
+    """Return the number of statements that add to the array of a scatter."""
+    return sum(is_scatter(statement) for statement in statements(scatter.body))
