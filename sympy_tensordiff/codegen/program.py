@@ -22,6 +22,7 @@ from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentia
 from sympy_tensordiff.codegen.lower.groupings import with_common_groupings
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, recurrence
+from sympy_tensordiff.codegen.lower.scatters import extrema_over_segments
 from sympy_tensordiff.codegen.lower.separated_sums import separated_sums
 from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums
 from sympy_tensordiff.codegen.lower.tensors import Definition, define_arrays
@@ -291,7 +292,7 @@ def _in_loop_form(
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
     tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
-    tight = with_canonical_differences(graph, tight)
+    tight = extrema_over_segments(graph, with_canonical_differences(graph, tight))
     if lowering.temporaries:
         tight = joined_sums(graph, lowering.planner, tight)
         tight = separated_sums(graph, tight)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Iterable, Sequence
+from math import inf
 
 from sympy_tensordiff.codegen.emit import array_sums
 from sympy_tensordiff.codegen.emit.array_lanes import Lanes, Span
@@ -19,6 +20,7 @@ from sympy_tensordiff.codegen.emit.array_library import pure_driver, pure_librar
 from sympy_tensordiff.codegen.emit.array_products import find_offsets, over_widest_range, print_product, print_window
 from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter
 from sympy_tensordiff.codegen.emit.array_sums import (
+    FUNCTIONS,
     SHORT_LENGTH,
     SHORTEST_LENGTH,
     Additions,
@@ -61,7 +63,7 @@ from sympy_tensordiff.codegen.ir.loops import (
 )
 from sympy_tensordiff.codegen.ir.programs import Correlation, FusedKernels, Kernel, Program, Recurrence, Scatter
 from sympy_tensordiff.codegen.ir.rare_loops import condition_name, condition_of_loop, decided, without_condition
-from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Load, Name, Operation, Scalar, constant
 from sympy_tensordiff.codegen.ir.walk import dependences, loads, loops, scalar_arrays
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.rows import Rows
@@ -287,19 +289,21 @@ class KernelPrinter:
         frame.block.line(f"{self.names(name)} = {text}")
 
     def print_scatter(self, statement: Set, frame: Frame) -> None:
-        """Append code that adds values to array entries at index arrays; repeated indices accumulate
-        (``np.add.at``).
+        """Append code that adds values to array entries at index arrays, or takes maxima or minima; repeated indices
+        accumulate (``np.add.at``).
         """
-        value = statement.value
+        value, reduction = statement.value, reduction_of(statement)
+        function, operator = FUNCTIONS[reduction]
         lanes, array = frame.lanes, self.names(self.kernel.array)
         images = [lanes.image(form) for form in statement.index]
         if frame.mask is not None:
-            value = Operation("select", (frame.mask, value, Number(0)))
+            value = Operation("select", (frame.mask, value, constant({"max": -inf, "min": inf}.get(reduction, 0))))
         elif self.dialect.is_pure:
             pass
         elif not lanes.dims or (isinstance(self.kernel, Scatter) and self.kernel.exclusive):
             target = self.values.target_text(array, images, self.values.shapes[self.kernel.array], frame.block)
-            frame.block.line(f"{target} += {self.values.scalar(value)}")
+            text = self.values.scalar(value)
+            frame.block.line(f"{target} += {text}" if operator else f"{target} = {function}({target}, {text})")
             return
         text, chosen = self.values.scalar(value), len(statement.index)
         if self.dialect.is_pure:
@@ -315,10 +319,11 @@ class KernelPrinter:
             text = f"np.broadcast_to({text}, {whole})"
         if self.dialect.is_pure:
             text = text if self.values.varies(value) else f"real({text})"
-            frame.block.line(f"{array} = added({array}, {tuple_text(entries)}, {text})")
+            helper = "added" if reduction == "sum" else f"{reduction}imum_at"
+            frame.block.line(f"{array} = {helper}({array}, {tuple_text(entries)}, {text})")
             return
         places = f"({', '.join(entries)})" if len(entries) > 1 else entries[0]
-        frame.block.line(f"np.add.at({array}, {places}, {text})")
+        frame.block.line(f"{function}.at({array}, {places}, {text})")
 
     def count_whole_axes(self, index: Sequence[Affine], lanes: Lanes) -> int:
         """Return how many last axes of the array are read as whole dimensions, in order, so that they need no index

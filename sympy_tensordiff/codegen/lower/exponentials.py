@@ -24,7 +24,8 @@ import sympy
 from sympy_tensordiff.graph.instances import instance
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Constraint
+from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.indirect import IndirectIndex
 
 _EXPONENT_OF_ZERO = -(10**38)
 """An exponent of which nothing is left, in any precision: that of what a choice leaves out."""
@@ -166,6 +167,9 @@ class _Exponentials:
             found = yield self._sum(node)
         elif node.op == "add":
             found = yield self._addition(node)
+        elif node.op == "read" and node.args[0].op == "comprehension":
+            entry: Scaled = yield self.scaled(self.graph.entry(node.args[0], node.data))
+            found = entry if entry.summed else found
         elif node.op == "select" and self.graph.is_choice(node):
             found = yield self._choice(node)
         if found.shift and not (found.is_quotient and found.degree == 0):
@@ -227,8 +231,12 @@ class _Exponentials:
         variables, rows, body = self.open(node)
         inner_rows, body = (rows + body.data, body.args[0]) if body.op == "guard" else (rows, body)
         found: Scaled = yield self.scaled(body)
-        own = {part: c for part, c in found.shift.items() if not part.free.isdisjoint(variables)}
-        shift = {part: c for part, c in found.shift.items() if part not in own}
+        shift: dict[Node, Any] = {}
+        for part, c in found.shift.items():
+            part = graph.substitute(part, _equal_entries(inner_rows, variables))
+            shift[part] = shift.get(part, 0) + c
+        own = {part: c for part, c in shift.items() if not part.free.isdisjoint(variables)}
+        shift = {part: c for part, c in shift.items() if part not in own}
         if not own:
             return replace(found, rest=graph.sum(variables, inner_rows, found.rest))
         term = self.sum_of(own)
@@ -270,6 +278,20 @@ def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:
     if "left out" not in graph.kinds:
         return inverse
     return graph.select(graph.compare("ne", total, graph.zero), inverse, graph.zero)
+
+
+def _equal_entries(rows: Sequence[Constraint], variables: Sequence[int]) -> dict[IndirectIndex, Affine]:
+    """Return the integer-array entries that depend on `variables` and that an equation in `rows` sets to a form that
+    does not, as ``[v == dst[e]]`` sets ``dst[e]`` to v, with these forms.
+    """
+    found = {}
+    for row in rows:
+        entries = [part for part, c in row.form.terms if isinstance(part, IndirectIndex) and abs(c) == 1]
+        for entry in entries if row.kind == "eq" else ():
+            form = Affine({entry: 1}) - row.form.coefficient(entry) * row.form
+            if form.atoms().isdisjoint(variables) and not entry.atoms().isdisjoint(variables):
+                found[entry] = form
+    return found
 
 
 def finite(graph: Graph, shift: Node) -> Node:
