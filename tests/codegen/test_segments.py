@@ -46,7 +46,7 @@ def results(weights):
 def wanted(scores, cotangent):
     """Return what `results` are, segment by segment."""
     weights, gradient = np.zeros(len(scores)), np.zeros(len(scores))
-    for own in (np.flatnonzero(SEGMENTS == node) for node in range(4)):
+    for own in (np.flatnonzero(node == SEGMENTS) for node in range(4)):
         if own.size:
             powers = np.exp(scores[own] - scores[own].max())
             weights[own] = powers / powers.sum()
@@ -106,7 +106,7 @@ def test_logarithms_of_sums_over_segments(backend):
     )
     weights = wanted(SCORES, COTANGENT)[0]
     np.testing.assert_allclose(gradient, weights * np.array([1, 2, 1, -1, 1, 2, -1, -1]), atol=1e-15)
-    logarithms = np.log([np.exp([-1, 0, -2]).sum(), np.exp([0, -1]).sum(), 1]) + [1001, -1000, 2000]
+    logarithms = np.log([np.exp([-1, 0, -2]).sum(), np.exp([0, -1]).sum(), 1]) + np.array([1001, -1000, 2000])
     np.testing.assert_allclose(value, logarithms @ [1, 2, -1], rtol=1e-14)
 
 
@@ -123,6 +123,6 @@ def test_extrema_of_segments(backend):
     highest, lowest = function(SCORES, SEGMENTS, COTANGENT, np.zeros(4))
     values = SCORES * COTANGENT
     for node in (0, 1, 3):
-        own = values[SEGMENTS == node]
+        own = values[node == SEGMENTS]
         assert (highest[node], lowest[node]) == (own.max(), own.min())
     assert (highest[2], lowest[2]) == (-np.inf, np.inf)

@@ -335,7 +335,8 @@ def extreme_at(x, index, values, reduction):
     for own, length in zip(index, heads):
         place = place*length + own
     values = values.expand((*place.shape, *rest)).reshape((-1, *rest))
-    return x.reshape((-1, *rest)).index_reduce(0, place.reshape(-1), values, reduction).reshape(x.shape)
+    place = place.reshape((-1, *[1]*len(rest))).expand(values.shape)
+    return x.reshape((-1, *rest)).scatter_reduce(0, place, values, reduction).reshape(x.shape)
 ''',
     "maximum_at": '''
 def maximum_at(x, index, values):

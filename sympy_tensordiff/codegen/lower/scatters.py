@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, inf
+from typing import cast
 
 from sympy_tensordiff.codegen.ir.scalars import Reduction
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges, reachable, rewritten
@@ -232,7 +233,7 @@ def _part(
     if not _bound(loops, (*ranges, *outer)):
         return None
     term = _ordered(graph, (*kept, *inside), free, (*ranges, *outer), tests, tuple(index.values()), value)
-    return replace(term, reduction=node.op)
+    return replace(term, reduction=cast("Reduction", node.op))
 
 
 def _bound(variables: Sequence[int], rows: Rows) -> bool:
