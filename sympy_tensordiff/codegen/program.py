@@ -25,6 +25,7 @@ from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_for
 from sympy_tensordiff.codegen.lower.scatters import extrema_over_segments
 from sympy_tensordiff.codegen.lower.separated_sums import separated_sums
 from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums
+from sympy_tensordiff.codegen.lower.tensor_exponentials import without_large_tensors
 from sympy_tensordiff.codegen.lower.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.lower.terms import (
     defined_at_zero,
@@ -65,6 +66,7 @@ from sympy_tensordiff.simplify.facts import (
     require_positive_divisors,
     size_variables,
 )
+from sympy_tensordiff.simplify.log_sums import with_close_log_sums
 from sympy_tensordiff.simplify.logistic import without_overflow
 from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.symbolic.lift import as_operand, lift_native
@@ -248,6 +250,7 @@ def _simplify(task: Task) -> _Simplified:
         results.append(unique("result" if structure == SINGLE else f"result{n}", {*taken, *results}))
     nodes = with_common_groupings(graph, in_terms(graph, nodes))
     found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
+    found = without_large_tensors(graph, with_close_log_sums(graph, found))
     steps = partial(recurrence, build=partial(_step_program, options))
     definitions = define_arrays(graph, found, results, arrays, taken, hints, options.library, steps)
     tensors_by_name = {arrays[t.data[0]]: t for t in task.tensors if t.data[0] in arrays}

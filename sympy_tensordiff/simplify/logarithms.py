@@ -27,6 +27,7 @@ from typing import Any
 
 import sympy
 
+from sympy_tensordiff.graph.contractions import sums_labels
 from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.simplify.sign_analysis import sign_facts
@@ -107,7 +108,12 @@ class Logarithms:
         return self.logarithm(graph.mul((graph.const(2 * number.data), share)))
 
     def factors(self, node: Node) -> tuple[Node, ...]:
-        """Return the factors of `node`; a number that multiplies a whole tensor is one of them."""
+        """Return the factors of `node`; a number that multiplies a whole tensor, or a sum over axes, is one of them."""
+        numbers = [arg for arg in node.args if not arg.shape] if sums_labels(node) else []
+        if numbers:
+            operands = zip(node.args, node.data.inputs, strict=True)
+            total = self.graph.ein(1, [pair for pair in operands if pair[0].shape], node.data.output)
+            return (*numbers, *self.graph.factors(total))
         number, rest = self.graph.split_view(node) if node.shape else (1, node)
         return self.graph.factors(rest) if number == 1 else (self.graph.const(number), *self.graph.factors(rest))
 

@@ -35,8 +35,8 @@ _EXPONENT_OF_ZERO = -(10**38)
 class Scaled:
     """A value as ``exp(shift) * rest``, with the shift as a sum of multiples of nodes.
 
-    ``degree`` is the number of exponentials that are factors, less that of those divided by; ``above`` and ``below``
-    say whether there are any, ``summed`` whether some stand in a sum.
+    ``degree`` is the number of exponentials that are factors, less that of those divided by, where ``exp(2*u)`` counts
+    twice; ``above`` and ``below`` say whether there are any, ``summed`` whether some stand in a sum.
     """
 
     shift: Mapping[Node, Any]
@@ -60,11 +60,11 @@ def without_large_exponentials(graph: Graph, roots: Sequence[Node]) -> list[Node
     divided = (part.op == "pow" or (part.op == "call" and part.data is sympy.log) for part in parts)
     if not any(map(_is_exponential, parts)) or not any(divided):
         return list(roots)
-    work = _Exponentials(graph)
+    work = Exponentials(graph)
     return [trampoline(work.final(root)) for root in roots]
 
 
-class _Exponentials:
+class Exponentials:
     """The rules of `without_large_exponentials`, with results cached by node."""
 
     def __init__(self, graph: Graph) -> None:
@@ -153,14 +153,27 @@ class _Exponentials:
             self.known[node] = yield self._scaled(node)
         return self.known[node]
 
+    def degree(self, exponent: Node) -> Any:
+        """Return the size of the number that all terms of `exponent` have as a factor; 1 if they differ in it."""
+        terms = exponent.args if exponent.op == "add" else (exponent,)
+        sizes = {abs(self.graph.split_view(term)[0]) for term in terms}
+        return sizes.pop() if len(sizes) == 1 else 1
+
     def _scaled(self, node: Node) -> Recursion[Scaled]:
-        """Return `node` as ``exp(shift)*rest``, computed by the rule for its op."""
+        """Return `node` as ``exp(shift)*rest`` where the exponential may overflow, else with the shift 0."""
+        found: Scaled = yield self._rule(node)
+        if found.shift and not (found.is_quotient and found.degree == 0):
+            return found
+        return Scaled({}, (yield self.final(node)))
+
+    def _rule(self, node: Node) -> Recursion[Scaled]:
+        """Return `node` as ``exp(shift)*rest`` by the rule for its op; with the shift 0 if there is none."""
         found = Scaled({}, node)
         if _is_exponential(node):
             exponent = yield self.final(node.args[0])
-            return Scaled({exponent: 1}, self.graph.one, 1, above=True)
+            return Scaled({exponent: 1}, self.graph.one, self.degree(node.args[0]), above=True)
         if node.op == "pow" and node.args[1].op == "const":
-            found = yield self._power(node)
+            found = yield self._root(node)
         elif node.op == "mul":
             found = yield self._product(node)
         elif node.op == "sum":
@@ -172,11 +185,9 @@ class _Exponentials:
             found = entry if entry.summed else found
         elif node.op == "select" and self.graph.is_choice(node):
             found = yield self._choice(node)
-        if found.shift and not (found.is_quotient and found.degree == 0):
-            return found
-        return Scaled({}, (yield self.final(node)))
+        return found
 
-    def _power(self, node: Node) -> Recursion[Scaled]:
+    def _root(self, node: Node) -> Recursion[Scaled]:
         """Return a power as ``exp(shift)*rest``: the shift of the base times the exponent."""
         found: Scaled = yield self.scaled(node.args[0])
         graph, power = self.graph, node.args[1].data
@@ -262,9 +273,13 @@ class _Exponentials:
             parts.append(
                 graph.mul((graph.call(sympy.exp, (below,)), term.rest)) if below is not graph.zero else term.rest
             )
+        return self.joined(terms, greatest, graph.add(parts))
+
+    def joined(self, terms: Sequence[Scaled], shift: Node, rest: Node) -> Scaled:
+        """Return the sum ``exp(shift)*rest`` of some terms."""
         return Scaled(
-            {greatest: 1},
-            graph.add(parts),
+            {shift: 1},
+            rest,
             max(term.degree for term in terms),
             any(term.above for term in terms),
             any(term.below for term in terms),
