@@ -32,7 +32,9 @@ from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.simplify.sign_analysis import sign_facts
 
-_WIDE_RANGE_FUNCTIONS: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sigmoid})
+_WIDE_RANGE_FUNCTIONS: frozenset[Any] = frozenset(
+    {sympy.exp, sympy.cosh, sympy.sech, sympy.sinh, sympy.erfc, sympy.besseli, sigmoid}
+)
 """Functions whose logarithms are moderate where they themselves are not."""
 
 

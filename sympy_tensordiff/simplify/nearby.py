@@ -265,11 +265,22 @@ def log_of_quotient(graph: Graph, argument: Node) -> Node | None:
         return None
     a, b = next(factor for factor in factors if factor is not reciprocal), reciprocal.args[0]
     difference = minus(graph, a, b)
-    if b.op != "add" or not has_fewer_terms(difference, a):
+    if b.op != "add" or not (has_fewer_terms(difference, a) or is_exact_near_zero(difference)):
         return None
     share = graph.mul((difference, reciprocal))
     is_near = graph.compare("lt", graph.call(sympy.Abs, (share,)), graph.const(_HALF))
     return graph.select(is_near, graph.call(log1p, (share,)), graph.call(sympy.log, (argument,)))
+
+
+def is_exact_near_zero(difference: Node) -> bool:
+    """Return whether `difference` is a value or its double less a number, which has no rounding error near 0."""
+    terms = difference.args if difference.op == "add" else ()
+    if len(terms) != 2 or not any(term.op == "const" for term in terms):
+        return False
+    (term,) = [term for term in terms if term.op != "const"] or [terms[0]]
+    factors = term.args if term.op == "mul" else (term,)
+    numbers = [abs(factor.data) for factor in factors if factor.op == "const"]
+    return not factors[-1].args[1:] and (numbers or [1]) in ([1], [2]) and len(factors) - len(numbers) == 1
 
 
 def _times_logarithm(graph: Graph, factor: Number, one: Node, other: Node) -> Node | None:

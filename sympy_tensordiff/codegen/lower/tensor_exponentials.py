@@ -109,9 +109,12 @@ class _TensorExponentials(Exponentials):
         return replace(found, rest=self.graph.select(condition, *branches))
 
     def _addition(self, node: Node) -> Recursion[Scaled]:
-        """Return an addition as ``exp(shift)*rest``, with the largest shift of its terms."""
+        """Return an addition with a sum over axes as ``exp(shift)*rest``, with the largest shift of its terms.
+
+        Other additions are left to `exponentials`: differences are rewritten before, so that they keep their digits.
+        """
         terms = yield from in_turn(map(self.scaled, node.args))
-        if not any(term.shift for term in terms):
+        if not any(term.shift and term.summed for term in terms):
             return Scaled({}, node)
         shifts = [self.graph.broadcast(self.sum_of(term.shift), node.shape) for term in terms]
         greatest = self.graph.call(sympy.Max, shifts) if len(set(shifts)) > 1 else shifts[0]
