@@ -237,12 +237,8 @@ class _Rewriter:
     def joined(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
         """Return ``one + other`` in a form that loses no digits; None if no rule applies to the pair."""
         graph, factor = self.graph, one.factor
-        factors = graph.factors(one.base), graph.factors(other.base)
-        if common := [part for part in factors[0] if part in factors[1] and part is not graph.one]:
-            rests = [graph.mul([part for part in own if part not in common]) for own in factors]
-            inner = self.joined(ScaledTerm(factor, rests[0]), ScaledTerm(other.factor, rests[1]))
-            if inner is not None:
-                return graph.mul((*common, inner))
+        if (found := self.with_common_factors(one, other)) is not None:
+            return found
         if other.factor == -factor and other.base is graph.one and (found := self.less_one(one.base, factor)):
             return self.noted("f(u) - 1", found)
         if other.factor == factor and other.base is graph.one and is_call(one.base, sympy.erf):
@@ -252,16 +248,8 @@ class _Rewriter:
             return self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))
         if other.factor != -factor:
             return None
-        if is_call(one.base, softplus) and is_call(other.base, softplus):
-            u = one.base.args[0]
-            return self.noted("softplus(u) - u", graph.scale(factor, u)) if graph.neg(u) is other.base.args[0] else None
-        if is_call(one.base, sympy.erf) and is_call(other.base, sympy.erf):
-            return self.noted("erf(u) - erf(v)", self.difference_of_tails(factor, one.base.args[0], other.base.args[0]))
-        if other.base is graph.one and (found := share_less_one(graph, one.base)) is not None:
-            return self.noted("b/sqrt(a + b**2) - 1", graph.scale(factor, found))
-        if is_call(other.base, sympy.tanh) and graph.pow(other.base, self.minus_one) is one.base:
-            double = graph.call(sympy.sinh, (graph.scale(2, other.base.args[0]),))
-            return self.noted("1/tanh(u) - tanh(u)", graph.scale(2 * factor, graph.pow(double, self.minus_one)))
+        if (found := self.of_two_values(factor, one.base, other.base)) is not None:
+            return found
         if (found := nearby(graph, factor, one.base, other.base, self.distance)) is not None:
             return self.noted("f(a) - f(b)", found)
         if one.base.op != "pow" or other.base.op != "pow":
@@ -274,6 +262,31 @@ class _Rewriter:
             return None
         found = self.difference_of_powers(a, b, distance, Fraction(power.data))
         return self.noted("a**p - b**p", graph.scale(factor, found))
+
+    def with_common_factors(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
+        """Return the sum of two terms with their common factors outside; None if no rule applies to what is left."""
+        graph = self.graph
+        factors = graph.factors(one.base), graph.factors(other.base)
+        common = [part for part in factors[0] if part in factors[1] and part is not graph.one]
+        if not common:
+            return None
+        rests = [graph.mul([part for part in own if part not in common]) for own in factors]
+        inner = self.joined(ScaledTerm(one.factor, rests[0]), ScaledTerm(other.factor, rests[1]))
+        return None if inner is None else graph.mul((*common, inner))
+
+    def of_two_values(self, factor: Number, one: Node, other: Node) -> Node | None:
+        """Return ``factor*(one - other)`` by the rules of single functions; None if none applies."""
+        graph = self.graph
+        if is_call(one, softplus) and is_call(other, softplus) and graph.neg(one.args[0]) is other.args[0]:
+            return self.noted("softplus(u) - u", graph.scale(factor, one.args[0]))
+        if is_call(one, sympy.erf) and is_call(other, sympy.erf):
+            return self.noted("erf(u) - erf(v)", self.difference_of_tails(factor, one.args[0], other.args[0]))
+        if other is graph.one and (found := share_less_one(graph, one)) is not None:
+            return self.noted("b/sqrt(a + b**2) - 1", graph.scale(factor, found))
+        if is_call(other, sympy.tanh) and graph.pow(other, self.minus_one) is one:
+            double = graph.call(sympy.sinh, (graph.scale(2, other.args[0]),))
+            return self.noted("1/tanh(u) - tanh(u)", graph.scale(2 * factor, graph.pow(double, self.minus_one)))
+        return None
 
     def difference_of_tails(self, factor: Number, u: Node, v: Node) -> Node:
         """Return ``factor*(erf(u) - erf(v))``, where both are on one side of 0 as a difference of small numbers."""

@@ -10,7 +10,7 @@ Elsewhere, both terms are computed, and subtracted. For index notation, there ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import sympy
@@ -18,6 +18,7 @@ from sympy.codegen.cfunctions import expm1, log1p
 
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.nearby import has_fewer_terms, is_near_one, minus
 
 
@@ -80,7 +81,7 @@ def _joined(graph: Graph, one: _Term, other: _Term) -> Node | None:
         return None
     softmax, labels = _softmax(graph, other.log_sum), tuple(range(len(v.shape)))
     kept = tuple([label for label in labels if label not in other.log_sum.data])
-    sizes = dict(enumerate(v.shape))
+    sizes: dict[Hashable, Affine] = dict(enumerate(v.shape))
     share = graph.ein(1, [(softmax, labels), (graph.call(expm1, (graph.broadcast(d, v.shape),)), labels)], kept, sizes)
     apart = graph.add((one.log_sum, graph.neg(other.log_sum)))
     logarithm = graph.select(is_near_one(graph, share), graph.call(log1p, (share,)), apart)

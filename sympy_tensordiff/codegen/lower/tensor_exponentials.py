@@ -15,7 +15,7 @@ exponents of each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,7 @@ import sympy
 from sympy_tensordiff.codegen.lower.exponentials import Exponentials, Scaled, finite
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.einsums import entry
-from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
+from sympy_tensordiff.graph.interning import Recursion, breadth_first, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine
 
@@ -35,17 +35,28 @@ def without_large_tensors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """Return `roots` with logarithms and quotients of sums of exponentials of whole tensors computed after subtracting
     the largest exponents.
     """
-    parts = reachable(*roots)
-    if not any(part.shape and part.op == "call" and part.data is sympy.exp for part in parts):
-        return list(roots)
-    work = _TensorExponentials(graph)
-    return [trampoline(work.final(root)) for root in roots]
+    kept: set[Node] = set()
+    while any(_is_exponential(part) and part not in kept for part in reachable(*roots)):
+        work = _TensorExponentials(graph, kept)
+        new = [trampoline(work.final(root)) for root in roots]
+        # Where some value needs an exponential as it is, another array would serve the others, and nothing be won.
+        needed = work.scaled_exponentials.intersection(arg for part in reachable(*new) for arg in part.args)
+        if not needed:
+            return new
+        kept |= needed
+    return list(roots)
 
 
 class _TensorExponentials(Exponentials):
-    """The rules of `without_large_tensors`, with results cached by node. Shifts have the shape of what they belong
-    to.
+    """The rules of `without_large_tensors`, with results cached by node. Shifts have the shape of what they belong to.
+
+    The exponentials in `kept` stay as they are.
     """
+
+    def __init__(self, graph: Graph, kept: Collection[Node]) -> None:
+        super().__init__(graph)
+        self.kept = kept
+        self.scaled_exponentials: set[Node] = set()
 
     def _final(self, node: Node) -> Recursion[Node]:
         """Return `node` rewritten: logarithms and quotients of exponentials by their largest exponent."""
@@ -81,7 +92,8 @@ class _TensorExponentials(Exponentials):
 
     def _rule(self, node: Node) -> Recursion[Scaled]:
         """Return `node` as ``exp(shift)*rest`` by the rule for its op; with the shift 0 if there is none."""
-        if node.op == "call" and node.data is sympy.exp and not _has_log_sum(self.graph, node.args[0]):
+        if _is_exponential(node) and node not in self.kept:
+            self.scaled_exponentials.add(node)
             exponent = yield self.final(node.args[0])
             return Scaled({exponent: 1}, self.graph.one, self.degree(node.args[0]), above=True)
         if node.op == "pow" and node.args[1].op == "const":
@@ -130,9 +142,14 @@ class _TensorExponentials(Exponentials):
         """Return an einsum as ``exp(shift)*rest``: exponents that depend on summed indices less their maximum."""
         graph, (coefficient, inputs, output, extents) = self.graph, node.data
         terms = yield from in_turn(map(self.scaled, node.args))
-        sizes = dict(enumerate(extents))
-        if len(set(output)) < len(output) or any(len(set(labels)) < len(labels) for labels in inputs):
+        sizes: dict[Hashable, Affine] = dict(enumerate(extents))
+        has_diagonals = len(set(output)) < len(output) or any(len(set(labels)) < len(labels) for labels in inputs)
+        if has_diagonals or not any(term.shift for term in terms):
             return Scaled({}, node)
+        for arg, term, labels in zip(node.args, terms, inputs, strict=True):
+            # Iterations, as Sinkhorn's, divide by such sums again and again: each would have arrays of its own.
+            if not set(labels) <= set(output) and (term.below or (not term.above and _has_exponentials(arg))):
+                return Scaled({}, node)
         parts: dict[tuple[Node, Labels], Any] = {}
         for term, labels in zip(terms, inputs, strict=True):
             for part, c in term.shift.items():
@@ -141,18 +158,18 @@ class _TensorExponentials(Exponentials):
         groups: dict[frozenset[int], list[tuple[Node, Labels, Any]]] = {}
         for (part, labels), c in sorted(parts.items(), key=lambda item: -len(item[0][1])):
             if c:
-                around = next((own for own in groups if own.issuperset(labels)), frozenset(labels))
+                around = next((known for known in groups if known.issuperset(labels)), frozenset(labels))
                 groups.setdefault(around, []).append((part, labels, c))
         shift: dict[Node, Any] = {}
         operands = [(term.rest, labels if term.rest.shape else ()) for term, labels in zip(terms, inputs, strict=True)]
-        for around, own in groups.items():
+        for around, members in groups.items():
             if around.issubset(output):
-                for part, labels, c in own:
+                for part, labels, c in members:
                     spread = graph.ein(1, [(part, labels)], output, sizes)
                     shift[spread] = shift.get(spread, 0) + c
                 continue
             axes = tuple(sorted(around))
-            exponent = graph.add([graph.ein(c, [(part, labels)], axes, sizes) for part, labels, c in own])
+            exponent = graph.add([graph.ein(c, [(part, labels)], axes, sizes) for part, labels, c in members])
             kept = tuple([label for label in axes if label in output])
             greatest = self._largest(exponent, axes, kept)
             less = graph.ein(-1, [(greatest, kept)], axes, sizes)
@@ -189,8 +206,20 @@ def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:
     return part.args[0], tuple([renamed[label] for label in part.data.inputs[0]])
 
 
-def _has_log_sum(graph: Graph, exponent: Node) -> bool:
-    """Return whether `exponent` is a sum with a negative log-sum-exp, as that of a softmax, which cannot overflow."""
+def _has_exponentials(tensor: Node) -> bool:
+    """Return whether an exponential is part of the entries of `tensor`, not only of numbers in it."""
+    return any(map(_is_exponential, breadth_first(tensor, lambda part: part.args if part.shape else ())))
+
+
+def _is_exponential(node: Node) -> bool:
+    """Return whether `node` is the exponential of a whole tensor, and no softmax, which cannot overflow."""
+    return bool(node.shape) and node.op == "call" and node.data is sympy.exp and not _has_log_sum(node.args[0])
+
+
+def _has_log_sum(exponent: Node) -> bool:
+    """Return whether `exponent` is a sum with a multiple of a log-sum-exp, as that of a softmax, which cannot
+    overflow.
+    """
+    # No node is made here: operands of products are ordered by the time at which they are made.
     terms = exponent.args if exponent.op == "add" else ()
-    split = [graph.split_view(term) for term in terms]
-    return any(number < 0 and core.op == "lse" for number, core in split)
+    return any(arg.op == "lse" for term in terms if term.op in ("ein", "mul") for arg in term.args)
