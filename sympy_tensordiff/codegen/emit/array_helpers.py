@@ -310,8 +310,12 @@ def gamma(x):
 ''',
     "cbrt": '''
 def cbrt(x):
-    """The real cube root."""
-    return torch.sign(x)*torch.abs(x)**(1/3)
+    """The real cube root: a power, and one step of Newton's method."""
+    size = torch.abs(x)
+    y = size**(1/3)
+    is_normal = (y > 0) & (y < math.inf)
+    near = torch.where(is_normal, y, torch.ones_like(y))
+    return torch.sign(x)*torch.where(is_normal, near - (near - size/(near*near))/3, y)
 ''',
     "running": '''
 def running(reduction, values, start):

@@ -146,10 +146,8 @@ class _TensorExponentials(Exponentials):
         has_diagonals = len(set(output)) < len(output) or any(len(set(labels)) < len(labels) for labels in inputs)
         if has_diagonals or not any(term.shift for term in terms):
             return Scaled({}, node)
-        for arg, term, labels in zip(node.args, terms, inputs, strict=True):
-            # Iterations, as Sinkhorn's, divide by such sums again and again: each would have arrays of its own.
-            if not set(labels) <= set(output) and (term.below or (not term.above and _has_exponentials(arg))):
-                return Scaled({}, node)
+        if any(_is_iterated(*own, output) for own in zip(node.args, terms, inputs, strict=True)):
+            return Scaled({}, node)
         parts: dict[tuple[Node, Labels], Any] = {}
         for term, labels in zip(terms, inputs, strict=True):
             for part, c in term.shift.items():
@@ -204,6 +202,17 @@ def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:
         return part, labels
     renamed = dict(zip(part.data.output, labels, strict=True))
     return part.args[0], tuple([renamed[label] for label in part.data.inputs[0]])
+
+
+def _is_iterated(operand: Node, value: Scaled, labels: Labels, output: Labels) -> bool:
+    """Return whether an operand of a sum divides by, or has, other exponentials that depend on summed indices.
+
+    Iterations, as Sinkhorn's, divide by sums of the same exponentials again and again: each would have arrays of its
+    own.
+    """
+    if value.shift:
+        return value.below and any(not set(_core(part, labels)[1]) <= set(output) for part in value.shift)
+    return not set(labels) <= set(output) and _has_exponentials(operand)
 
 
 def _has_exponentials(tensor: Node) -> bool:
