@@ -245,7 +245,7 @@ def _expm1(a: Coefficients) -> list[Fraction]:
     return [Fraction(0), *_exp(a)[1:]]
 
 
-class ErrorIntegral(sympy.Function):
+class ErrorIntegral(sympy.Function):  # type: ignore[misc]
     """The integral of ``2*exp(-t**2)`` from 0, ``sqrt(pi)*erf(x)``, whose series has rational coefficients."""
 
 
