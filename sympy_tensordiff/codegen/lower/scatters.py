@@ -97,14 +97,27 @@ def _over_segment(graph: Graph, node: Node) -> Node:
         return node
     variables, rows, body = graph.open(node)
     left_out = graph.const(_EXTREMA[node.op])
-    chosen = [term for term in body.args if term.args[:1] != (left_out,)]
-    if len(chosen) != 1 or any(term.op != "guard" or len(term.data) != 1 for term in body.args):
+    chosen = [term for term in body.args if term.op == "guard" and term.args[0] is not left_out]
+    if len(chosen) != 1 or len(chosen[0].data) != 1 or chosen[0].data[0].kind != "eq":
         return node
     ((equation,),) = (term.data for term in chosen)
-    complement = {Constraint("ge", sign * equation.form - 1) for sign in (1, -1)}
-    if equation.kind != "eq" or {term.data[0] for term in body.args if term is not chosen[0]} != complement:
+    others = [term for term in body.args if term is not chosen[0]]
+    complement = {(Constraint("ge", sign * equation.form - 1),) for sign in (1, -1)}
+    is_guarded = all(term.op == "guard" for term in others) and {term.data for term in others} == complement
+    if not (is_guarded or (len(others) == 1 and _is_left_out_unless(graph, others[0], equation, left_out))):
         return node
     return graph.reduce(node.op, variables, (*rows, equation), chosen[0].args[0])
+
+
+def _is_left_out_unless(graph: Graph, term: Node, equation: Constraint, left_out: Node) -> bool:
+    """Return whether `term` is 0 where `equation` holds, and `left_out` elsewhere."""
+    if term.op != "select" or term.args[0].op != "compare" or term.args[0].data not in ("eq", "ne"):
+        return False
+    sides = term.args[0].args
+    branches = (graph.zero, left_out) if term.args[0].data == "eq" else (left_out, graph.zero)
+    if sides[0].op != "index" or sides[1] is not graph.zero or term.args[1:] != branches:
+        return False
+    return sides[0].data in (equation.form, -equation.form)
 
 
 def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
