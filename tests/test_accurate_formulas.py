@@ -255,6 +255,7 @@ def logarithmic(low, high, signs=(1,)):
 
 
 BOTH = (1, -1)
+BELOW_40 = logarithmic(1e-9, 40, BOTH)
 # Each law: a formula that it rewrites, and the points at which its value and its derivative are compared.
 LAWS = {
     "exp(u) - 1": (exp(s) - 1, logarithmic(1e-30, 10, BOTH)),
@@ -287,6 +288,11 @@ LAWS = {
     "asinh": (log(s + sqrt(s**2 + 1)), logarithmic(1e-12, 1e3)),
     "acos(1 - u)": (acos(1 - s), logarithmic(1e-12, 1)),
     "softplus(u) - u": (log(1 + exp(s)) - s, logarithmic(1e-3, 60)),
+    "exp(u)/expm1(u)**2": (1 / (exp(s) - 1), logarithmic(1e-3, 80)),
+    "erf(u)/u": (erf(s) / s, logarithmic(1e-12, 2, BOTH)),
+    "logit": (log(s / (1 - s)), logarithmic(0.4, 0.6)),
+    "power less one": ((2 + cos(s)) ** (s**2) - 1, logarithmic(1e-6, 1)),
+    "entropy of two": ((1 + exp(-s)) ** -1 * log(1 + exp(-s)) + (1 + exp(s)) ** -1 * log(1 + exp(s)), BELOW_40),
 }
 
 

@@ -287,3 +287,20 @@ def test_differences_of_logarithms_of_sums_of_exponentials():
         for backend in ("numpy", "llvm"):
             found = td.lambdify((x, y), difference, backend)(far, steps)
             assert in_ulps(found, wanted) <= 12, (backend, steps)
+
+
+@every("backend", ["numpy", "llvm"])
+def test_tails_of_error_functions(backend):
+    """Differences of error functions on one side of 0 have the digits of the complements."""
+    points = [(8, 9), (-9, -8), (20, 21), (-1, 1), (0.6, 0.7)]
+    formula = log((sympy.erf(t) - sympy.erf(s)) / 2)
+    (values,) = at_points([table(formula)], [points], backend)
+    for at in points:
+        assert in_ulps(values[tuple(map(float, at))], exact(formula, at, 2000)) <= 8, at
+
+
+def test_logarithms_of_bessel_functions_with_factors():
+    formula, points = log(2 * sympy.pi * sympy.besseli(0, s)), [(1000, 0), (5, 0), (1e-3, 0)]
+    (values,) = at_points([table(formula)], [points], "numpy")
+    for at in points:
+        assert in_ulps(values[tuple(map(float, at))], exact(formula, at)) <= 8, at

@@ -22,6 +22,7 @@ from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentia
 from sympy_tensordiff.codegen.lower.groupings import with_common_groupings
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, recurrence
+from sympy_tensordiff.codegen.lower.scatters import extrema_over_segments
 from sympy_tensordiff.codegen.lower.separated_sums import separated_sums
 from sympy_tensordiff.codegen.lower.sums import (
     joined_sums,
@@ -30,6 +31,7 @@ from sympy_tensordiff.codegen.lower.sums import (
     ordered_sums,
     with_coprime_terms,
 )
+from sympy_tensordiff.codegen.lower.tensor_exponentials import without_large_tensors
 from sympy_tensordiff.codegen.lower.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.lower.terms import (
     defined_at_zero,
@@ -70,6 +72,7 @@ from sympy_tensordiff.simplify.facts import (
     require_positive_divisors,
     size_variables,
 )
+from sympy_tensordiff.simplify.log_sums import with_close_log_sums
 from sympy_tensordiff.simplify.logistic import without_overflow
 from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.symbolic.lift import as_operand, lift_native
@@ -247,6 +250,7 @@ def _simplify(task: Task) -> _Simplified:
         results.append(unique("result" if structure == SINGLE else f"result{n}", {*taken, *results}))
     nodes = with_common_groupings(graph, in_terms(graph, nodes))
     found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
+    found = without_large_tensors(graph, with_close_log_sums(graph, found))
     steps = partial(recurrence, build=partial(_step_program, options))
     definitions = define_arrays(graph, found, results, arrays, taken, hints, options.library, steps)
     tensors_by_name = {arrays[t.data[0]]: t for t in task.tensors if t.data[0] in arrays}
@@ -291,7 +295,7 @@ def _in_loop_form(
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
     tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
-    tight = with_canonical_differences(graph, tight)
+    tight = extrema_over_segments(graph, with_canonical_differences(graph, tight))
     if lowering.temporaries:
         tight, known = nested_around_known_sums(graph, lowering.planner, with_coprime_terms(graph, tight))
         tight = joined_sums(graph, lowering.planner, tight)

@@ -12,10 +12,12 @@
     c - c*tanh(u)**2                c/cosh(u)**2, likewise of sin, cos and cosh
     c/tanh(u) - c*tanh(u)           2*c/sinh(2*u)
     c - c*erf(u)                    c*erfc(u), likewise 1 + erf(u) and 1 - erfc(u)
+    erf(u) - erf(v)                 erfc(v) - erfc(u) where u, v > 1/2, erfc(-u) - erfc(-v) where u, v < -1/2
     acos(1 - u)                     2*asin(sqrt(u/2))                       where u < 1
     log(1 + u)                      log1p(u)                                where u has no exponential
     log(1 - exp(u))                 log(-expm1(u)) where u > -log(2), else log1p(-exp(u))
     softplus(u) - u                 softplus(-u)
+    softplus(u) - softplus(-u)      u
     softplus(2*u) - u - log(2)      log1p(2*sinh(u/2)**2) where abs(u) < 1: this is log(cosh(u))
     log(erfc(u))                    log1p(-erf(u)) where u < 1/2, else log(erfcx(u)) - u**2
 
@@ -96,7 +98,10 @@ def without_cancellation(
     tables = {**products, **dict(zip(arrays, roots, strict=False))}
     roots = with_covariances(graph, roots, tables)
     roots = rewritten(graph, roots, _Rewriter(graph, tables).form)
-    return regular_at_zero(graph, roots, dict(zip(arrays, roots, strict=False)))
+    roots = regular_at_zero(graph, roots, dict(zip(arrays, roots, strict=False)))
+    # Series are found where all exponentials have arguments of one sign.
+    bounded = lambda node: with_bounded_quotients(graph, node, MAX_POWER) if node.op == "mul" else node  # noqa: E731
+    return rewritten(graph, roots, bounded)
 
 
 class _Rewriter:
@@ -226,6 +231,8 @@ class _Rewriter:
     def joined(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
         """Return ``one + other`` in a form that loses no digits; None if no rule applies to the pair."""
         graph, factor = self.graph, one.factor
+        if (found := self.with_common_factors(one, other)) is not None:
+            return found
         if other.factor == -factor and other.base is graph.one and (found := self.less_one(one.base, factor)):
             return self.noted("f(u) - 1", found)
         if other.factor == factor and other.base is graph.one and is_call(one.base, sympy.erf):
@@ -235,11 +242,8 @@ class _Rewriter:
             return self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))
         if other.factor != -factor:
             return None
-        if other.base is graph.one and (found := share_less_one(graph, one.base)) is not None:
-            return self.noted("b/sqrt(a + b**2) - 1", graph.scale(factor, found))
-        if is_call(other.base, sympy.tanh) and graph.pow(other.base, self.minus_one) is one.base:
-            double = graph.call(sympy.sinh, (graph.scale(2, other.base.args[0]),))
-            return self.noted("1/tanh(u) - tanh(u)", graph.scale(2 * factor, graph.pow(double, self.minus_one)))
+        if (found := self.of_two_values(factor, one.base, other.base)) is not None:
+            return found
         if (found := nearby(graph, factor, one.base, other.base, self.distance)) is not None:
             return self.noted("f(a) - f(b)", found)
         if one.base.op != "pow" or other.base.op != "pow":
@@ -252,6 +256,46 @@ class _Rewriter:
             return None
         found = self.difference_of_powers(a, b, distance, Fraction(power.data))
         return self.noted("a**p - b**p", graph.scale(factor, found))
+
+    def with_common_factors(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
+        """Return the sum of two terms with their common factors outside; None if no rule applies to what is left."""
+        graph = self.graph
+        factors = graph.factors(one.base), graph.factors(other.base)
+        common = [part for part in factors[0] if part in factors[1] and part is not graph.one]
+        if not common:
+            return None
+        rests = [graph.mul([part for part in own if part not in common]) for own in factors]
+        inner = self.joined(ScaledTerm(one.factor, rests[0]), ScaledTerm(other.factor, rests[1]))
+        return None if inner is None else graph.mul((*common, inner))
+
+    def of_two_values(self, factor: Number, one: Node, other: Node) -> Node | None:
+        """Return ``factor*(one - other)`` by the rules of single functions; None if none applies."""
+        graph = self.graph
+        if is_call(one, softplus) and is_call(other, softplus) and graph.neg(one.args[0]) is other.args[0]:
+            return self.noted("softplus(u) - u", graph.scale(factor, one.args[0]))
+        if is_call(one, sympy.erf) and is_call(other, sympy.erf):
+            return self.noted("erf(u) - erf(v)", self.difference_of_tails(factor, one.args[0], other.args[0]))
+        if other is graph.one and (found := share_less_one(graph, one)) is not None:
+            return self.noted("b/sqrt(a + b**2) - 1", graph.scale(factor, found))
+        if is_call(other, sympy.tanh) and graph.pow(other, self.minus_one) is one:
+            double = graph.call(sympy.sinh, (graph.scale(2, other.args[0]),))
+            return self.noted("1/tanh(u) - tanh(u)", graph.scale(2 * factor, graph.pow(double, self.minus_one)))
+        return None
+
+    def difference_of_tails(self, factor: Number, u: Node, v: Node) -> Node:
+        """Return ``factor*(erf(u) - erf(v))``, where both are on one side of 0 as a difference of small numbers."""
+        graph = self.graph
+
+        def both(function: Any, sign: int) -> Node:
+            """Return the difference of the function at ``sign*u`` and ``sign*v``."""
+            one, other = (graph.call(function, (graph.scale(sign, at),)) for at in (u, v))
+            return graph.add((one, graph.neg(other)))
+
+        value = both(sympy.erf, 1)
+        for sign in (1, -1):
+            at = [graph.compare("lt", graph.const(_HALF), graph.scale(sign, end)) for end in (u, v)]
+            value = graph.select(graph.logic("and", at), graph.scale(-sign, both(sympy.erfc, sign)), value)
+        return graph.scale(factor, value)
 
     def distance(self, a: Node, b: Node) -> Node | None:
         """Return ``a - b`` if that keeps its digits: it has fewer terms than `a` or `b`, or is rewritten; else None."""

@@ -14,8 +14,8 @@ For entries, which are real numbers::
     log(besseli(m, u))              abs(u) + log(exp(-abs(u))*besseli(m, u))
     besseli(m, u)/besseli(n, u)     both with the factor exp(-abs(u))
     exp(v)*besseli(m, u)            exp(v + abs(u)) * exp(-abs(u))*besseli(m, u)
-    exp(u)/expm1(u)                 -1/expm1(-u)
-    cosh(u)/sinh(u)                 1/tanh(u)
+    exp(u)/expm1(u)**n              -1/expm1(-u)/expm1(u)**(n - 1)
+    cosh(u)/sinh(u)**n              1/tanh(u)/sinh(u)**(n - 1)
     exp(u**2)*erfc(u)               erfcx(u), also exp(-u**2)/erfc(u) and other powers
     2*u*erfcx(u) - 2/sqrt(pi)       by a polynomial for large u: it is the derivative of erfcx
 
@@ -294,16 +294,19 @@ def with_slopes(graph: Graph, total: Node) -> Node:
 # ---------------------------------------------------------------------------- exponentials
 
 
-def with_bounded_quotients(graph: Graph, product: Node) -> Node:
-    """Return a product with exp(u)/expm1(u) as -1/expm1(-u), with cosh(u)/sinh(u) as 1/tanh(u); another as it is."""
+def with_bounded_quotients(graph: Graph, product: Node, order: int = 1) -> Node:
+    """Return a product with exp(u)/expm1(u) as -1/expm1(-u), with cosh(u)/sinh(u) as 1/tanh(u), also where the divisor
+    has a higher power, up to `order`; another product as it is.
+    """
     for divisor in product.args:
-        if divisor.op != "pow" or divisor.args[1].op != "const" or divisor.args[1].data != -1:
+        if divisor.op != "pow" or divisor.args[1].data not in range(-order, 0):
             continue
         below = divisor.args[0]
         above, bounded = _QUOTIENTS.get(below.data if below.op == "call" else None, (None, None))
         for factor in product.args if above is not None else ():
             if is_call(factor, above) and factor.args == below.args:
                 rest = [arg for arg in product.args if arg is not divisor and arg is not factor]
+                rest.append(graph.pow(below, graph.const(divisor.args[1].data + 1)))
                 u = below.args[0]
                 value = graph.call(bounded, (u,)) if bounded is sympy.tanh else graph.call(bounded, (graph.neg(u),))
                 sign = 1 if bounded is sympy.tanh else -1

@@ -27,11 +27,14 @@ from typing import Any
 
 import sympy
 
+from sympy_tensordiff.graph.contractions import sums_labels
 from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.simplify.sign_analysis import sign_facts
 
-_WIDE_RANGE_FUNCTIONS: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sigmoid})
+_WIDE_RANGE_FUNCTIONS: frozenset[Any] = frozenset(
+    {sympy.exp, sympy.cosh, sympy.sech, sympy.sinh, sympy.erfc, sympy.besseli, sigmoid}
+)
 """Functions whose logarithms are moderate where they themselves are not."""
 
 
@@ -103,7 +106,12 @@ class Logarithms:
         return self.logarithm(graph.mul((graph.const(2 * number.data), share)))
 
     def factors(self, node: Node) -> tuple[Node, ...]:
-        """Return the factors of `node`; a number that multiplies a whole tensor is one of them."""
+        """Return the factors of `node`; a number that multiplies a whole tensor, or a sum over axes, is one of them."""
+        numbers = [arg for arg in node.args if not arg.shape] if sums_labels(node) else []
+        if numbers:
+            operands = zip(node.args, node.data.inputs, strict=True)
+            total = self.graph.ein(1, [pair for pair in operands if pair[0].shape], node.data.output)
+            return (*numbers, *self.graph.factors(total))
         number, rest = self.graph.split_view(node) if node.shape else (1, node)
         return self.graph.factors(rest) if number == 1 else (self.graph.const(number), *self.graph.factors(rest))
 

@@ -11,7 +11,9 @@ Where ``d = a - b`` has fewer terms than ``a`` or ``b``, or is itself a differen
     atan(a) - atan(b)               atan2(d, 1 + a*b)
     log(a) - log(b)                 log1p(d/b)                              where d is positive
     log(a/b)                        log1p(d/b)                              where abs(d/b) < 1/2
-    log(Sum exp(a)) - log(Sum exp(b))    log1p(q), q = Sum exp(b)*expm1(d) / Sum exp(b)    where abs(q) < 1/2
+    log(A) - log(B), A = Sum w*exp(a), B = Sum w*exp(b)      D = log1p(q), q = Sum w*exp(b)*expm1(d) / B
+                                                             where -9/10 < q < 2**20
+    exp(a)/A - exp(b)/B             exp(b)/B*expm1(d - D)                   where abs(d - D) < 1
     a*log(a) - b*log(b)             d*log(a) + b*log1p(d/b)                 where d is a positive number
     sqrt(a + b**2) - b              a/(sqrt(a + b**2) + b)                  where b > 0 and a < 3*b**2
 
@@ -51,7 +53,8 @@ MAX_POLE_ORDER = 4
 def nearby(graph: Graph, factor: Number, one: Node, other: Node, distance: Distance) -> Node | None:
     """Rewrite ``factor*(f(a) - f(b))``, two values of one function, without cancellation; None if no rule applies."""
     if one.op == other.op == "mul":
-        return _times_logarithm(graph, factor, one, other)
+        found = _shares(graph, one, other, distance)
+        return _times_logarithm(graph, factor, one, other) if found is None else graph.scale(factor, found)
     (function, a), (own, b) = _called(graph, one), _called(graph, other)
     if function is not own or function not in _RULES:
         return None
@@ -66,8 +69,9 @@ def nearby(graph: Graph, factor: Number, one: Node, other: Node, distance: Dista
 
 
 def minus(graph: Graph, a: Node, b: Node) -> Node:
-    """Return ``a - b`` without parentheses around `b`, so that equal terms cancel."""
-    return graph.add((a, *map(graph.neg, b.args if b.op == "add" else (b,))))
+    """Return ``a - b`` without parentheses around `a` and `b`, so that equal terms cancel."""
+    terms, others = (part.args if part.op == "add" else (part,) for part in (a, b))
+    return graph.add((*terms, *map(graph.neg, others)))
 
 
 def _called(graph: Graph, node: Node) -> tuple[Any, Node]:
@@ -166,23 +170,72 @@ def _logarithms(graph: Graph, a: Node, b: Node, d: Node) -> Node | None:
 
 
 def _logarithms_of_sums(graph: Graph, a: Node, b: Node, distance: Distance) -> Node | None:
-    """Return ``log(a) - log(b)`` of two sums of exponentials over one range whose exponents are close; else None."""
+    """Return ``log(a) - log(b)`` of two sums of exponentials over one range, with equal factors, whose exponents are
+    close; None for other sums.
+    """
     variables, rows, body = graph.open(a)
     others, own_rows, other = graph.open(b)
-    if len(others) != len(variables) or not all(_is_exponential(one) for one in (body, other)):
-        return None
-    renamed = {w: Affine.variable(v) for w, v in zip(others, variables, strict=True)}
-    if {row.substitute(renamed) for row in own_rows} != set(rows):
+    renamed = {w: Affine.variable(v) for w, v in zip(others, variables, strict=False)}
+    if len(others) != len(variables) or {row.substitute(renamed) for row in own_rows} != set(rows):
         return None
     other = graph.substitute(other, renamed)
-    d = distance(body.args[0], other.args[0])
+    found = [_exponent(graph, one) for one in (body, other)]
+    if found[0] is None or found[1] is None or found[0][1] is not found[1][1]:
+        return None
+    exponents = found[0][0], found[1][0]
+    if has_fewer_terms(*exponents):  # those of fewest terms have the fewest rounding errors
+        value = _logarithms_of_sums(graph, b, a, distance)
+        return None if value is None else graph.neg(value)
+    d = distance(*exponents)
     if d is None:
         return None
     part = graph.sum(variables, rows, graph.mul((other, graph.call(expm1, (d,)))))
     share = graph.mul((part, graph.pow(b, graph.const(-1))))
     far = [graph.call(sympy.log, (one,)) for one in (a, b)]
-    is_near = graph.compare("lt", graph.call(sympy.Abs, (share,)), graph.const(_HALF))
-    return graph.select(is_near, graph.call(log1p, (share,)), graph.add((far[0], graph.neg(far[1]))))
+    return graph.select(is_near_one(graph, share), graph.call(log1p, (share,)), graph.add((far[0], graph.neg(far[1]))))
+
+
+def is_near_one(graph: Graph, share: Node) -> Node:
+    """Return the condition that ``log1p(share)`` keeps the digits of `share`, a sum of softmax weights times ``exp(d) -
+    1``, and that no term of it is lost to underflow.
+    """
+    low, high = graph.const(Fraction(-9, 10)), graph.const(2**20)
+    return graph.logic("and", (graph.compare("lt", low, share), graph.compare("lt", share, high)))
+
+
+def _exponent(graph: Graph, product: Node) -> tuple[Node, Node] | None:
+    """Return ``(u, w)`` for ``exp(u)*w``; None for products with other numbers of exponentials than one."""
+    factors = graph.factors(product)
+    found = [factor for factor in factors if _is_exponential(factor)]
+    rest = graph.mul([factor for factor in factors if factor not in found])
+    return (found[0].args[0], rest) if len(found) == 1 else None
+
+
+def _shares(graph: Graph, one: Node, other: Node, distance: Distance) -> Node | None:
+    """Return ``exp(a)/A - exp(b)/B``, with common factors, for sums A and B of exponentials whose exponents are close;
+    None for other products.
+    """
+    found = []
+    for product in (one, other):
+        parts = _exponent(graph, product)
+        below = [f for f in graph.factors(product) if _is_reciprocal(f) and f.args[0].op == "sum"]
+        if parts is None or len(below) != 1:
+            return None
+        rest = graph.mul([f for f in graph.factors(parts[1]) if f is not below[0]])
+        found.append((parts[0], below[0].args[0], rest))
+    (a, above, factor), (b, below_b, same) = found
+    if factor is not same or (d := distance(a, b)) is None:
+        return None
+    if has_fewer_terms(a, b):
+        value = _shares(graph, other, one, distance)
+        return None if value is None else graph.neg(value)
+    logarithm = _logarithms_of_sums(graph, above, below_b, distance)
+    if logarithm is None:
+        return None
+    step = graph.add((d, graph.neg(logarithm)))
+    close = graph.mul((other, graph.call(expm1, (step,))))
+    is_small = graph.compare("lt", graph.call(sympy.Abs, (step,)), graph.one)
+    return graph.select(is_small, close, graph.add((one, graph.neg(other))))
 
 
 def _is_exponential(node: Node) -> bool:
@@ -210,11 +263,22 @@ def log_of_quotient(graph: Graph, argument: Node) -> Node | None:
         return None
     a, b = next(factor for factor in factors if factor is not reciprocal), reciprocal.args[0]
     difference = minus(graph, a, b)
-    if b.op != "add" or not has_fewer_terms(difference, a):
+    if b.op != "add" or not (has_fewer_terms(difference, a) or is_exact_near_zero(difference)):
         return None
     share = graph.mul((difference, reciprocal))
     is_near = graph.compare("lt", graph.call(sympy.Abs, (share,)), graph.const(_HALF))
     return graph.select(is_near, graph.call(log1p, (share,)), graph.call(sympy.log, (argument,)))
+
+
+def is_exact_near_zero(difference: Node) -> bool:
+    """Return whether `difference` is a value or its double less a number, which has no rounding error near 0."""
+    terms = difference.args if difference.op == "add" else ()
+    if len(terms) != 2 or not any(term.op == "const" for term in terms):
+        return False
+    (term,) = [term for term in terms if term.op != "const"] or [terms[0]]
+    factors = term.args if term.op == "mul" else (term,)
+    numbers = [abs(factor.data) for factor in factors if factor.op == "const"]
+    return not factors[-1].args[1:] and (numbers or [1]) in ([1], [2]) and len(factors) - len(numbers) == 1
 
 
 def _times_logarithm(graph: Graph, factor: Number, one: Node, other: Node) -> Node | None:

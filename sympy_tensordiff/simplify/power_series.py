@@ -56,7 +56,7 @@ def series_of(
         if part.op == "const":
             exact = isinstance(part.data, int | Fraction) and part.data != 0
             return _monomial(Fraction(part.data), 0, length) if exact else None
-        if part.op not in ("add", "mul", "pow", "call") or (part.op == "call" and part.data not in KNOWN):
+        if part.op not in ("add", "mul", "pow", "call") or (part.op == "call" and part.data not in _SERIES):
             return None
         if part.op == "pow":
             return _power_of(part, powers, visit, length)
@@ -239,6 +239,16 @@ def _expm1(a: Coefficients) -> list[Fraction]:
     return [Fraction(0), *_exp(a)[1:]]
 
 
+class ErrorIntegral(sympy.Function):  # type: ignore[misc]
+    """The integral of ``2*exp(-t**2)`` from 0, ``sqrt(pi)*erf(x)``, whose series has rational coefficients."""
+
+
+def _error_integral(a: Coefficients) -> list[Fraction]:
+    """Return the coefficients of `ErrorIntegral`."""
+    slopes = _times(_derivative(a), _exp([-c for c in _times(a, a)])[: len(a) - 1])
+    return [2 * c for c in _integral(slopes)]
+
+
 def _sigmoid(a: Coefficients) -> list[Fraction]:
     """Return the coefficients of ``1/(1 + exp(-a))``."""
     below = [c / 2 for c in _exp([-c for c in a])]
@@ -272,8 +282,11 @@ _FUNCTIONS: dict[Any, Callable[[Coefficients], list[Fraction]]] = {
     sympy.atan: _inverse_function(1, Fraction(-1)),
     sympy.atanh: _inverse_function(-1, Fraction(-1)),
     sigmoid: _sigmoid,
+    ErrorIntegral: _error_integral,
 }
 """The functions with known series; the logarithm of ``1 + a`` is given ``a``."""
 
-KNOWN = frozenset((*_FUNCTIONS, *_RECIPROCALS))
-"""All functions with known series."""
+_SERIES = frozenset((*_FUNCTIONS, *_RECIPROCALS))
+
+KNOWN = _SERIES | {sympy.erf}
+"""All functions with known series, the error function up to a factor."""

@@ -27,7 +27,7 @@ from sympy.codegen.cfunctions import expm1, log1p
 from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.simplify.power_series import KNOWN, Series, product, series_of, shifted, total
+from sympy_tensordiff.simplify.power_series import KNOWN, ErrorIntegral, Series, product, series_of, shifted, total
 
 RADII = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625)
 """The radii that are tried."""
@@ -160,6 +160,10 @@ def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, 
             done[node] = done[entries[node]]
         else:
             done[node] = node if node.shape else graph.with_args(node, [done[arg] for arg in node.args])
+            if node.op == "pow" and not node.shape and node.args[1].op != "const":
+                base, exponent = done[node].args
+                if base.op != "const":  # where the base is negative, no entry is near 0: the logarithm is NaN
+                    done[node] = graph.call(sympy.exp, (graph.mul((exponent, graph.call(sympy.log, (base,)))),))
         pending.pop()
     return done
 
@@ -301,6 +305,9 @@ def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) 
         return variable.powers.series(factor, _COEFFICIENTS_TO_TELL) is not None
 
     for factor in node.args if node.op == "mul" else (node,):
+        if factor.op == "call" and factor.data is sympy.erf:
+            rest.append(graph.pow(graph.scalar(sympy.pi), graph.const(Fraction(-1, 2))))
+            factor = graph.call(ErrorIntegral, factor.args)
         base, exponent = factor.args if factor.op == "pow" else (factor, graph.one)
         if variable.others is not graph.one and base is variable.lead and _is_integer(exponent):
             order += exponent.data
@@ -395,6 +402,7 @@ _VALUES: dict[Any, Callable[[float], float]] = {
     expm1: math.expm1,
     log1p: math.log1p,
     sigmoid: lambda x: 1 / (1 + math.exp(-x)),
+    ErrorIntegral: lambda x: math.sqrt(math.pi) * math.erf(x),
     sympy.sec: lambda x: 1 / math.cos(x),
     sympy.csc: lambda x: 1 / math.sin(x),
     sympy.cot: lambda x: 1 / math.tan(x),

@@ -111,6 +111,8 @@ def _call(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
     """Return the sign and flatness of a function value, from the function and the facts of its arguments."""
     if record_of(node.data).is_positive:
         return SignFacts(1, True)
+    if node.data is sympy.besseli and node.args[0] is graph.zero:
+        return SignFacts(1, True)
     if node.data is hypot:
         return _SQUARE
     if node.data is Cbrt:

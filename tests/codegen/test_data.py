@@ -219,7 +219,7 @@ def test_plans_name_scatters():
     assert "2. scatter: add to y[idx[k]], y[0] over i, k (one after the other, in order)" in plan
     assert "3. scatter: add to y[idx[i]] over i" in plan
     cuda = CompiledFunction(program, "cuda")
-    assert "(atomic additions in any order)" in cuda.plan
+    assert "(atomic, in any order)" in cuda.plan
     assert "cuda.atomic.add(y, uint64(idx[uint64(k)]), " in cuda.source
     assert "scatter2_y[(*launch((K,)), stream)](y, v, idx, K, N)" in cuda.source
 

@@ -45,8 +45,25 @@ template <class T> static inline T atomicAdd(T *at, T value) {
     *at += value;
     return old;
 }
-static inline long long atomicMin(long long *at, long long value) { return *at = value < *at ? value : *at; }
-static inline long long atomicMax(long long *at, long long value) { return *at = value > *at ? value : *at; }
+template <class T> static inline T atomicMin(T *at, T value) {
+    const T old = *at;
+    *at = value < old ? value : old;
+    return old;
+}
+template <class T> static inline T atomicMax(T *at, T value) {
+    const T old = *at;
+    *at = value > old ? value : old;
+    return old;
+}
+template <class T, class S> static inline T bits_as(S value) {
+    T bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+static inline long long __double_as_longlong(double x) { return bits_as<long long>(x); }
+static inline double __longlong_as_double(long long x) { return bits_as<double>(x); }
+static inline int __float_as_int(float x) { return bits_as<int>(x); }
+static inline float __int_as_float(int x) { return bits_as<float>(x); }
 
 /* ------------------------------------------------------------------------ blocks */
 

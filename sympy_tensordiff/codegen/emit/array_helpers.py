@@ -73,6 +73,20 @@ def running(reduction, values, start):
         values, n = np.concatenate([values[:n], extreme(values[n:], values[:-n])]), 2*n
     return values
 ''',
+    "maximum_at": '''
+def maximum_at(x, index, values):
+    """The array x with its entries at an index replaced by the greater ones of them and the values."""
+    x = x.copy()
+    np.maximum.at(x, index, values)
+    return x
+''',
+    "minimum_at": '''
+def minimum_at(x, index, values):
+    """The array x with its entries at an index replaced by the lesser ones of them and the values."""
+    x = x.copy()
+    np.minimum.at(x, index, values)
+    return x
+''',
     "added": '''
 def added(x, index, values):
     """The array x with the values added to its entries at an index; repeated ones count each time."""
@@ -195,6 +209,16 @@ def part(x, *spans):
     around = [(-start, start + count - n, 0) for n, (start, count) in zip(x.shape, spans)]
     return jax.lax.pad(x, jnp.zeros((), x.dtype), around)
 ''',
+    "maximum_at": '''
+def maximum_at(x, index, values):
+    """The array x with its entries at an index replaced by the greater ones of them and the values."""
+    return x.at[index].max(values)
+''',
+    "minimum_at": '''
+def minimum_at(x, index, values):
+    """The array x with its entries at an index replaced by the lesser ones of them and the values."""
+    return x.at[index].min(values)
+''',
     "added": '''
 def added(x, index, values):
     """The array x with the values added to its entries at an index; repeated ones count each time."""
@@ -293,8 +317,12 @@ def gamma(x):
 ''',
     "cbrt": '''
 def cbrt(x):
-    """The real cube root."""
-    return torch.sign(x)*torch.abs(x)**(1/3)
+    """The real cube root: a power, and one step of Newton's method."""
+    size = torch.abs(x)
+    y = size**(1/3)
+    is_normal = (y > 0) & (y < math.inf)
+    near = torch.where(is_normal, y, torch.ones_like(y))
+    return torch.sign(x)*torch.where(is_normal, near - (near - size/(near*near))/3, y)
 ''',
     "running": '''
 def running(reduction, values, start):
@@ -309,6 +337,27 @@ def part(x, *spans):
     """The part of x with a (start, length) along each axis; outside of x it has zeros."""
     around = [(-start, start + count - n) for n, (start, count) in zip(x.shape, spans)]
     return torch.nn.functional.pad(x, [width for pair in reversed(around) for width in pair])
+''',
+    "extreme_at": '''
+def extreme_at(x, index, values, reduction):
+    """The tensor x with its entries at an index replaced by the greater or lesser ones of them and the values."""
+    index = torch.broadcast_tensors(*[torch.as_tensor(place, device=x.device) for place in index])
+    heads, rest, place = x.shape[:len(index)], x.shape[len(index):], 0
+    for own, length in zip(index, heads):
+        place = place*length + own
+    values = values.expand((*place.shape, *rest)).reshape((-1, *rest))
+    place = place.reshape((-1, *[1]*len(rest))).expand(values.shape)
+    return x.reshape((-1, *rest)).scatter_reduce(0, place, values, reduction).reshape(x.shape)
+''',
+    "maximum_at": '''
+def maximum_at(x, index, values):
+    """The tensor x with its entries at an index replaced by the greater ones of them and the values."""
+    return extreme_at(x, index, values, "amax")
+''',
+    "minimum_at": '''
+def minimum_at(x, index, values):
+    """The tensor x with its entries at an index replaced by the lesser ones of them and the values."""
+    return extreme_at(x, index, values, "amin")
 ''',
     "added": '''
 def added(x, index, values):

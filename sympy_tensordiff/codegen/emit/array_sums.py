@@ -236,7 +236,7 @@ def is_short(loop: Loop, length: int = SHORT_LENGTH) -> bool:
 # ---------------------------------------------------------------------------- sums of lanes
 
 
-_FUNCTIONS: dict[Reduction, tuple[str, str]] = {
+FUNCTIONS: dict[Reduction, tuple[str, str]] = {
     "sum": ("np.add", "+"), "prod": ("np.multiply", "*"), "max": ("np.maximum", ""), "min": ("np.minimum", ""),
 }  # fmt: skip
 """The NumPy functions and the operators of reductions."""
@@ -283,7 +283,7 @@ class Additions:
 
         ``varies`` are dimensions along which the text has entries, as far as that is known.
         """
-        function, operator = _FUNCTIONS[reduction]
+        function, operator = FUNCTIONS[reduction]
         if self.values.dialect.is_pure:
             own = self.values.names(name)
             part, own_dims, place = self._in_whole(name, text if varies else f"real({text})", reduction, frame)
@@ -414,7 +414,7 @@ class Additions:
         with self.values.inside(inner._replace(lanes=Lanes((span, *others), lanes.images))):
             text = self.values.scalar(add.value)
         is_first = tied[0].form.coefficient(loop.variable) < 0
-        array, function = self.values.names.fresh("partial"), _FUNCTIONS[reduction_of(add)][0]
+        array, function = self.values.names.fresh("partial"), FUNCTIONS[reduction_of(add)][0]
         if self.values.dialect.is_pure:
             function = repr(reduction_of(add))
         turned = text if is_first else f"({text}){self.values.dialect.reverse}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from math import inf
 
 from sympy_tensordiff.codegen.emit import array_sums
 from sympy_tensordiff.codegen.emit.array_accumulators import with_first_additions, with_joined_sums, with_merged_tests
@@ -26,6 +27,7 @@ from sympy_tensordiff.codegen.emit.array_products import (
 from sympy_tensordiff.codegen.emit.array_recurrences import LinearRecurrence, find_recurrences
 from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter
 from sympy_tensordiff.codegen.emit.array_sums import (
+    FUNCTIONS,
     SHORTEST_LENGTH,
     Additions,
     Narrowing,
@@ -67,7 +69,7 @@ from sympy_tensordiff.codegen.ir.loops import (
 )
 from sympy_tensordiff.codegen.ir.programs import Correlation, FusedKernels, Kernel, Program, Recurrence, Scatter
 from sympy_tensordiff.codegen.ir.rare_loops import condition_name, condition_of_loop, decided, without_condition
-from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar, constant
 from sympy_tensordiff.codegen.ir.walk import added, dependences, loads, loops, scalar_arrays
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.rows import Rows
@@ -236,17 +238,23 @@ class KernelPrinter:
                     self.print_store(statement.value, frame)
 
     def prints_cases(self, body: tuple[Statement, ...], frame: Frame) -> bool:
-        """Append the statements of the kernel from a rare loop on in two cases, without that loop in the first; return
-        False if `body` begins otherwise.
+        """Append the statements of the kernel, from a rare loop or its condition on, in two cases, without that loop in
+        the first; return False if `body` begins otherwise.
         """
         if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
             return False
         tests = {condition_of_loop(statement) for statement in body if isinstance(statement, Loop)}
         test = tests.pop() if len(tests) == 1 else None
         name = "" if test is None else condition_name(test)
-        if test is None or name not in self.values.stored or is_addition(body[0]) or not is_store(body[-1]):
+        first = body[0]
+        is_set = is_let(first) and first.name == name and test != Name(name) and bool(self.values.varies(first.value))
+        if test is None or not (is_set or name in self.values.stored) or is_addition(first) or not is_store(body[-1]):
             return False
         self.has_cases = True
+        if is_let(first) and is_set:
+            self.print_body(decided(body, test, False), frame.child(f"if {self.condition_of_all(first.value)}:"))
+            self.print_body(body, frame.child("else:"))
+            return True
         holds = self.names(name) if test != Name(name) else f"np.logical_not({self.names(name)})"
         varies = bool(self.values.varies(Name(name)))
         condition = f"np.all({holds})" if varies else holds
@@ -254,6 +262,30 @@ class KernelPrinter:
         rest = body if varies else decided(body, test, True)
         self.print_body(rest, frame.child("else:"))
         return True
+
+    def condition_of_all(self, condition: Scalar) -> str:
+        """Return the text of whether a condition holds at all entries: minima and maxima take fewer passes than
+        arrays of conditions.
+        """
+        if isinstance(condition, Operation) and condition.function == "and":
+            return " and ".join(map(self.condition_of_all, condition.arguments))
+        if isinstance(condition, Operation) and condition.function == "lt":
+            low, high = condition.arguments
+            varies = [bool(self.values.varies(side)) for side in (low, high)]
+            if varies == [False, True]:
+                return f"{self.values.scalar(low)} < {self.extreme(high, 'min')}"
+            if varies == [True, False]:
+                return f"{self.extreme(low, 'max')} < {self.values.scalar(high)}"
+        return f"np.all({self.values.scalar(condition)})"
+
+    def extreme(self, value: Scalar, method: str) -> str:
+        """Return the text of the minimum or the maximum, the ``method``, of a value over all entries."""
+        if isinstance(value, Operation) and value.function == "mul" and len(value.arguments) == 2:
+            factor, rest = value.arguments
+            if isinstance(factor, Number) and factor.value > 0:
+                return f"{self.values.scalar(factor)}*{self.extreme(rest, method)}"
+        text = self.values.scalar(value)
+        return f"{text}.{method}()" if isinstance(value, Name | Load) else f"({text}).{method}()"
 
     # ------------------------------------------------------------------------ values
 
@@ -297,19 +329,21 @@ class KernelPrinter:
         frame.block.line(f"{self.names(name)} = {text}")
 
     def print_scatter(self, statement: Set, frame: Frame) -> None:
-        """Append code that adds values to array entries at index arrays; repeated indices accumulate
-        (``np.add.at``).
+        """Append code that adds values to array entries at index arrays, or takes maxima or minima; repeated indices
+        accumulate (``np.add.at``).
         """
-        value = statement.value
+        value, reduction = statement.value, reduction_of(statement)
+        function, operator = FUNCTIONS[reduction]
         lanes, array = frame.lanes, self.names(self.kernel.array)
         images = [lanes.image(form) for form in statement.index]
         if frame.mask is not None:
-            value = Operation("select", (frame.mask, value, Number(0)))
+            value = Operation("select", (frame.mask, value, constant({"max": -inf, "min": inf}.get(reduction, 0))))
         elif self.dialect.is_pure:
             pass
         elif not lanes.dims or (isinstance(self.kernel, Scatter) and self.kernel.exclusive):
             target = self.values.target_text(array, images, self.values.shapes[self.kernel.array], frame.block)
-            frame.block.line(f"{target} += {self.values.scalar(value)}")
+            text = self.values.scalar(value)
+            frame.block.line(f"{target} += {text}" if operator else f"{target} = {function}({target}, {text})")
             return
         text, chosen = self.values.scalar(value), len(statement.index)
         if self.dialect.is_pure:
@@ -325,10 +359,11 @@ class KernelPrinter:
             text = f"np.broadcast_to({text}, {whole})"
         if self.dialect.is_pure:
             text = text if self.values.varies(value) else f"real({text})"
-            frame.block.line(f"{array} = added({array}, {tuple_text(entries)}, {text})")
+            helper = "added" if reduction == "sum" else f"{reduction}imum_at"
+            frame.block.line(f"{array} = {helper}({array}, {tuple_text(entries)}, {text})")
             return
         places = f"({', '.join(entries)})" if len(entries) > 1 else entries[0]
-        frame.block.line(f"np.add.at({array}, {places}, {text})")
+        frame.block.line(f"{function}.at({array}, {places}, {text})")
 
     def count_whole_axes(self, index: Sequence[Affine], lanes: Lanes) -> int:
         """Return how many last axes of the array are read as whole dimensions, in order, without index arrays."""

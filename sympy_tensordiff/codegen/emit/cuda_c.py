@@ -85,11 +85,12 @@ class CudaTexts(CPrinter):
         return f"for ({bounds}; {own} += {self.form(statement.step)})"
 
     def set_text(self, statement: Set) -> str:
-        """Return an assignment; an atomic addition if several threads may add to the entry."""
+        """Return an assignment; an atomic update if several threads may add to the entry."""
         if not isinstance(statement.target, Load) or not self.needs_atomics:
             return super().set_text(statement)
         assert not isinstance(statement.value, Ends)
-        return f"atomicAdd(&{self.load(statement.target)}, (real)({self.scalar(statement.value)}))"
+        function = {"max": "raise_to", "min": "lower_to"}.get(statement.reduction, "atomicAdd")
+        return f"{function}(&{self.load(statement.target)}, (real)({self.scalar(statement.value)}))"
 
 
 class CudaCPrinter(CudaTexts):

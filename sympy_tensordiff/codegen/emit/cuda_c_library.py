@@ -80,15 +80,41 @@ static inline real sigmoid(real x) {
 static inline real softplus(real x) {
     return (x < 0 ? (real)0 : x) + log1p(exp(-fabs(x)));
 }""",
+    "raise_to": """\
+/* Set an entry to the greater one of it and a value while other threads do so, too; nan where one of them is nan.
+
+   The bits of numbers of one sign are integers in the same, or in the opposite order. */
+static inline double raise_to(double *at, double value) {
+    const long long bits = __double_as_longlong(value == value ? value + 0.0 : (double)NAN);
+    return __longlong_as_double(bits < 0 ? (long long)atomicMin((unsigned long long *)at, (unsigned long long)bits)
+                                         : atomicMax((long long *)at, bits));
 }
-"""The functions of numbers that C files translate for vectors, and CUDA files need not."""
+static inline float raise_to(float *at, float value) {
+    const int bits = __float_as_int(value == value ? value + 0.0f : (float)NAN);
+    return __int_as_float(bits < 0 ? (int)atomicMin((unsigned *)at, (unsigned)bits) : atomicMax((int *)at, bits));
+}""",
+    "lower_to": """\
+/* Set an entry to the lesser one of it and a value while other threads do so, too; nan where one of them is nan.
+
+   The bits of numbers of one sign are integers in the same, or in the opposite order. */
+static inline double lower_to(double *at, double value) {
+    const long long bits = __double_as_longlong(value == value ? value + 0.0 : (double)-NAN);
+    return __longlong_as_double(bits < 0 ? (long long)atomicMax((unsigned long long *)at, (unsigned long long)bits)
+                                         : atomicMin((long long *)at, bits));
+}
+static inline float lower_to(float *at, float value) {
+    const int bits = __float_as_int(value == value ? value + 0.0f : (float)-NAN);
+    return __int_as_float(bits < 0 ? (int)atomicMax((unsigned *)at, (unsigned)bits) : atomicMin((int *)at, bits));
+}""",
+}
+"""The functions of numbers that C files translate for vectors and CUDA files need not, and those of several threads."""
 
 _NAMES = """
     stream blockIdx threadIdx blockDim gridDim warpSize dim3 cudaStream_t cudaError_t cudaSuccess cudaGetLastError
     cudaPeekAtLastError cudaMemcpyAsync cudaStreamSynchronize cudaMemcpyDeviceToHost cudaMemcpyHostToDevice LAUNCH
     THREAD_X THREAD_Y THREAD_Z THREADS_X THREADS_Y THREADS_Z atomicAdd atomicMin atomicMax INT64_MAX INT64_MIN exp10
     norm rnorm norm3d norm4d rsqrt sinpi cospi sincospi rcbrt rhypot erfcx erfcinv erfinv normcdf normcdfinv saturate
-    clock extend_range note_asymmetry
+    clock extend_range note_asymmetry __double_as_longlong __longlong_as_double __float_as_int __int_as_float
 """
 OWN_NAMES = frozenset(_NAMES.split()) | LAUNCH_HELPERS.keys() | DEVICE_HELPERS.keys()
 OWN_NAMES |= {f"{name}f" for name in OWN_NAMES}

@@ -182,13 +182,14 @@ class CudaPrinter(NestPrinter):
         return f"{self.names(entry.tensor)}[{self.place(entry.tensor, entry.index)}]"
 
     def set_text(self, statement: Set) -> str:
-        """Return an assignment; an atomic addition if several threads may add to the entry."""
+        """Return an assignment; an atomic update if several threads may add to the entry."""
         target = statement.target
         if isinstance(target, Name) or not self.needs_atomics:
             return super().set_text(statement)
         assert not isinstance(statement.value, Ends)
         place = self.place(target.array, target.index)
-        return f"cuda.atomic.add({self.names(target.array)}, {place}, real({self.scalar(statement.value)}))"
+        function = {"sum": "add"}.get(statement.reduction, statement.reduction)
+        return f"cuda.atomic.{function}({self.names(target.array)}, {place}, real({self.scalar(statement.value)}))"
 
     def statement(self, statement: Statement, depth: int) -> None:
         """Append the lines of a statement; loops are ``while`` loops."""

@@ -100,7 +100,8 @@ def task_text(kernel: Kernel, names: FormNames) -> str:
     array = names(kernel.array)
     if isinstance(kernel, Scatter):
         where = "a diagonal of {}" if kernel.exclusive else "the entries of {} that data select"
-        return f"Add to {where.format(array)}"
+        task = {"sum": "Add to"}.get(kernel.reduction, f"Take the {kernel.reduction}imum in")
+        return f"{task} {where.format(array)}"
     return f"Fill {array}[{', '.join(map(names, kernel.axes))}]" if kernel.axes else f"Fill {array}"
 
 

@@ -148,8 +148,9 @@ def view(x, start, lengths, *steps, write=False):
 SCALAR_HELPERS: dict[str, str] = {
     "cbrt": '''
 def cbrt(x):
-    """The real cube root."""
-    return math.copysign(abs(x)**(1/3), x)
+    """The real cube root: a power, and one step of Newton's method."""
+    y = abs(x)**(1/3)
+    return math.copysign(y - (y - abs(x)/(y*y))/3 if y > 0 and y < math.inf else y, x)
 ''',
     "heaviside": '''
 def heaviside(x, at_zero):
@@ -196,8 +197,9 @@ def spherical_bessel(n, x):
 TYPED_HELPERS: dict[str, str] = {
     "cbrt": '''
 def cbrt(x, real):
-    """The real cube root."""
-    return math.copysign(abs(x)**real(1/3), x)
+    """The real cube root: a power, and one step of Newton's method."""
+    y = abs(x)**real(1/3)
+    return math.copysign(y - (y - abs(x)/(y*y))/real(3) if y > 0 and y < math.inf else y, x)
 ''',
     "ceil": '''
 def ceil(x, real):

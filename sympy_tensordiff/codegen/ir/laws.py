@@ -196,8 +196,8 @@ def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> No
         return
     if stores or not additions:
         raise VerificationError(f"{where}: a scatter sets no entry, and adds to some")
-    if any(s.reduction != "sum" for s in additions):
-        raise VerificationError(f"{where}: a scatter has sums only")
+    if kernel.reduction == "prod" or any(s.reduction != kernel.reduction for s in additions):
+        raise VerificationError(f"{where}: a scatter has sums only, or maxima, or minima")
     if kernel.exclusive and not _is_exclusive(kernel, additions):
         raise VerificationError(f"{where}: two instances of an exclusive scatter may add to one entry")
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Literal, TypeAlias
 
 from sympy_tensordiff.codegen.ir.loops import Set, Statement
-from sympy_tensordiff.codegen.ir.scalars import Load, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Load, Reduction, Scalar
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
 
@@ -134,8 +134,9 @@ class Table(Kernel):
 class Scatter(Kernel):
     """A kernel that adds to entries of ``array``, which has been filled before; its ``axes`` have the ``extents``.
 
-    The body adds to any entries instead of setting its own. Instances that add to one entry run one after the other, in
-    the order of the axes and loops; on a device in any order, by atomic additions. ``number`` distinguishes several
+    The body adds to any entries instead of setting its own, or takes the maximum, or the minimum, of each and a value.
+    Instances that change one entry run one after the other, in the order of the axes and loops; on a device in any
+    order, by atomic operations. ``number`` distinguishes several
     scatters into one array. In an ``exclusive`` one, no two instances add to one entry: each adds once, and the index
     determines the axes.
     """
@@ -143,6 +144,7 @@ class Scatter(Kernel):
     extents: tuple[Affine, ...]
     number: int = 1
     exclusive: bool = False
+    reduction: Reduction = "sum"
 
     def box(self, shapes: Mapping[str, tuple[Affine, ...]]) -> tuple[Affine, ...]:
         """Return the extents of the scatter's ``axes``; ``shapes`` is not needed."""

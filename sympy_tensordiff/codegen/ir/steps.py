@@ -142,8 +142,9 @@ def describe_scatter(step: Scatter, backend: str) -> str:
     over = [*step.axes, *dict.fromkeys(loop.variable for loop in loops(step.body))]
     if step.exclusive:
         return f"diagonal: add to {', '.join(texts)} over {', '.join(over) or 'one point'}"
-    how = "atomic additions in any order" if backend == "cuda" else "one after the other, in order"
-    return f"scatter: add to {', '.join(texts)} over {', '.join(over)} ({how})"
+    how = "atomic, in any order" if backend == "cuda" else "one after the other, in order"
+    task = {"sum": "add to"}.get(step.reduction, f"{step.reduction}imum in")
+    return f"scatter: {task} {', '.join(texts)} over {', '.join(over)} ({how})"
 
 
 def describe_kernel(kernel: Kernel) -> str:

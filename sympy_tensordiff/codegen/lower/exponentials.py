@@ -24,7 +24,8 @@ import sympy
 from sympy_tensordiff.graph.instances import instance
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Constraint
+from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.indirect import IndirectIndex
 from sympy_tensordiff.simplify.growing_functions import is_call
 
 _EXPONENT_OF_ZERO = -(10**38)
@@ -35,8 +36,8 @@ _EXPONENT_OF_ZERO = -(10**38)
 class Scaled:
     """A value as ``exp(shift) * rest``, with the shift as a sum of multiples of nodes.
 
-    ``degree`` is the number of exponentials that are factors, less that of those divided by; ``above`` and ``below``
-    say whether there are any, ``summed`` whether some stand in a sum.
+    ``degree`` is the number of exponentials that are factors, less that of those divided by, where ``exp(2*u)`` counts
+    twice; ``above`` and ``below`` say whether there are any, ``summed`` whether some stand in a sum.
     """
 
     shift: Mapping[Node, Any]
@@ -58,11 +59,11 @@ def without_large_exponentials(graph: Graph, roots: Sequence[Node]) -> list[Node
     divided = (part.op == "pow" or (part.op == "call" and part.data is sympy.log) for part in parts)
     if not any(is_call(part, sympy.exp) for part in parts) or not any(divided):
         return list(roots)
-    work = _Exponentials(graph)
+    work = Exponentials(graph)
     return [trampoline(work.final(root)) for root in roots]
 
 
-class _Exponentials:
+class Exponentials:
     """The rules of `without_large_exponentials`, with results cached by node."""
 
     def __init__(self, graph: Graph) -> None:
@@ -147,27 +148,41 @@ class _Exponentials:
             self.known[node] = yield self._scaled(node)
         return self.known[node]
 
+    def degree(self, exponent: Node) -> Any:
+        """Return the size of the number that all terms of `exponent` have as a factor; 1 if they differ in it."""
+        terms = exponent.args if exponent.op == "add" else (exponent,)
+        sizes = {abs(self.graph.split_view(term)[0]) for term in terms}
+        return sizes.pop() if len(sizes) == 1 else 1
+
     def _scaled(self, node: Node) -> Recursion[Scaled]:
-        """Return `node` as ``exp(shift)*rest``, computed by the rule for its op."""
+        """Return `node` as ``exp(shift)*rest`` where the exponential may overflow, else with the shift 0."""
+        found: Scaled = yield self._rule(node)
+        if found.shift and not (found.is_quotient and found.degree == 0):
+            return found
+        return Scaled({}, (yield self.final(node)))
+
+    def _rule(self, node: Node) -> Recursion[Scaled]:
+        """Return `node` as ``exp(shift)*rest`` by the rule for its op; with the shift 0 if there is none."""
         found = Scaled({}, node)
         if is_call(node, sympy.exp):
             exponent = yield self.final(node.args[0])
-            return Scaled({exponent: 1}, self.graph.one, 1, above=True)
+            return Scaled({exponent: 1}, self.graph.one, self.degree(node.args[0]), above=True)
         if node.op == "pow" and node.args[1].op == "const":
-            found = yield self._power(node)
+            found = yield self._root(node)
         elif node.op == "mul":
             found = yield self._product(node)
         elif node.op == "sum":
             found = yield self._sum(node)
         elif node.op == "add":
             found = yield self._addition(node)
+        elif node.op == "read" and node.args[0].op == "comprehension":
+            entry: Scaled = yield self.scaled(self.graph.entry(node.args[0], node.data))
+            found = entry if entry.summed else found
         elif node.op == "select" and self.graph.is_choice(node):
             found = yield self._choice(node)
-        if found.shift and not (found.is_quotient and found.degree == 0):
-            return found
-        return Scaled({}, (yield self.final(node)))
+        return found
 
-    def _power(self, node: Node) -> Recursion[Scaled]:
+    def _root(self, node: Node) -> Recursion[Scaled]:
         """Return a power as ``exp(shift)*rest``: the shift of the base times the exponent."""
         found: Scaled = yield self.scaled(node.args[0])
         graph, power = self.graph, node.args[1].data
@@ -222,8 +237,12 @@ class _Exponentials:
         variables, rows, body = self.open(node)
         inner_rows, body = (rows + body.data, body.args[0]) if body.op == "guard" else (rows, body)
         found: Scaled = yield self.scaled(body)
-        own = {part: c for part, c in found.shift.items() if not part.free.isdisjoint(variables)}
-        shift = {part: c for part, c in found.shift.items() if part not in own}
+        shift: dict[Node, Any] = {}
+        for part, c in found.shift.items():
+            part = graph.substitute(part, _equal_entries(inner_rows, variables))
+            shift[part] = shift.get(part, 0) + c
+        own = {part: c for part, c in shift.items() if not part.free.isdisjoint(variables)}
+        shift = {part: c for part, c in shift.items() if part not in own}
         if not own:
             return replace(found, rest=graph.sum(variables, inner_rows, found.rest))
         term = self.sum_of(own)
@@ -249,9 +268,13 @@ class _Exponentials:
             parts.append(
                 graph.mul((graph.call(sympy.exp, (below,)), term.rest)) if below is not graph.zero else term.rest
             )
+        return self.joined(terms, greatest, graph.add(parts))
+
+    def joined(self, terms: Sequence[Scaled], shift: Node, rest: Node) -> Scaled:
+        """Return the sum ``exp(shift)*rest`` of some terms."""
         return Scaled(
-            {greatest: 1},
-            graph.add(parts),
+            {shift: 1},
+            rest,
             max(term.degree for term in terms),
             any(term.above for term in terms),
             any(term.below for term in terms),
@@ -265,6 +288,20 @@ def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:
     if "left out" not in graph.kinds:
         return inverse
     return graph.select(graph.compare("ne", total, graph.zero), inverse, graph.zero)
+
+
+def _equal_entries(rows: Sequence[Constraint], variables: Sequence[int]) -> dict[IndirectIndex, Affine]:
+    """Return the integer-array entries that depend on `variables` and that an equation in `rows` sets to a form that
+    does not, as ``[v == dst[e]]`` sets ``dst[e]`` to v, with these forms.
+    """
+    found = {}
+    for row in rows:
+        entries = [part for part, c in row.form.terms if isinstance(part, IndirectIndex) and abs(c) == 1]
+        for entry in entries if row.kind == "eq" else ():
+            form = Affine({entry: 1}) - row.form.coefficient(entry) * row.form
+            if form.atoms().isdisjoint(variables) and not entry.atoms().isdisjoint(variables):
+                found[entry] = form
+    return found
 
 
 def finite(graph: Graph, shift: Node) -> Node:

@@ -121,7 +121,7 @@ class Lowering(Matrices):
         if number != 1:  # one array serves what differs in signs
             entry: scalars.Scalar | None = yield self._stored_value(core, block)
             return None if entry is None else scalars.Operation("mul", (scalars.Number(number), entry))
-        scatters = node.op == "sum" and self.temporaries and bool(self.graph.integers)
+        scatters = node.op in ("sum", "max", "min") and self.temporaries and bool(self.graph.integers)
         if scatters:
             selected: scalars.Scalar | None = yield self._selected(node, block)
             if selected is not None:
@@ -159,7 +159,7 @@ class Lowering(Matrices):
         return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return the sum `node` as a read of an array over the values of an outer tensor entry, as ``r[q]`` in
+        """Return the reduction `node` as a read of an array over the values of an outer tensor entry, as ``r[q]`` in
         ``Sum_i [r[i] == r[q]]*v[i]``; None if it depends on no such entry, or is not worth an array.
         """
         entry = parameter(self.graph, node, block.context.variables)
@@ -185,6 +185,8 @@ class Lowering(Matrices):
         front of it; None if that fails.
         """
         variables, rows, body = self.graph.open(node)
+        if node.op != "sum":
+            return None
         tests, product = (body.data, body.args[0]) if body.op == "guard" else ((), body)
         factors = self.graph.factors(product)
         outer = [factor for factor in factors if factor.free.isdisjoint(variables)]
@@ -370,7 +372,7 @@ class Lowering(Matrices):
         blocks = nested_blocks(variables, part.rows, block)
         innermost = Block(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
         value = yield self.value(part.value, innermost)
-        added = Set(Load(array, tuple([self.form(form) for form in part.index])), value, "sum")
+        added = Set(Load(array, tuple([self.form(form) for form in part.index])), value, part.reduction)
         statements: tuple[loops.Statement, ...] = (*innermost.statements, added)
         if part.conditions:
             statements = (If(self.rows(part.conditions), statements),)

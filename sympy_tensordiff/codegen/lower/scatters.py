@@ -1,16 +1,19 @@
 """Scatter-adds: sums into entries that integer arrays select, ``out[p] = Sum_i v(i)*[p == idx[i]]``.
 
 As a sum with a test it takes a pass over all ``i`` for each ``p``. Instead, one pass over ``i`` adds to
-``out[idx[i]]``: the equation gives the axis ``p`` as a form of data, and the loops run over what selects them.
+``out[idx[i]]``: the equation gives the axis ``p`` as a form of data, and the loops run over what selects them. An array
+of maxima or minima over such ranges, as ``Max_i v(i)`` over all ``i`` with ``p == idx[i]``, is computed likewise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from math import gcd
+from dataclasses import dataclass, replace
+from math import gcd, inf
+from typing import cast
 
-from sympy_tensordiff.graph.nodes import Graph, Node, ranges
+from sympy_tensordiff.codegen.ir.scalars import Reduction
+from sympy_tensordiff.graph.nodes import Graph, Node, ranges, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
@@ -22,7 +25,7 @@ class ScatterTerm:
     """The loop nest ``array[index] += value`` over all points of ``variables`` in ``rows``.
 
     ``conditions`` are tested at each point. The first of the variables, of these ``extents``, start at 0.
-    ``exclusive``: no two points have one entry.
+    ``exclusive``: no two points have one entry. ``reduction``: how an entry and a value are combined.
     """
 
     variables: tuple[int, ...]
@@ -32,6 +35,11 @@ class ScatterTerm:
     index: tuple[Affine, ...]
     value: Node
     exclusive: bool = False
+    reduction: Reduction = "sum"
+
+
+_EXTREMA = {"max": -inf, "min": inf}
+"""The values of a maximum and of a minimum over an empty range."""
 
 
 def split_scatters(
@@ -40,8 +48,12 @@ def split_scatters(
     """Split `body` into the terms that are computed entry by entry, and those that are scatter-adds into an array with
     `axes`.
 
-    ``rows`` say where the axes run.
+    ``rows`` say where the axes run. A maximum or minimum that data select is computed in one scatter, and its array
+    starts from infinity of the sign in question.
     """
+    if body.op in _EXTREMA and selects(graph, body, axes):
+        part = _part(graph, axes, rows, guard, body, ())
+        return (body, []) if part is None else (graph.const(_EXTREMA[body.op]), [part])
     rest, parts = [], []
     waiting = [body]
     while waiting:
@@ -69,27 +81,65 @@ def split_scatters(
     return graph.add(rest), parts
 
 
+def extrema_over_segments(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """Return `roots` with maxima of a value where an equation holds, and of -oo elsewhere, as maxima over the points at
+    which it holds; minima likewise.
+    """
+    is_asked = bool(graph.integers) and any(part.op in _EXTREMA for part in reachable(*roots))
+    return rewritten(graph, roots, lambda node: _over_segment(graph, node)) if is_asked else list(roots)
+
+
+def _over_segment(graph: Graph, node: Node) -> Node:
+    """Return the extremum `node` over the points at which the one equation under which it has a value holds; other
+    nodes as they are.
+    """
+    if node.op not in _EXTREMA or node.args[0].op != "add":
+        return node
+    variables, rows, body = graph.open(node)
+    left_out = graph.const(_EXTREMA[node.op])
+    chosen = [term for term in body.args if term.op == "guard" and term.args[0] is not left_out]
+    if len(chosen) != 1 or len(chosen[0].data) != 1 or chosen[0].data[0].kind != "eq":
+        return node
+    ((equation,),) = (term.data for term in chosen)
+    others = [term for term in body.args if term is not chosen[0]]
+    complement = {(Constraint("ge", sign * equation.form - 1),) for sign in (1, -1)}
+    is_guarded = all(term.op == "guard" for term in others) and {term.data for term in others} == complement
+    if not (is_guarded or (len(others) == 1 and _is_left_out_unless(graph, others[0], equation, left_out))):
+        return node
+    return graph.reduce(node.op, variables, (*rows, equation), chosen[0].args[0])
+
+
+def _is_left_out_unless(graph: Graph, term: Node, equation: Constraint, left_out: Node) -> bool:
+    """Return whether `term` is 0 where `equation` holds, and `left_out` elsewhere."""
+    if term.op != "select" or term.args[0].op != "compare" or term.args[0].data not in ("eq", "ne"):
+        return False
+    sides = term.args[0].args
+    branches = (graph.zero, left_out) if term.args[0].data == "eq" else (left_out, graph.zero)
+    if sides[0].op != "index" or sides[1] is not graph.zero or term.args[1:] != branches:
+        return False
+    return sides[0].data in (equation.form, -equation.form)
+
+
 def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
-    """Whether a term of the sum `node` fixes or bounds one of `axes` by an integer-array entry, as ``[p[k] == i]``
-    does.
+    """Whether a term of the reduction `node` fixes or bounds one of `axes` by an integer-array entry, as ``[p[k] ==
+    i]`` does.
     """
     for summand in _terms(graph, node):
-        rows, _ = unguarded(graph, summand.args[0])
+        rows = _tests(graph, summand)
         if _solved(rows, axes) or any(_window(rows, axis) for axis in axes):
             return True
     return False
 
 
 def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectIndex | None:
-    """Return the entry ``r[q]`` outside of a sum that is compared with entries inside, as in ``Sum_i v(i)*[r[i] ==
-    r[q]]``; else None.
+    """Return the entry ``r[q]`` outside of a reduction that is compared with entries inside, as in ``Sum_i v(i)*[r[i]
+    == r[q]]``; else None.
 
     Only the value of ``r[q]`` counts, so that an array of the sums for all values serves all ``q``.
     """
     inside = frozenset(graph.bound(node))
     for summand in _terms(graph, node):
-        guards, _ = unguarded(graph, summand.args[0])
-        for row in guards if not node.free.isdisjoint(variables) else ():
+        for row in _tests(graph, summand) if not node.free.isdisjoint(variables) else ():
             entries = [v for v, c in row.form.terms if isinstance(v, IndirectIndex) and abs(c) == 1]
             bound = [entry for entry in entries if not entry.atoms().isdisjoint(inside)]
             for entry in entries if row.kind == "eq" and bound else ():
@@ -99,9 +149,15 @@ def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectI
 
 
 def _terms(graph: Graph, node: Node) -> list[Node]:
-    """Return the sum `node` of an addition as a list of sums, one per term."""
+    """Return the sum `node` of an addition as a list of sums, one per term; other reductions as they are."""
     (body,) = node.args
-    return [graph.rebind(node, arg) for arg in body.args] if body.op == "add" else [node]
+    return [graph.rebind(node, arg) for arg in body.args] if body.op == "add" and node.op == "sum" else [node]
+
+
+def _tests(graph: Graph, node: Node) -> Rows:
+    """Return the constraints of the range of the reduction `node`, and those under which its summand is not 0."""
+    rows: Rows = node.data
+    return rows + unguarded(graph, node.args[0])[0] if node.op == "sum" else rows
 
 
 def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
@@ -145,11 +201,11 @@ def _window(rows: Sequence[Constraint], axis: int) -> Rows:
 def _part(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
 ) -> ScatterTerm | None:
-    """Return the sum `node` times `others` as a scatter-add; None if an integer-array entry would have to bound its
-    loops.
+    """Return the reduction `node`, times `others` if it is a sum, as a scatter; None if an integer-array entry would
+    have to bound its loops.
     """
     variables, bounds, body = graph.open(node)
-    conditions, value = unguarded(graph, body)
+    conditions, value = unguarded(graph, body) if node.op == "sum" else ((), body)
     value = graph.mul([*others, value])
     index = {axis: Affine.variable(axis) for axis in axes}
     tests = (*rows, *guard, *conditions, *(row for row in bounds if row.kind != "ge"))
@@ -181,7 +237,7 @@ def _part(
     if not _bound(kept, outer) or not _bound(inner, own):
         return None
     if inner:
-        value = graph.sum(inner, own, value)
+        value = graph.reduce(node.op, inner, own, value)
     free = tuple(axis for axis in free if axis not in inside)
     loops = (*free, *kept, *inside)
     tests += tuple(row for row in (*ranges, *outer) if _is_test(row, loops))
@@ -189,7 +245,8 @@ def _part(
     outer = tuple(row for row in outer if row not in tests)
     if not _bound(loops, (*ranges, *outer)):
         return None
-    return _ordered(graph, (*kept, *inside), free, (*ranges, *outer), tests, tuple(index.values()), value)
+    term = _ordered(graph, (*kept, *inside), free, (*ranges, *outer), tests, tuple(index.values()), value)
+    return replace(term, reduction=cast("Reduction", node.op))
 
 
 def _bound(variables: Sequence[int], rows: Rows) -> bool:

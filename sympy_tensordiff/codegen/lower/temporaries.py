@@ -200,7 +200,7 @@ class Storage:
         statements: tuple[loops.Statement, ...] = yield self._additions(name, inner, part, block)
         axes, extents = tuple(self.names[v] for v in heads), tuple(self.form(extent) for extent in part.extents)
         body = (*block.statements, *statements)
-        self.kernels.append(programs.Scatter(name, axes, body, extents, number, part.exclusive))
+        self.kernels.append(programs.Scatter(name, axes, body, extents, number, part.exclusive, part.reduction))
 
     def _temporary(
         self, node: Node, context: Context, shared: bool = False
