@@ -14,6 +14,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.graph.write_forms import Forms
+from sympy_tensordiff.graph.write_tensors import axis_letters
 from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.simplify.canonical_signs import with_canonical_signs
 from sympy_tensordiff.simplify.common_subexpressions import Key, NamedPart, Parts
@@ -120,6 +121,12 @@ def cse(
     for part in parts.parts:
         if is_symmetric.get(part.node) and not part.axes:
             reader.graph.symmetric[leaves[part.key]] = True
+    if reader.graph.letters:
+        letters = dict[Node, str]()
+        for part in parts.parts:
+            if not part.axes:
+                node = reader.graph.transposed(part.node) if part.turned else part.node
+                reader.graph.letters.setdefault(leaves[part.key], axis_letters(reader.graph, node, letters))
     defined, reduced = _in_parts(reader, parts, symbols, leaves, roots, own)
     return CommonParts(([(symbol, defined[symbol]) for symbol in _in_order(defined)], reduced[: len(operands)]))
 

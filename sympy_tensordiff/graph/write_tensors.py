@@ -224,6 +224,24 @@ def number(value: Number) -> Any:
     return sympy.Rational(value.numerator, value.denominator)
 
 
+def axis_letters(graph: Graph, node: Node, known: dict[Node, str]) -> str:
+    """Return a letter for each axis of the tensor `node`, a blank for an axis without a known letter; empty if none is
+    known.
+
+    Extends `known`, the letters of the nodes below.
+    """
+    for part in reachable(node, known=known):
+        known[part] = graph.letters.get(part, "")
+        if not known[part] and part.shape and part.op in ELEMENTWISE:
+            known[part] = next((known[arg] for arg in part.args if arg.shape and known[arg].strip()), "")
+        elif not known[part] and part.op == "ein":
+            names = dict[int, str]()
+            for arg, labels in zip(part.args, part.data.inputs, strict=True):
+                names = {**dict(zip(labels, known[arg], strict=False)), **names}
+            known[part] = "".join(names.get(label, " ") for label in part.data.output)
+    return known[node]
+
+
 class TensorWriter(Forms, ABC):
     """The methods of the writer for whole tensors."""
 
@@ -280,26 +298,10 @@ class TensorWriter(Forms, ABC):
         """Return preferred letters for einsum labels, from the letters that users chose for the axes of tensors."""
         names: dict[int, str] = {}
         for node, labels in operands:
-            for label, letter in zip(labels, self.letters_of(node), strict=False):
+            for label, letter in zip(labels, axis_letters(self.reader.graph, node, self.axis_letters), strict=False):
                 if label not in names and letter != " " and letter not in names.values():
                     names[label] = letter
         return names
-
-    def letters_of(self, node: Node) -> str:
-        """Return a letter for each axis of the tensor ``node``, a blank for an axis without a known letter; empty if
-        none is known.
-        """
-        known = self.axis_letters
-        for part in reachable(node, known=known):
-            known[part] = self.reader.graph.letters.get(part, "")
-            if not known[part] and part.shape and part.op in ELEMENTWISE:
-                known[part] = next((known[arg] for arg in part.args if arg.shape and known[arg].strip()), "")
-            elif not known[part] and part.op == "ein":
-                names = dict[int, str]()
-                for arg, labels in zip(part.args, part.data.inputs, strict=True):
-                    names = {**dict(zip(labels, known[arg], strict=False)), **names}
-                known[part] = "".join(names.get(label, " ") for label in part.data.output)
-        return known[node]
 
     def _write_function(self, node: Node, scope: Scope) -> Recursion[Any]:
         """Return nested functions and selects of tensors as one `TensorFunction` over the innermost tensors and

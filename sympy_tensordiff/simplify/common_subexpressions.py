@@ -54,7 +54,7 @@ class Axis(NamedTuple):
 class NamedPart(NamedTuple):
     """A common subexpression that gets a name: its first occurrence, and its bound variables as tensor axes.
 
-    If it is `turned`, the name is that of the transpose of `node`.
+    If it is `turned`, the name is that of the transpose of `node`, or of the matrices in its last two axes.
     """
 
     key: Key
@@ -68,7 +68,7 @@ class NamedPart(NamedTuple):
         """The shape of the tensor that stores the subexpression: the extents of its free indices, then the shape of its
         node.
         """
-        own = self.node.shape[::-1] if self.turned else self.node.shape
+        own = (*self.node.shape[:-2], *self.node.shape[:-3:-1]) if self.turned else self.node.shape
         return (*(self.axes[n].extent for n in self.order), *own)
 
 
@@ -319,8 +319,8 @@ class Parts:
         uses = Counter(self._same(_core(arg)) for arg in (*roots, *(a for node in users for a in self._used(node))))
         transposes = Counter[Node]()  # more of them are needed than of the matrices themselves
         for arg in (*roots, *(arg for node in users if node.op != "ein" for arg in self._used(node))):
-            if len(arg.shape) == 2:
-                transposes[_core(arg)] += 1 if arg.view and arg.data.inputs == (arg.data.output[::-1],) else -1
+            if len(arg.shape) == len(_core(arg).shape) >= 2:
+                transposes[_core(arg)] += 1 if arg is self.graph.transposed(_core(arg)) else -1
         parts: list[NamedPart] = []
         weights: dict[Key | Node, int] = {}
         for same, node in first.items():
