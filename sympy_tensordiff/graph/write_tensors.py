@@ -242,6 +242,20 @@ def axis_letters(graph: Graph, node: Node, known: dict[Node, str]) -> str:
     return known[node]
 
 
+def _log_softmax(graph: Graph, node: Node) -> list[Node]:
+    """Return the terms ``u`` and ``-lse(u)`` of ``-(lse(u) - u)``, which the graph keeps as one product; [] for other
+    nodes.
+    """
+    if not (node.view and node.data.scales and node.args[0].op == "add"):
+        return []
+    terms = [graph.scale(node.data.coefficient, term) for term in node.args[0].args]
+    for term in terms:
+        total = term.args[0] if is_view(term) and term.args else term
+        if total.op == "lse" and graph.add([other for other in terms if other is not term]) is total.args[0]:
+            return terms
+    return []
+
+
 class TensorWriter(Forms, ABC):
     """The methods of the writer for whole tensors."""
 
@@ -274,7 +288,11 @@ class TensorWriter(Forms, ABC):
         return _cofactor(node.data, args[0])
 
     def _write_einsum(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the expression of an einsum node, with first cofactors written as adjugates."""
+        """Return the expression of an einsum node: first cofactors as adjugates, the logarithm of a softmax as two
+        terms.
+        """
+        if terms := _log_softmax(self.reader.graph, node):
+            return TensorAdd(*(yield from in_turn(self.visit(term, scope) for term in terms)))
         operands: list[WrittenOperand] = []
         parts = operands_of(node)
         core = node.args[0] if is_view(node) and node.args else node

@@ -109,6 +109,8 @@ def simplify_derivatives(
         merged = merged_sums(graph, nodes, sizes, selected=bool(graph.integers))
         if graph.integers and explicit_reads(graph, merged, facts, function) != merged:
             merged = merged_sums(graph, nodes, sizes)
+        if merged != nodes:  # what terms cancel leaves factors that the indices of their sum do not change
+            merged = tighten(graph, merged, facts, sizes, written)
         nodes = _run(((with_canonical_signs, SIGNS),), graph, merged)
     if is_whole(function[0]):
         # Without the deltas and guards of the sweep, more of it is an einsum.

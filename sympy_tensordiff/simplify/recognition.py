@@ -275,10 +275,10 @@ def _is_finite(factor: Node) -> bool:
 
 def _cancelled(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Apply the rules of `products`, such as ``inv(A) A = 1``, to the product `node`; None if none applies."""
-    return _without_cancelling(graph, node)
+    return without_cancelling(graph, node)
 
 
-def _without_cancelling(graph: Graph, node: Node) -> Node | None:
+def without_cancelling(graph: Graph, node: Node) -> Node | None:
     """Return the product `node` after the rules of `products`; None if none applies or it is not a product."""
     if node.op not in ("ein", "mul") or not may_cancel(node.args):
         return None
@@ -316,7 +316,7 @@ def _distributions(graph: Graph, node: Node, *, is_alone: bool = True) -> Iterat
             rest = product._replace(parts=product.parts[:n] + product.parts[n + 1 :])
             terms = [_summed(graph, rest, addition.shape, term, own) for term in addition.args]
             cores = [graph.split_view(term) if not term.shape else (1, term) for term in terms]
-            yield [graph.scale(number, _without_cancelling(graph, core) or core) for number, core in cores]
+            yield [graph.scale(number, without_cancelling(graph, core) or core) for number, core in cores]
 
 
 def _distributed(graph: Graph, node: Node, facts: Facts) -> Node | None:
