@@ -305,8 +305,10 @@ def _case(body: Any, *conditions: Any) -> Any:
     cases = [factor for factor in factors if isinstance(factor, sympy.Piecewise)]
     if len(cases) == 1 and len(cases[0].args) == 2 and cases[0].args[1].args == (0, True):
         value, inner = cases[0].args[0].args
-        body = sympy.Mul(*(value if factor is cases[0] else factor for factor in factors))
-        conditions = (*conditions, *sympy.And.make_args(inner))
+        product = sympy.Mul(*(value if factor is cases[0] else factor for factor in factors))
+        count = len(sympy.Mul.make_args(product))
+        parts = _absorb_minus([*sympy.Mul.make_args(product), *conditions, *sympy.And.make_args(inner)])
+        body, conditions = sympy.Mul(*parts[:count]), tuple(parts[count:])
     holds = sympy.And(*conditions, evaluate=False) if len(conditions) > 1 else conditions[0]
     return sympy.Piecewise((body, holds), (sympy.S.Zero, sympy.true), evaluate=False)
 

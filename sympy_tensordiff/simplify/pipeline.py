@@ -48,6 +48,13 @@ DERIVATIVES: Passes = (
 )
 
 
+FINAL: Passes = (
+    (with_forward_reads, frozenset({"sum"})),
+    (with_short_quotients, frozenset({"pow"})),
+    (with_canonical_signs, SIGNS),
+)
+
+
 def _run(passes: Passes, graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """Return `nodes` after all `passes`, in order; a pass whose node kinds do not occur in the graph is skipped."""
     for step, kinds in passes:
@@ -104,7 +111,7 @@ def simplify_derivatives(
         if explicit == nodes:
             break
         nodes = tighten(graph, explicit, facts, sizes, written)
-    nodes = _run(((with_forward_reads, frozenset({"sum"})), (with_canonical_signs, SIGNS)), graph, nodes)
+    nodes = _run(FINAL, graph, nodes)
     if "add" in graph.kinds:
         merged = merged_sums(graph, nodes, sizes, selected=bool(graph.integers))
         if graph.integers and explicit_reads(graph, merged, facts, function) != merged:
