@@ -15,6 +15,7 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.graph.write_forms import Forms
 from sympy_tensordiff.graph.write_tensors import axis_letters
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.simplify.canonical_signs import with_canonical_signs
 from sympy_tensordiff.simplify.common_subexpressions import Key, NamedPart, Parts
@@ -145,11 +146,29 @@ def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[
     roots = with_outer_factors(graph, roots)
     signed = with_canonical_signs(graph, roots)
     parts = Parts(graph, roots, free, facts)
-    if signed != roots:
-        others = Parts(graph, signed, free, facts)
-        if others.operations < parts.operations:
-            return signed, others
+    sizes = size_variables(reachable(*roots))
+    ranges = _ranges_of_entries(roots, {*free} - sizes)
+    bound = {v for row in ranges for v in row.form.atoms()} - sizes
+    for form in (roots, signed) if signed != roots else (roots,):
+        for others in (Parts(graph, form, free, facts), Parts(graph, form, {*free} - bound, facts, ranges=ranges)):
+            if others.operations < parts.operations:
+                roots, parts = form, others
     return roots, parts
+
+
+def _ranges_of_entries(roots: Sequence[Node], indices: set[int]) -> Rows:
+    """Return ``0 <= p < n`` for each of the free `indices` with which entries ``x[p]`` of tensors of one length are
+    read.
+    """
+    extents: dict[int, set[Affine]] = {}
+    for node in reachable(*roots):
+        for form, extent in zip(node.data, node.args[0].shape, strict=True) if node.op == "read" else ():
+            for v in indices & form.atoms():
+                if form == Affine.variable(v):
+                    extents.setdefault(v, set()).add(extent)
+    ends = {v: next(iter(own)) for v, own in extents.items() if len(own) == 1}
+    forms = [form for v, extent in ends.items() for form in (Affine.variable(v), extent - 1 - Affine.variable(v))]
+    return tuple(Constraint("ge", form) for form in forms)
 
 
 def _symbols(

@@ -87,6 +87,8 @@ class Parts:
         What is known of those.
     wanted : iterable of Node
         Parts to be named wherever they occur, without regard to their size.
+    ranges : iterable of Constraint
+        The ranges of indices that are not bound and not in `free`: parts at several of them are one tensor.
     """
 
     def __init__(
@@ -96,8 +98,10 @@ class Parts:
         free: Iterable[int],
         facts: Iterable[Constraint] = (),
         wanted: Iterable[Node] = (),
+        ranges: Iterable[Constraint] = (),
     ) -> None:
         self.graph = graph
+        self._ranges = frozenset(ranges)
         self._free = frozenset(free)
         self._facts = tuple(facts)
         self._own: list[int] = []
@@ -158,7 +162,7 @@ class Parts:
         """
         around: dict[Node, set[Rows]] = {node: set() for node in self._nodes}
         for root in roots:
-            around[root].add(frozenset())
+            around[root].add(self._constraints_on(self._ranges, root))
         for node in reversed(self._nodes):
             own = self._opened[node][1] if node.op in BINDERS else node.data if node.op == "guard" else ()
             for arg in self._args(node):
@@ -329,7 +333,7 @@ class Parts:
             if isinstance(same, Key) and (worth or same in forced):
                 node = self._general.get(same, node)
                 axes = (self._keys[node] or (same, ()))[1]
-                order = sorted(range(len(axes)), key=lambda n: self._places[axes[n].variable])
+                order = sorted(range(len(axes)), key=lambda n: self._places.get(axes[n].variable, (0, n)))
                 parts.append(NamedPart(same, node, axes, tuple(order), transposes[node] > 0))
                 weights[same] = 0
         return parts
@@ -351,10 +355,13 @@ class Parts:
         if not part.axes:
             return self.graph.transposed(node) if part.turned else node
         axes = [part.axes[n] for n in part.order]
+        # An index that is free in the expressions has another name in the definition.
+        outside = {axis.variable for axis in axes} & atoms_in(self._ranges)
+        variables = [self.graph.fresh("ijkl"[n % 4]) if v in outside else v for n, (v, _, _) in enumerate(axes)]
         moved = self.graph.substitute(
-            node, {axis.variable: Affine.variable(axis.variable) + axis.first for axis in axes if axis.first}
+            node, {axis.variable: Affine.variable(v) + axis.first for v, axis in zip(variables, axes, strict=True)}
         )
-        return self.graph.comprehension([axis.variable for axis in axes], [axis.extent for axis in axes], moved)
+        return self.graph.comprehension(variables, [axis.extent for axis in axes], moved)
 
     def _read(self, node: Node) -> Node | None:
         """Return the read of the named tensor that replaces `node`; None if `node` has no name."""

@@ -116,7 +116,7 @@ def simplify_derivatives(
         merged = merged_sums(graph, nodes, sizes, selected=bool(graph.integers))
         if graph.integers and explicit_reads(graph, merged, facts, function) != merged:
             merged = merged_sums(graph, nodes, sizes)
-        if merged != nodes:  # what terms cancel leaves factors that the indices of their sum do not change
+        if merged != nodes and not graph.integers:  # what is left of terms may not depend on the indices of their sum
             merged = tighten(graph, merged, facts, sizes, written)
         nodes = _run(((with_canonical_signs, SIGNS),), graph, merged)
     if is_whole(function[0]):

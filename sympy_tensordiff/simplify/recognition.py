@@ -13,6 +13,7 @@ from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.einsum_normal_form import Labels, Operand, in_order
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.simplify.canonical_signs import content_of
 from sympy_tensordiff.simplify.products import (
     ContractionParts,
     Uses,
@@ -122,6 +123,18 @@ def with_terms_joined(graph: Graph, node: Node) -> Node:
                     found = graph.add([*others, *new])
                     return with_terms_joined(graph, found) if found.op == "add" else found
     return node
+
+
+def _opposite_terms(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite ``(x - y) - (x - z)`` as ``z - y``; None where additions within `node` have no terms that cancel, or where
+    more terms are left than it has.
+    """
+    split = [graph.split_view(term) for term in node.args]
+    inner = [core.args if core.op == "add" and core.shape == node.shape else (core,) for _, core in split]
+    if all(len(terms) == 1 for terms in inner):
+        return None
+    found = graph.add([graph.scale(c, term) for (c, _), terms in zip(split, inner, strict=True) for term in terms])
+    return graph.broadcast(found, node.shape) if found.op != "add" or len(found.args) <= len(node.args) else None
 
 
 def _alike(graph: Graph, node: Node, facts: Facts) -> Node | None:
@@ -373,6 +386,25 @@ def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
     return None if parts == given else graph.ein(sign, parts, output, dict(enumerate(extents)))
 
 
+def _numbers_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite ``F (2*A - 2*B)`` as ``2*F (A - B)``: numbers that the terms of an operand share are written in front; None
+    if that leaves no fewer numbers.
+    """
+    coefficient, inputs, output, extents = node.data
+    parts, factor, saved = [], Fraction(1), 0
+    for arg in node.args:
+        split = [graph.split_view(term) for term in arg.args] if arg.op == "add" and is_core(node) else []
+        content = content_of([number for number, _ in split]) if split else 1
+        rest = [(number / Fraction(content), core) for number, core in split] if content != 1 else []
+        less = sum(abs(number) != 1 for number, _ in split) - sum(abs(number) != 1 for number, _ in rest)
+        is_shorter = bool(rest) and less > 0
+        parts.append(graph.add([graph.scale(number, core) for number, core in rest]) if is_shorter else arg)
+        factor, saved = (factor * content, saved + less) if is_shorter else (factor, saved)
+    if saved <= (factor != 1):
+        return None
+    return graph.ein(coefficient * factor, zip(parts, inputs, strict=True), output, dict(enumerate(extents)))
+
+
 def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Rewrite the diagonal of f(x repeated in columns, y repeated in rows) as f(x, y); None without such an operand."""
     coefficient, inputs, output, extents = node.data
@@ -407,9 +439,9 @@ Rules = Mapping[str, Sequence[Rule]]
 RULES: Rules = {
     "call": (_logsumexp, _outside),
     "pow": (_power, _roots_outside, _outside),
-    "add": (_scalar_inside, _joined, _distributed, _alike, _unit_circle, _content),
+    "add": (_scalar_inside, _joined, _opposite_terms, _distributed, _alike, _unit_circle, _content),
     "select": (_before_choice,),
-    "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),
+    "ein": (_diagonal, _unmoved, _ordered, _cancelled, _numbers_outside, _cancelling_sums),
 }
 
 ORDERED: Rules = {"ein": (_ordered,)}
