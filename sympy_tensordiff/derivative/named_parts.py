@@ -198,6 +198,8 @@ def _in_parts(
     The last of `roots` are the definitions of the symbols `own`.
     """
     definitions, replaced = parts.replaced(roots, leaves)
+    ordered = recognise(reader.graph, [*definitions, *replaced], rules=WITHOUT_TRANSPOSES)
+    definitions, replaced = ordered[: len(definitions)], ordered[len(definitions) :]
     # From here on a named expression is what its name stands for elsewhere: a tensor.
     reader.tensors |= {symbol.name: symbol for symbol in own}
     written = write_all(reader, for_readers(reader.graph, [*definitions, *replaced]))
