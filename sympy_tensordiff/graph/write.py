@@ -332,7 +332,9 @@ def _absorb_minus(factors: list[Any]) -> list[Any]:
             if factor.is_Add and 2 * sum(t.as_coeff_Mul()[0].is_negative for t in factor.args) >= len(factor.args):
                 turned = sympy.Add(*(-term for term in factor.args))
                 square = {sympy.Pow(factor, 2): sympy.Pow(turned, 2)}
-                first, last = ([_replaced(other, square) for other in part] for part in (factors[1:n], factors[n + 1 :]))
+                first, last = (
+                    [_replaced(other, square) for other in part] for part in (factors[1:n], factors[n + 1 :])
+                )
                 return [-factors[0], *first, turned, *last]
     return factors
 

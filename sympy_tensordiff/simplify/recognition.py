@@ -25,6 +25,7 @@ from sympy_tensordiff.simplify.products import (
     product_of,
     rewritten,
     summed_axes,
+    without_factor_of_inverse,
 )
 from sympy_tensordiff.simplify.symmetry import (
     is_symmetric,
@@ -126,8 +127,8 @@ def with_terms_joined(graph: Graph, node: Node) -> Node:
 
 
 def _opposite_terms(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite ``(x - y) - (x - z)`` as ``z - y``; None where additions within `node` have no terms that cancel, or where
-    more terms are left than it has.
+    """Rewrite ``(x - y) - (x - z)`` as ``z - y``; None where additions within `node` have no terms that cancel, or more
+    terms are left than it has.
     """
     split = [graph.split_view(term) for term in node.args]
     inner = [core.args if core.op == "add" and core.shape == node.shape else (core,) for _, core in split]
@@ -299,6 +300,30 @@ def without_cancelling(graph: Graph, node: Node) -> Node | None:
     return None if found is None else build(graph, found)
 
 
+def _factor_of_inverse(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite inv(F R) F as inv(R); None without such operands."""
+    found = without_factor_of_inverse(graph, product_of(graph, node), facts.uses)
+    return None if found is None else build(graph, found)
+
+
+def _inverse_of_operand(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite ``(1 - inv(F F^T)) F`` as ``F - inv(F)^T``: distribute a product over an addition with an inverse that
+    then cancels; None without one.
+    """
+    product = product_of(graph, node)
+    for n, (addition, own) in enumerate(product.parts):
+        if addition.op != "add" or not any(graph.split_view(term)[1].op == "inv" for term in addition.args):
+            continue
+        rest = product._replace(parts=product.parts[:n] + product.parts[n + 1 :])
+        terms = [graph.split_view(_summed(graph, rest, addition.shape, term, own)) for term in addition.args]
+        found = [without_cancelling(graph, core) or _factor_of_inverse(graph, core, facts) for _, core in terms]
+        if any(found):
+            number = Fraction(content_of([c for c, _ in terms]))
+            new = [graph.scale(c / number, f or core) for f, (c, core) in zip(found, terms, strict=True)]
+            return graph.scale(number, graph.add(new))
+    return None
+
+
 def _cancelling_sums(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Rewrite sum(x - sum(x)/n) as 0: distribute a sum over an addition where terms then cancel; else None."""
     return _cancelled_terms(graph, node, LEVELS)
@@ -387,8 +412,8 @@ def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _numbers_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite ``F (2*A - 2*B)`` as ``2*F (A - B)``: numbers that the terms of an operand share are written in front; None
-    if that leaves no fewer numbers.
+    """Rewrite ``F (2*A - 2*B)`` as ``2*F (A - B)``: numbers that the terms of an operand share are written in front;
+    None if that leaves no fewer numbers.
     """
     coefficient, inputs, output, extents = node.data
     parts, factor, saved = [], Fraction(1), 0
@@ -441,7 +466,16 @@ RULES: Rules = {
     "pow": (_power, _roots_outside, _outside),
     "add": (_scalar_inside, _joined, _opposite_terms, _distributed, _alike, _unit_circle, _content),
     "select": (_before_choice,),
-    "ein": (_diagonal, _unmoved, _ordered, _cancelled, _numbers_outside, _cancelling_sums),
+    "ein": (
+        _diagonal,
+        _unmoved,
+        _ordered,
+        _cancelled,
+        _factor_of_inverse,
+        _inverse_of_operand,
+        _numbers_outside,
+        _cancelling_sums,
+    ),
 }
 
 ORDERED: Rules = {"ein": (_ordered,)}

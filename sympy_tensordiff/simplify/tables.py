@@ -135,8 +135,8 @@ def inline_single_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _mixed_reads(nodes: Sequence[Node], roots: Sequence[Node]) -> set[Node]:
-    """Return the reads among `nodes` (arguments first) of operations, entry by entry, on comprehensions of which nothing
-    but entries is read: ``exp(-D)[i, j]`` is ``exp(-D[i, j])`` in index notation.
+    """Return the reads among `nodes` (arguments first) of operations, entry by entry, on comprehensions of which
+    nothing but entries is read: ``exp(-D)[i, j]`` is ``exp(-D[i, j])`` in index notation.
     """
     whole = {arg for node in nodes if node.op != "read" for arg in node.args}.union(roots)
     mixed: dict[Node, bool] = {}
