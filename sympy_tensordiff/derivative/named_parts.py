@@ -126,7 +126,7 @@ def cse(
         letters = dict[Node, str]()
         for part in parts.parts:
             if not part.axes:
-                node = reader.graph.transposed(part.node) if part.turned else part.node
+                node = part.in_order(reader.graph, part.node)
                 reader.graph.letters.setdefault(leaves[part.key], axis_letters(reader.graph, node, letters))
     defined, reduced = _in_parts(reader, parts, symbols, leaves, roots, own)
     return CommonParts(([(symbol, defined[symbol]) for symbol in _in_order(defined)], reduced[: len(operands)]))

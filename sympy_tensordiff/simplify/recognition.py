@@ -11,6 +11,7 @@ import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.einsum_normal_form import Labels, Operand, in_order
+from sympy_tensordiff.graph.einsums import ELEMENTWISE
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.canonical_signs import content_of
@@ -446,16 +447,16 @@ def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand
     """
     own = tuple(dict.fromkeys(labels))
     tensors = [part for part in arg.args if part.shape]
-    if len(own) == len(labels) or arg.op not in ("select", "call", "pow") or not all(map(_is_repeated, tensors)):
+    if len(own) == len(labels) or arg.op not in ELEMENTWISE or not all(map(_is_repeated, tensors)):
         return arg, labels
     parts = [graph.ein(1, [(part, labels)], own) if part.shape else part for part in arg.args]
     return graph.rebuild(arg, parts), own
 
 
 def _is_repeated(tensor: Node) -> bool:
-    """Whether `tensor` is a view, such as a vector repeated along an axis; a condition if all that it compares is."""
-    if tensor.op in ("compare", "and", "or", "not"):
-        return all(is_view(part) for part in tensor.args if part.shape)
+    """Whether `tensor` is a view, such as a vector repeated along an axis, or is made of views entry by entry."""
+    if tensor.op in ELEMENTWISE:
+        return all(_is_repeated(part) for part in tensor.args if part.shape)
     return is_view(tensor)
 
 
