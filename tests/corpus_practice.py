@@ -434,6 +434,8 @@ FORMS = [
         F,
         X.T @ td.einsum("i,ij->ij", turn, G),
     ),
+    Form("pairs of equal rank", td.trace(td.exp(-((x[:, None] - y) ** 2))), x, -2 * (x - y) * td.exp(-((x - y) ** 2))),
+    Form("logistic loss of a transpose", td.trace(td.log(1 + td.exp(A.T)) @ B), A, B * td.sigmoid(A)),
     Form("linear quadratic cost", td.trace(X @ Qs @ X.T + controls @ Rs @ controls.T) / 2, X, X @ Qs),
     Form("attitude", td.sum((Z - Y @ F.T) ** 2) / 2, F, (Y @ F.T - Z).T @ Y),
     Form("damped least squares", td.sum((F @ w - v) ** 2) / 2 + lam * td.sum(w**2) / 2, w, F.T @ (F @ w - v) + lam * w),

@@ -210,8 +210,8 @@ class Elementwise(Contractions):
         return self.broadcast(super().select(condition, value, otherwise), shape)
 
     def _is_rectified(self, condition: Node, value: Node) -> bool:
-        """Return whether ``value`` is 0 wherever ``condition``, ``u > 0``, fails: it has a factor ``max(0, u)``, and all
-        others are finite there or depend on scalar symbols alone.
+        """Return whether ``value`` is 0 wherever ``condition``, ``u > 0``, fails: it has a factor ``max(0, u)``, and
+        all others are finite there or depend on scalar symbols alone.
         """
         if condition.op != "compare" or condition.data != "lt" or condition.args[0] is not self.zero:
             return False

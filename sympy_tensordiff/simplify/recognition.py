@@ -413,22 +413,22 @@ def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _numbers_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite ``F (2*A - 2*B)`` as ``2*F (A - B)``: numbers that the terms of an operand share are written in front;
-    None if that leaves no fewer numbers.
+    """Rewrite ``F (2*A - 2*B)`` as ``2*F (A - B)``: a number that all terms of an operand have is written in front;
+    None without one.
     """
-    coefficient, inputs, output, extents = node.data
-    parts, factor, saved = [], Fraction(1), 0
-    for arg in node.args:
-        split = [graph.split_view(term) for term in arg.args] if arg.op == "add" and is_core(node) else []
-        content = content_of([number for number, _ in split]) if split else 1
-        rest = [(number / Fraction(content), core) for number, core in split] if content != 1 else []
-        less = sum(abs(number) != 1 for number, _ in split) - sum(abs(number) != 1 for number, _ in rest)
-        is_shorter = bool(rest) and less > 0
-        parts.append(graph.add([graph.scale(number, core) for number, core in rest]) if is_shorter else arg)
-        factor, saved = (factor * content, saved + less) if is_shorter else (factor, saved)
-    if saved <= (factor != 1):
+    if not is_core(node):
         return None
-    return graph.ein(coefficient * factor, zip(parts, inputs, strict=True), output, dict(enumerate(extents)))
+    parts, factor = list(node.args), Fraction(1)
+    for n, arg in enumerate(parts):
+        split = [graph.split_view(term) for term in arg.args] if arg.op == "add" else []
+        content = content_of([number for number, _ in split]) if split else 1
+        if content != 1 and all(abs(number) == content for number, _ in split):
+            factor *= content
+            parts[n] = graph.add([graph.scale(1 if number > 0 else -1, core) for number, core in split])
+    if factor == 1:
+        return None
+    _, inputs, output, extents = node.data
+    return graph.ein(factor, zip(parts, inputs, strict=True), output, dict(enumerate(extents)))
 
 
 def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
