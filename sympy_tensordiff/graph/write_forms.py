@@ -17,7 +17,6 @@ from sympy_tensordiff.integer.remainders import remainders_in, remainders_of
 from sympy_tensordiff.integer.rows import atoms_in, bounds_with_divisors, normalise
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.indices import to_affine
-from sympy_tensordiff.symbolic.subscripts import FROM_I
 
 Scope = tuple[tuple[int, Any], ...]
 """The enclosing bound variables of a node with their symbols."""
@@ -42,9 +41,7 @@ class Forms:
         """
         taken = {str(symbol.name) for _, symbol in scope}
         for v, name in zip(variables, names, strict=True):
-            others = (letter for letter in FROM_I[:12] if letter not in taken and letter not in self.used)
-            is_taken = name in taken or name in self.used
-            choice = unlike(next(others, name) if is_taken else name, taken, self.used)
+            choice = unlike(name, taken, self.used)
             taken.add(choice)
             scope = (*scope, (v, sympy.Symbol(choice, integer=True)))
         return scope

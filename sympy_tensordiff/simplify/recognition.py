@@ -450,7 +450,9 @@ def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand
     if len(own) == len(labels) or arg.op not in ELEMENTWISE or not all(map(_is_repeated, tensors)):
         return arg, labels
     parts = [graph.ein(1, [(part, labels)], own) if part.shape else part for part in arg.args]
-    return graph.rebuild(arg, parts), own
+    # The diagonal of exp(x[:, None] - x) is a number.
+    shape = tuple(arg.shape[labels.index(label)] for label in own)
+    return graph.broadcast(graph.rebuild(arg, parts), shape), own
 
 
 def _is_repeated(tensor: Node) -> bool:
