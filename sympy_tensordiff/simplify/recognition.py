@@ -459,7 +459,7 @@ def _is_repeated(tensor: Node) -> bool:
     """Whether `tensor` is a view, such as a vector repeated along an axis, or is made of views entry by entry."""
     if tensor.op in ELEMENTWISE:
         return all(_is_repeated(part) for part in tensor.args if part.shape)
-    return is_view(tensor)
+    return _is_repeated(tensor.args[0]) if tensor.view and tensor.data.scales else is_view(tensor)
 
 
 Rules = Mapping[str, Sequence[Rule]]
