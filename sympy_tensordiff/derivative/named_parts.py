@@ -15,6 +15,8 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.graph.write_forms import Forms
+from sympy_tensordiff.graph.write_tensors import axis_letters
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.simplify.canonical_signs import with_canonical_signs
 from sympy_tensordiff.simplify.common_subexpressions import Key, NamedPart, Parts
@@ -123,6 +125,12 @@ def cse(
     for part in parts.parts:
         if is_symmetric.get(part.node) and not part.axes:
             reader.graph.symmetric[leaves[part.key]] = True
+    if reader.graph.letters:
+        letters = dict[Node, str]()
+        for part in parts.parts:
+            if not part.axes:
+                node = part.in_order(reader.graph, part.node)
+                reader.graph.letters.setdefault(leaves[part.key], axis_letters(reader.graph, node, letters))
     defined, reduced = _in_parts(reader, parts, symbols, leaves, roots, own)
     return CommonParts(([(symbol, defined[symbol]) for symbol in _in_order(defined)], reduced[: len(operands)]))
 
@@ -171,11 +179,29 @@ def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[
     roots = with_outer_factors(graph, roots)
     signed = with_canonical_signs(graph, roots)
     parts = Parts(graph, roots, free, facts)
-    if signed != roots:
-        others = Parts(graph, signed, free, facts)
-        if others.operations < parts.operations:
-            return signed, others
+    sizes = size_variables(reachable(*roots))
+    ranges = _ranges_of_entries(roots, {*free} - sizes)
+    bound = {v for row in ranges for v in row.form.atoms()} - sizes
+    for form in (roots, signed) if signed != roots else (roots,):
+        for others in (Parts(graph, form, free, facts), Parts(graph, form, {*free} - bound, facts, ranges=ranges)):
+            if others.operations < parts.operations:
+                roots, parts = form, others
     return roots, parts
+
+
+def _ranges_of_entries(roots: Sequence[Node], indices: set[int]) -> Rows:
+    """Return ``0 <= p < n`` for each of the free `indices` with which entries ``x[p]`` of tensors of one length are
+    read.
+    """
+    extents: dict[int, set[Affine]] = {}
+    for node in reachable(*roots):
+        for form, extent in zip(node.data, node.args[0].shape, strict=True) if node.op == "read" else ():
+            for v in indices & form.atoms():
+                if form == Affine.variable(v):
+                    extents.setdefault(v, set()).add(extent)
+    ends = {v: next(iter(own)) for v, own in extents.items() if len(own) == 1}
+    forms = [form for v, extent in ends.items() for form in (Affine.variable(v), extent - 1 - Affine.variable(v))]
+    return tuple(Constraint("ge", form) for form in forms)
 
 
 def _symbols(
@@ -205,7 +231,9 @@ def _in_parts(
     The last of `roots` are the definitions of the symbols `own`.
     """
     definitions, replaced = parts.replaced(roots, leaves)
-    # From here on a named expression is the part that has its name elsewhere: a tensor.
+    ordered = recognise(reader.graph, [*definitions, *replaced], rules=WITHOUT_TRANSPOSES)
+    definitions, replaced = ordered[: len(definitions)], ordered[len(definitions) :]
+    # From here on a named expression is what its name stands for elsewhere: a tensor.
     reader.tensors |= {symbol.name: symbol for symbol in own}
     written = write_all(reader, for_readers(reader.graph, [*definitions, *replaced]))
     rest = len(written) - len(own)

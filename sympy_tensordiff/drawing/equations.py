@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import sympy
@@ -13,20 +13,22 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, Unsupporte
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.depth import measures
+from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.norm_notation import with_norms
 from sympy_tensordiff.symbolic.printing import in_latex, unlabelled, upright
 from sympy_tensordiff.symbolic.rewriting import with_entries_written_out
 from sympy_tensordiff.symbolic.scans import Scan
 from sympy_tensordiff.symbolic.signatures import Scalar
-from sympy_tensordiff.symbolic.tensors import TensorComprehension
+from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import named_in, nodes_in
 
-LONGEST_FORMULA = 120
+LONGEST_FORMULA = 100
 """A formula of more signs, which are more than a line of a page, is shown in parts where that makes it shorter."""
 
-LEAST_SAVING = 0.8
-"""An equation in parts has to have fewer signs than so many times those of the formula: names cost a reader, too."""
+LETTERS = "rstuvwzabcfgh"
+"""Names of parts of which only entries occur, in the order in which they are taken."""
 
 LONGEST_UNREAD = 10**6
 """The length of a formula that is too large to print."""
@@ -107,7 +109,7 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
     if not (parts is None or isinstance(parts, bool)):
         raise ArgumentTypeError(f"td.latex: parts must be True or False, or None, not {parts!r}")
     if parts is not None:
-        return _equations(names, *cse(exprs)) if parts else _equations(names, [], exprs)
+        return _equations(names, *_with_letters(*cse(exprs))) if parts else _equations(names, [], exprs)
     whole = None
     if _has_scan(exprs) or not any(measures(e).is_unprintable for e in exprs):
         whole = _equations(names, [], exprs)
@@ -116,8 +118,8 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
     found, reduced = cse(exprs)
     if not found:
         return _equations(names, [], exprs) if whole is None else whole
-    in_parts = _equations(names, found, reduced)
-    return in_parts if whole is None or count_signs(in_parts) < LEAST_SAVING * count_signs(whole) else whole
+    in_parts = _equations(names, *_with_letters(found, reduced))
+    return in_parts if whole is None or count_signs(in_parts) < count_signs(whole) else whole
 
 
 def _has_scan(exprs: Sequence[Any]) -> bool:
@@ -130,12 +132,37 @@ def count_signs(formula: str) -> int:
     return sum(sign not in _UNSEEN for sign in _SIGN.findall(formula))
 
 
+def _with_letters(found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> tuple[list[tuple[Any, Any]], list[Any]]:
+    """Return the parts and expressions given, with a letter for each part of which only entries occur: ``s_{i j}``
+    reads better than ``(t_{0})_{i j}``.
+    """
+    exprs = [*reduced, *(e for _, e in found)]
+    nodes = nodes_in(exprs, lambda node: node.args)
+    whole = {id(arg) for node in nodes if not isinstance(node, TensorEntry) for arg in node.args}
+    used = {id(expr) for expr in exprs} | whole
+    taken = {str(node.name) for node in nodes if isinstance(node, (sympy.Symbol, TensorSymbol))}
+    letters = iter([letter for letter in LETTERS if letter not in taken])
+    occurring = {node: id(node) in used for node in nodes if isinstance(node, TensorSymbol)}
+    new = {
+        symbol: TensorSymbol(letter, symbol.shape)
+        for symbol, _ in found
+        if symbol.shape and re.fullmatch(r"t\d+", symbol.name) and not occurring.get(symbol, True)
+        for letter in [next(letters, None)]
+        if letter is not None
+    }
+    return [(new.get(symbol, symbol), e.xreplace(new)) for symbol, e in found], [e.xreplace(new) for e in reduced]
+
+
 def _equations(names: Sequence[Any], found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> Formula:
     """Return the LaTeX of the equations ``name = expression``, then "where" and an equation for each (symbol,
     expression) in ``found``.
     """
     rows = [_equation(None if n is None else upright(n), e) for n, e in zip(names, reduced, strict=True)]
-    where = [_equation(sympy.latex(symbol), e) for symbol, e in found]
+    extents, known = _ranges([*reduced, *(e for _, e in found)]), {*_ranges(reduced)}
+    where = []
+    for symbol, e in found:
+        where.append(_equation(sympy.latex(symbol), e, {i for i in known if len(extents[i]) == 1}))
+        known |= {*_ranges([e])}
     if len(rows) + len(where) == 1:
         left, right = rows[0]
         return Formula(f"{left} = {right}" if left else right)
@@ -186,9 +213,24 @@ hooks.lines.register(_in_lines)
 hooks.step_parts.register(_parts_of_steps)
 
 
-def _equation(left: str | None, expr: Any) -> tuple[str | None, str]:
+def _ranges(exprs: Sequence[Any]) -> dict[Any, set[Any]]:
+    """Return the extents over which each index runs in expressions that are comprehensions themselves, or in sums from
+    0; None among them is another range.
+    """
+    found: dict[Any, set[Any]] = {}
+    for node in nodes_in(exprs, lambda node: node.args):
+        if isinstance(node, IndexedSum):
+            for index, low, high in node.limits:
+                found.setdefault(index, set()).add(high + 1 if low == 0 else None)
+    for expr in exprs:
+        for index, extent in expr.limits if isinstance(expr, TensorComprehension) else ():
+            found.setdefault(index, set()).add(extent)
+    return found
+
+
+def _equation(left: str | None, expr: Any, known: Collection[Any] = ()) -> tuple[str | None, str]:
     """Return ``(left side, right side)`` in LaTeX; a comprehension is written entry by entry if ``left`` can take its
-    indices.
+    indices, with the ranges of those that are not `known`.
     """
     expr = with_entries_written_out(expr)
     if left is None or not isinstance(expr, TensorComprehension):
@@ -196,6 +238,9 @@ def _equation(left: str | None, expr: Any) -> tuple[str | None, str]:
     expr = unlabelled(expr)
     indices = [sympy.latex(index) for index in expr.indices]
     base = left if _SIMPLE.fullmatch(left) else rf"\left({left}\right)"
-    ranges = r",\; ".join(f"{i} < {sympy.latex(extent)}" for i, extent in zip(indices, expr.shape, strict=True))
+    limits = zip(expr.indices, indices, expr.shape, strict=True)
+    shown = [(text, extent) for index, text, extent in limits if index not in known]
+    ranges = r",\; ".join(f"{i} < {sympy.latex(extent)}" for i, extent in shown)
     subscript = (" " if all(len(i) == 1 for i in indices) else ", ").join(indices)
-    return f"{base}_{{{subscript}}}", rf"{in_latex(with_norms(expr.body))}, \quad {ranges}"
+    body = in_latex(with_norms(expr.body))
+    return f"{base}_{{{subscript}}}", rf"{body}, \quad {ranges}" if ranges else body

@@ -209,12 +209,14 @@ class Elementwise(Contractions):
         return self.broadcast(super().select(condition, value, otherwise), shape)
 
     def _is_rectified(self, condition: Node, value: Node) -> bool:
-        """Return whether ``value`` is 0 wherever ``condition``, ``u > 0``, fails, by a factor ``max(0, u)``."""
+        """Return whether ``value`` is 0 wherever ``condition``, ``u > 0``, fails: it has a factor ``max(0, u)``, and
+        all others are finite there or depend on scalar symbols alone.
+        """
         if condition.op != "compare" or condition.data != "lt" or condition.args[0] is not self.zero:
             return False
         factors = self.factors(self.split_view(value)[1])
         zero = any(f.op == "call" and f.data is sympy.Max and {*f.args} == {*condition.args} for f in factors)
-        return zero and all(factor.total for factor in factors)
+        return zero and all(f.total or _is_parameter(f) for f in factors)
 
     def _unbroadcast(self, node: Node, shape: Shape) -> Node:
         """Return the scalar that a constant tensor of this shape repeats; other nodes unchanged."""
@@ -233,6 +235,11 @@ def common_shape(nodes: Sequence[Node]) -> Shape:
                 raise ShapeError(f"shapes {shape} and {node.shape} differ; only scalars are broadcast")
             shape = node.shape
     return shape
+
+
+def _is_parameter(node: Node) -> bool:
+    """Return whether a node is a number or a symbol, or a power of one."""
+    return node.op in ("const", "scalar", "index") or (node.op == "pow" and all(map(_is_parameter, node.args)))
 
 
 def _repeated_scalar(graph: Contractions, node: Node) -> Node | None:

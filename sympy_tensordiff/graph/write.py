@@ -5,7 +5,7 @@ Reductions must have triangular rows (`simplify.bounds`): each variable bounded 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -245,7 +245,7 @@ class ExpressionWriter(TensorWriter):
             tests, data = tests + data, []
         if tests:
             body = sympy.Mul(*self.deltas(data, scope), body)
-            body = sympy.Piecewise((body, self.holds(tests, scope)), (sympy.S.Zero, sympy.true), evaluate=False)
+            body = _case(body, *sympy.And.make_args(self.holds(tests, scope)))
             data = []
         return sympy.Mul(*self.deltas(plain + data, scope), body)
 
@@ -319,10 +319,17 @@ def _pair_complements(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None
 
 
 def _case(body: Any, *conditions: Any) -> Any:
-    """Return ``Piecewise((body, conditions), (0, True))``; a body that is a `Piecewise` is merged in."""
-    if isinstance(body, sympy.Piecewise) and len(body.args) == 2 and body.args[1].args == (0, True):
-        value, inner = body.args[0].args
-        body, conditions = value, (*conditions, *sympy.And.make_args(inner))
+    """Return ``Piecewise((body, conditions), (0, True))``; the conditions of a body that is a `Piecewise`, or a product
+    with one, are merged in.
+    """
+    factors = sympy.Mul.make_args(body)
+    cases = [factor for factor in factors if isinstance(factor, sympy.Piecewise)]
+    if len(cases) == 1 and len(cases[0].args) == 2 and cases[0].args[1].args == (0, True):
+        value, inner = cases[0].args[0].args
+        product = sympy.Mul(*(value if factor is cases[0] else factor for factor in factors))
+        count = len(sympy.Mul.make_args(product))
+        parts = _absorb_minus([*sympy.Mul.make_args(product), *conditions, *sympy.And.make_args(inner)])
+        body, conditions = sympy.Mul(*parts[:count]), tuple(parts[count:])
     holds = sympy.And(*conditions, evaluate=False) if len(conditions) > 1 else conditions[0]
     return sympy.Piecewise((body, holds), (sympy.S.Zero, sympy.true), evaluate=False)
 
@@ -339,14 +346,26 @@ def _with_mean(factors: list[Any]) -> list[Any]:
 
 def _absorb_minus(factors: list[Any]) -> list[Any]:
     """Return the factors with a minus sign moved into a sum that has at least as many negative terms: ``-(a - b)*x`` is
-    ``(b - a)*x``.
+    ``(b - a)*x``, and squares of the sum in ``x`` are turned with it.
     """
     if factors[0].is_Rational and factors[0].is_negative:
         for n, factor in enumerate(factors):
             if factor.is_Add and 2 * sum(t.as_coeff_Mul()[0].is_negative for t in factor.args) >= len(factor.args):
                 turned = sympy.Add(*(-term for term in factor.args))
-                return [-factors[0], *factors[1:n], turned, *factors[n + 1 :]]
+                square = {sympy.Pow(factor, 2): sympy.Pow(turned, 2)}
+                first, last = (
+                    [_replaced(other, square) for other in part] for part in (factors[1:n], factors[n + 1 :])
+                )
+                return [-factors[0], *first, turned, *last]
     return factors
+
+
+def _replaced(factor: Any, mapping: Mapping[Any, Any]) -> Any:
+    """Return `factor` with the keys of `mapping` replaced; SymPy would rewrite the conditions of a `Piecewise`."""
+    if isinstance(factor, sympy.Piecewise):
+        pairs = [(value.xreplace(mapping), condition.xreplace(mapping)) for value, condition in factor.args]
+        return sympy.Piecewise(*pairs, evaluate=False)
+    return factor.xreplace(mapping)
 
 
 def _sign_conditions(node: Node) -> list[Node]:

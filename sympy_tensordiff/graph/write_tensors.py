@@ -222,6 +222,38 @@ def number(value: Number) -> Any:
     return sympy.Rational(value.numerator, value.denominator)
 
 
+def axis_letters(graph: Graph, node: Node, known: dict[Node, str]) -> str:
+    """Return a letter for each axis of the tensor `node`, a blank for an axis without a known letter; empty if none is
+    known.
+
+    Extends `known`, the letters of the nodes below.
+    """
+    for part in reachable(node, known=known):
+        known[part] = graph.letters.get(part, "")
+        if not known[part] and part.shape and part.op in ELEMENTWISE:
+            known[part] = next((known[arg] for arg in part.args if arg.shape and known[arg].strip()), "")
+        elif not known[part] and part.op == "ein":
+            names = dict[int, str]()
+            for arg, labels in zip(part.args, part.data.inputs, strict=True):
+                names = {**dict(zip(labels, known[arg], strict=False)), **names}
+            known[part] = "".join(names.get(label, " ") for label in part.data.output)
+    return known[node]
+
+
+def _log_softmax(graph: Graph, node: Node) -> list[Node]:
+    """Return the terms ``u`` and ``-lse(u)`` of ``-(lse(u) - u)``, which the graph keeps as one product; [] for other
+    nodes.
+    """
+    if not (node.view and node.data.scales and node.args[0].op == "add"):
+        return []
+    terms = [graph.scale(node.data.coefficient, term) for term in node.args[0].args]
+    for term in terms:
+        total = term.args[0] if is_view(term) and term.args else term
+        if total.op == "lse" and graph.add([other for other in terms if other is not term]) is total.args[0]:
+            return terms
+    return []
+
+
 class TensorWriter(Forms, ABC):
     """The methods of the writer for whole tensors."""
 
@@ -254,7 +286,11 @@ class TensorWriter(Forms, ABC):
         return _cofactor(node.data, args[0])
 
     def _write_einsum(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the expression of an einsum node, with first cofactors written as adjugates."""
+        """Return the expression of an einsum node: first cofactors as adjugates, the logarithm of a softmax as two
+        terms.
+        """
+        if terms := _log_softmax(self.reader.graph, node):
+            return TensorAdd(*(yield from in_turn(self.visit(term, scope) for term in terms)))
         operands: list[WrittenOperand] = []
         parts = operands_of(node)
         core = node.args[0] if is_view(node) and node.args else node
@@ -278,26 +314,10 @@ class TensorWriter(Forms, ABC):
         """Return preferred letters for einsum labels, from the letters that users chose for the axes of tensors."""
         names: dict[int, str] = {}
         for node, labels in operands:
-            for label, letter in zip(labels, self.letters_of(node), strict=False):
+            for label, letter in zip(labels, axis_letters(self.reader.graph, node, self.axis_letters), strict=False):
                 if label not in names and letter != " " and letter not in names.values():
                     names[label] = letter
         return names
-
-    def letters_of(self, node: Node) -> str:
-        """Return a letter for each axis of the tensor ``node``, a blank for an axis without a known letter; empty if
-        none is known.
-        """
-        known = self.axis_letters
-        for part in reachable(node, known=known):
-            known[part] = self.reader.graph.letters.get(part, "")
-            if not known[part] and part.shape and part.op in ELEMENTWISE:
-                known[part] = next((known[arg] for arg in part.args if arg.shape and known[arg].strip()), "")
-            elif not known[part] and part.op == "ein":
-                names = dict[int, str]()
-                for arg, labels in zip(part.args, part.data.inputs, strict=True):
-                    names = {**dict(zip(labels, known[arg], strict=False)), **names}
-                known[part] = "".join(names.get(label, " ") for label in part.data.output)
-        return known[node]
 
     def _write_function(self, node: Node, scope: Scope) -> Recursion[Any]:
         """Return nested functions and selects of tensors as a `TensorFunction` of the innermost tensors and scalars."""

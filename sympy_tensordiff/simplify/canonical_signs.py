@@ -30,7 +30,7 @@ from sympy_tensordiff.integer.affine import Affine
 ENTERED = frozenset({"mul", "ein", "sum", "guard"})
 """Nodes that are linear in their arguments, or in each of their factors."""
 
-SKETCH = 16
+SKETCH = 48
 """Terms are compared by at most so many nodes; larger ones by the order in which they were made."""
 
 

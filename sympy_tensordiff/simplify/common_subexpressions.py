@@ -54,22 +54,26 @@ class Axis(NamedTuple):
 class NamedPart(NamedTuple):
     """A common subexpression that gets a name: its first occurrence, and its bound variables as tensor axes.
 
-    If it is `turned`, the name is that of the transpose of `node`.
+    The name is that of `node` with its axes in the order `turned`, if that is not empty.
     """
 
     key: Key
     node: Node
     axes: tuple[Axis, ...]
     order: tuple[int, ...]
-    turned: bool
+    turned: tuple[int, ...]
 
     @property
     def shape(self) -> tuple[Affine, ...]:
         """The shape of the tensor that stores the subexpression: the extents of its free indices, then the shape of its
         node.
         """
-        own = self.node.shape[::-1] if self.turned else self.node.shape
+        own = [self.node.shape[axis] for axis in self.turned] or self.node.shape
         return (*(self.axes[n].extent for n in self.order), *own)
+
+    def in_order(self, graph: Graph, node: Node) -> Node:
+        """Return `node`, the subexpression, with its axes in the order that the name has."""
+        return graph.ein(1, [(node, range(len(node.shape)))], self.turned) if self.turned else node
 
 
 class Parts:
@@ -77,7 +81,8 @@ class Parts:
     tensors.
 
     The variables in `free`, sizes and free indices, are never bound; `facts` are the constraints on them. Nodes in
-    `wanted` get a name wherever they occur, whatever their size.
+    `wanted` get a name wherever they occur, whatever their size. Constraints in `ranges` bound indices
+    that are not in `free`: parts at several of them are one tensor.
     """
 
     def __init__(
@@ -87,8 +92,10 @@ class Parts:
         free: Iterable[int],
         facts: Iterable[Constraint] = (),
         wanted: Iterable[Node] = (),
+        ranges: Iterable[Constraint] = (),
     ) -> None:
         self.graph = graph
+        self._ranges = frozenset(ranges)
         self._free = frozenset(free)
         self._facts = tuple(facts)
         self._own: list[int] = []
@@ -149,7 +156,7 @@ class Parts:
         """
         around: dict[Node, set[Rows]] = {node: set() for node in self._nodes}
         for root in roots:
-            around[root].add(frozenset())
+            around[root].add(self._constraints_on(self._ranges, root))
         for node in reversed(self._nodes):
             own = self._opened[node][1] if node.op in BINDERS else node.data if node.op == "guard" else ()
             for arg in self._args(node):
@@ -304,10 +311,14 @@ class Parts:
         halves = _other_halves(first.values())
         users = [node for node in first.values() if _core(node) is node and node not in halves]
         uses = Counter(self._same(_core(arg)) for arg in (*roots, *(a for node in users for a in self._used(node))))
-        transposes = Counter[Node]()  # more of them are needed than of the matrices themselves
+        orders: dict[Node, Counter[tuple[int, ...]]] = {}  # of axes, in which operations entry by entry need them
         for arg in (*roots, *(arg for node in users if node.op != "ein" for arg in self._used(node))):
-            if len(arg.shape) == 2:
-                transposes[_core(arg)] += 1 if arg.view and arg.data.inputs == (arg.data.output[::-1],) else -1
+            core = _core(arg)
+            is_view = core is not arg and arg.view and arg.args[0] is core
+            if is_view and sorted(arg.data.inputs[0]) == sorted(arg.data.output) == [*range(len(core.shape))]:
+                orders.setdefault(core, Counter())[tuple(map(arg.data.inputs[0].index, arg.data.output))] += 1
+            elif len(core.shape) >= 2:
+                orders.setdefault(core, Counter())[()] += 1
         parts: list[NamedPart] = []
         weights: dict[Key | Node, int] = {}
         for same, node in first.items():
@@ -316,8 +327,10 @@ class Parts:
             if isinstance(same, Key) and (worth or same in forced):
                 node = self._general.get(same, node)
                 axes = (self._keys[node] or (same, ()))[1]
-                order = sorted(range(len(axes)), key=lambda n: self._places[axes[n].variable])
-                parts.append(NamedPart(same, node, axes, tuple(order), transposes[node] > 0))
+                order = sorted(range(len(axes)), key=lambda n: self._places.get(axes[n].variable, (0, n)))
+                found = orders.get(node, Counter[tuple[int, ...]]())
+                turned = max(found, key=lambda own: (found[own], not own), default=())
+                parts.append(NamedPart(same, node, axes, tuple(order), turned))
                 weights[same] = 0
         return parts
 
@@ -334,12 +347,15 @@ class Parts:
         """Return the definition of `part` as a comprehension over its axes."""
         node = self._over(part.node)
         if not part.axes:
-            return self.graph.transposed(node) if part.turned else node
+            return part.in_order(self.graph, node)
         axes = [part.axes[n] for n in part.order]
+        # An index that is free in the expressions has another name in the definition.
+        outside = {axis.variable for axis in axes} & atoms_in(self._ranges)
+        variables = [self.graph.fresh("ijkl"[n % 4]) if v in outside else v for n, (v, _, _) in enumerate(axes)]
         moved = self.graph.substitute(
-            node, {axis.variable: Affine.variable(axis.variable) + axis.first for axis in axes if axis.first}
+            node, {axis.variable: Affine.variable(v) + axis.first for v, axis in zip(variables, axes, strict=True)}
         )
-        return self.graph.comprehension([axis.variable for axis in axes], [axis.extent for axis in axes], moved)
+        return self.graph.comprehension(variables, [axis.extent for axis in axes], moved)
 
     def _read(self, node: Node) -> Node | None:
         """Return the read of the named tensor that replaces `node`; None if `node` has no name."""
@@ -349,7 +365,7 @@ class Parts:
             return leaf
         part = self._by_key[found[0]]
         if node.shape:
-            return self.graph.transposed(leaf) if part.turned else leaf
+            return self.graph.ein(1, [(leaf, part.turned)], range(len(leaf.shape))) if part.turned else leaf
         axes = [found[1][n] for n in part.order]
         return self.graph.read(leaf, [Affine.variable(axis.variable) - axis.first for axis in axes])
 

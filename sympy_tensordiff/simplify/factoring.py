@@ -20,6 +20,7 @@ from sympy_tensordiff.graph.cost import CostModel
 from sympy_tensordiff.graph.einsum_normal_form import Label, Operand
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.polynomials import Growth
 from sympy_tensordiff.simplify.products import (
     ContractionParts,
@@ -255,7 +256,9 @@ class _Sum:
         else:
             axes = [("axis", n) for n in range(len(self.node.shape))]
         output = [("axis", n) for n in range(len(self.node.shape))]
-        product = build(graph, ContractionParts(1, [(factor, candidate.roles), (rests, axes)], output, {}))
+        parts: list[Operand] = [(factor, candidate.roles), (rests, axes if rests.shape else ())]
+        extents: dict[Label, Affine] = dict(zip(output, self.node.shape, strict=True))
+        product = build(graph, ContractionParts(1, parts, output, extents))
         is_entrywise = all(role[0] == "axis" for role in candidate.roles)
         most = 0 if is_entrywise else -1
         return product if self._is_better(product, where, most, scalar=not candidate.roles) else None

@@ -48,6 +48,13 @@ DERIVATIVES: Passes = (
 )
 
 
+FINAL: Passes = (
+    (with_forward_reads, frozenset({"sum"})),
+    (with_short_quotients, frozenset({"pow"})),
+    (with_canonical_signs, SIGNS),
+)
+
+
 def _run(passes: Passes, graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """Return `nodes` after all `passes`, in order; a pass whose node kinds do not occur in the graph is skipped."""
     for step, kinds in passes:
@@ -96,11 +103,13 @@ def simplify_derivatives(
         if explicit == nodes:
             break
         nodes = tighten(graph, explicit, facts, sizes, written)
-    nodes = _run(((with_forward_reads, frozenset({"sum"})), (with_canonical_signs, SIGNS)), graph, nodes)
+    nodes = _run(FINAL, graph, nodes)
     if "add" in graph.kinds:
         merged = merged_sums(graph, nodes, sizes, selected=bool(graph.integers))
         if graph.integers and explicit_reads(graph, merged, facts, function) != merged:
             merged = merged_sums(graph, nodes, sizes)
+        if merged != nodes and not graph.integers:  # what is left of terms may not depend on the indices of their sum
+            merged = tighten(graph, merged, facts, sizes, written)
         nodes = _run(((with_canonical_signs, SIGNS),), graph, merged)
     if is_whole(function[0]):
         # Without the deltas and guards of the sweep, more of it is an einsum.

@@ -99,6 +99,45 @@ def _inverse(graph: Graph, product: ContractionParts) -> list[Operand] | None:
     return None
 
 
+def without_factor_of_inverse(graph: Graph, product: ContractionParts, uses: Uses) -> ContractionParts | None:
+    """Return `product` with ``inv(R)`` for ``inv(F R) F`` and for ``F inv(R F)``, with square matrices and an inverse
+    that nothing else uses; None without such operands.
+    """
+    parts = product.parts
+    inverses = [(n, node.args[0], own) for n, (node, own) in enumerate(parts) if node.op == "inv" and len(own) == 2]
+    inverses = [inverse for inverse in inverses if uses[parts[inverse[0]][0]] <= 1]
+    for n, matrix, (row, column) in inverses:
+        for m, (other, own) in enumerate(parts):
+            # inv(F R)[a, b] F[b, c] is inv(R)[a, c].
+            for end, joined in ((0, column), (1, row)):
+                if m == n or len(set(own)) != 2 or joined not in own or _occurrences(product, joined) != 2:
+                    continue
+                axis = own.index(joined)
+                rest = _other_factor(graph, matrix, other, axis, end)
+                if rest is not None:
+                    outer = own[1 - axis]
+                    labels = (row, outer) if end == 0 else (outer, column)
+                    return product._replace(parts=[*_without(parts, n, m), (graph.inverse(rest), labels)])
+    return None
+
+
+def _other_factor(graph: Graph, matrix: Node, factor: Node, axis: int, end: int) -> Node | None:
+    """Return ``R`` if `matrix` is ``F R``, or ``R F`` for `end` 1, with a square matrix `factor`, or its transpose, as
+    ``F``: the rows, or columns, are those of its axis `axis`; else None.
+    """
+    if not is_core(matrix) or factor.shape[0] != factor.shape[1]:
+        return None
+    operands, output = [*zip(matrix.args, matrix.data.inputs, strict=True)], list(matrix.data.output)
+    for place, (arg, own) in enumerate(operands):
+        if arg is not factor or len(set(own)) != 2 or own[axis] != output[end]:
+            continue
+        rest, inner = operands[:place] + operands[place + 1 :], own[1 - axis]
+        labels = [label for _, other in rest for label in other]
+        if labels.count(inner) == 1 and output[end] not in labels and inner not in output:
+            return graph.ein(1, rest, [inner if label == output[end] else label for label in output])
+    return None
+
+
 def _softmax(graph: Graph, product: ContractionParts) -> list[Operand] | None:
     """Rewrite exp(u) / sum(exp(u)) as exp(u - lse(u)); None without such operands."""
     parts = product.parts

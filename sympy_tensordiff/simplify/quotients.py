@@ -71,6 +71,7 @@ def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[No
     work, done = Quotients(graph), dict[Node, Node]()
     for node in nodes:
         new = graph.with_args(node, [done[arg] for arg in node.args]) if node.args else node
+        new = _without_kinks_beside_poles(graph, new) if new.op == "add" else new
         new = work.shortest(new) if _may_cancel(new) else new
         done[node] = work.with_scalars_inside(new) if is_core(new) else new
     return [done[root] for root in roots]
@@ -83,6 +84,21 @@ def _may_cancel(node: Node) -> bool:
     if node.op == "add":
         return any(_has(arg, "add") or _has(arg, "pow") for arg in node.args)
     return _has(node, "pow") and (_has(node, "add") or any(_is_quotient(part) for part in _parts(node)))
+
+
+def _without_kinks_beside_poles(graph: Graph, node: Node) -> Node:
+    """Return the addition `node` with ``a + b/u`` for ``(a if u != 0 else 0) + b/u``, which is no number where ``u`` is
+    0; unchanged without such terms.
+    """
+    poles = [{f.args[0] for f in graph.factors(term) if f.op == "pow" and _is_divisor(f)} for term in node.args]
+    terms = list(node.args)
+    for n, term in enumerate(node.args) if any(poles) else ():
+        condition, value, otherwise = graph.chosen(term) or (term, term, term)
+        base = condition.args[0] if condition.op == "compare" and condition.data == "ne" else None
+        is_kink = base is not None and condition.args[1] is graph.zero and graph.is_zero(otherwise)
+        if is_kink and any(base in other for m, other in enumerate(poles) if m != n):
+            terms[n] = value
+    return graph.add(terms)
 
 
 def _parts(node: Node) -> Iterable[Node]:

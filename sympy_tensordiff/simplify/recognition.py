@@ -11,8 +11,10 @@ import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.einsum_normal_form import Labels, Operand, in_order
+from sympy_tensordiff.graph.einsums import ELEMENTWISE
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.simplify.canonical_signs import content_of
 from sympy_tensordiff.simplify.products import (
     ContractionParts,
     Uses,
@@ -24,6 +26,7 @@ from sympy_tensordiff.simplify.products import (
     product_of,
     rewritten,
     summed_axes,
+    without_factor_of_inverse,
 )
 from sympy_tensordiff.simplify.symmetry import (
     is_symmetric,
@@ -115,6 +118,18 @@ def with_terms_joined(graph: Graph, node: Node) -> Node:
                     found = graph.add([*others, *new])
                     return with_terms_joined(graph, found) if found.op == "add" else found
     return node
+
+
+def _opposite_terms(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite ``(x - y) - (x - z)`` as ``z - y``; None where additions within `node` have no terms that cancel, or more
+    terms are left than it has.
+    """
+    split = [graph.split_view(term) for term in node.args]
+    inner = [core.args if core.op == "add" and core.shape == node.shape else (core,) for _, core in split]
+    if all(len(terms) == 1 for terms in inner):
+        return None
+    found = graph.add([graph.scale(c, term) for (c, _), terms in zip(split, inner, strict=True) for term in terms])
+    return graph.broadcast(found, node.shape) if found.op != "add" or len(found.args) <= len(node.args) else None
 
 
 def _alike(graph: Graph, node: Node, facts: Facts) -> Node | None:
@@ -268,15 +283,39 @@ def _is_finite(factor: Node) -> bool:
 
 def _cancelled(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Apply the rules of `products`, such as ``inv(A) A = 1``, to the product `node`; None if none applies."""
-    return _without_cancelling(graph, node)
+    return without_cancelling(graph, node)
 
 
-def _without_cancelling(graph: Graph, node: Node) -> Node | None:
+def without_cancelling(graph: Graph, node: Node) -> Node | None:
     """Return the product `node` after the rules of `products`; None if none applies or it is not a product."""
     if node.op not in ("ein", "mul") or not may_cancel(node.args):
         return None
     found = cancelled(graph, product_of(graph, node))
     return None if found is None else build(graph, found)
+
+
+def _factor_of_inverse(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite inv(F R) F as inv(R); None without such operands."""
+    found = without_factor_of_inverse(graph, product_of(graph, node), facts.uses)
+    return None if found is None else build(graph, found)
+
+
+def _inverse_of_operand(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite ``(1 - inv(F F^T)) F`` as ``F - inv(F)^T``: distribute a product over an addition with an inverse that
+    then cancels; None without one.
+    """
+    product = product_of(graph, node)
+    for n, (addition, own) in enumerate(product.parts):
+        if addition.op != "add" or not any(graph.split_view(term)[1].op == "inv" for term in addition.args):
+            continue
+        rest = product._replace(parts=product.parts[:n] + product.parts[n + 1 :])
+        terms = [graph.split_view(_summed(graph, rest, addition.shape, term, own)) for term in addition.args]
+        found = [without_cancelling(graph, core) or _factor_of_inverse(graph, core, facts) for _, core in terms]
+        if any(found):
+            number = Fraction(content_of([c for c, _ in terms]))
+            new = [graph.scale(c / number, f or core) for f, (c, core) in zip(found, terms, strict=True)]
+            return graph.scale(number, graph.add(new))
+    return None
 
 
 def _cancelling_sums(graph: Graph, node: Node, facts: Facts) -> Node | None:
@@ -309,7 +348,7 @@ def _distributions(graph: Graph, node: Node, *, is_alone: bool = True) -> Iterat
             rest = product._replace(parts=product.parts[:n] + product.parts[n + 1 :])
             terms = [_summed(graph, rest, addition.shape, term, own) for term in addition.args]
             cores = [graph.split_view(term) if not term.shape else (1, term) for term in terms]
-            yield [graph.scale(number, _without_cancelling(graph, core) or core) for number, core in cores]
+            yield [graph.scale(number, without_cancelling(graph, core) or core) for number, core in cores]
 
 
 def _distributed(graph: Graph, node: Node, facts: Facts) -> Node | None:
@@ -366,6 +405,25 @@ def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
     return None if parts == given else graph.ein(sign, parts, output, dict(enumerate(extents)))
 
 
+def _numbers_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite ``F (2*A - 2*B)`` as ``2*F (A - B)``: a number that all terms of an operand have is written in front;
+    None without one.
+    """
+    if not is_core(node):
+        return None
+    parts, factor = list(node.args), Fraction(1)
+    for n, arg in enumerate(parts):
+        split = [graph.split_view(term) for term in arg.args] if arg.op == "add" else []
+        content = content_of([number for number, _ in split]) if split else 1
+        if content != 1 and all(abs(number) == content for number, _ in split):
+            factor *= content
+            parts[n] = graph.add([graph.scale(1 if number > 0 else -1, core) for number, core in split])
+    if factor == 1:
+        return None
+    _, inputs, output, extents = node.data
+    return graph.ein(factor, zip(parts, inputs, strict=True), output, dict(enumerate(extents)))
+
+
 def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Rewrite the diagonal of f(x repeated in columns, y repeated in rows) as f(x, y); None without such an operand."""
     coefficient, inputs, output, extents = node.data
@@ -380,17 +438,19 @@ def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand
     """Return `arg` under repeated `labels`, ``f(A)[i, i]``, with the diagonals taken inside element-wise functions."""
     own = tuple(dict.fromkeys(labels))
     tensors = [part for part in arg.args if part.shape]
-    if len(own) == len(labels) or arg.op not in ("select", "call", "pow") or not all(map(_is_repeated, tensors)):
+    if len(own) == len(labels) or arg.op not in ELEMENTWISE or not all(map(_is_repeated, tensors)):
         return arg, labels
     parts = [graph.ein(1, [(part, labels)], own) if part.shape else part for part in arg.args]
-    return graph.rebuild(arg, parts), own
+    # The diagonal of exp(x[:, None] - x) is a number.
+    shape = tuple(arg.shape[labels.index(label)] for label in own)
+    return graph.broadcast(graph.rebuild(arg, parts), shape), own
 
 
 def _is_repeated(tensor: Node) -> bool:
-    """Whether `tensor` is a view, such as a vector repeated along an axis; a condition if all that it compares is."""
-    if tensor.op in ("compare", "and", "or", "not"):
-        return all(is_view(part) for part in tensor.args if part.shape)
-    return is_view(tensor)
+    """Whether `tensor` is a view, such as a vector repeated along an axis, or is made of views entry by entry."""
+    if tensor.op in ELEMENTWISE:
+        return all(_is_repeated(part) for part in tensor.args if part.shape)
+    return _is_repeated(tensor.args[0]) if tensor.view and tensor.data.scales else is_view(tensor)
 
 
 Rules = Mapping[str, Sequence[Rule]]
@@ -398,9 +458,18 @@ Rules = Mapping[str, Sequence[Rule]]
 RULES: Rules = {
     "call": (_logsumexp, _outside),
     "pow": (_power, _roots_outside, _outside),
-    "add": (_scalar_inside, _joined, _distributed, _alike, _unit_circle, _content),
+    "add": (_scalar_inside, _joined, _opposite_terms, _distributed, _alike, _unit_circle, _content),
     "select": (_before_choice,),
-    "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),
+    "ein": (
+        _diagonal,
+        _unmoved,
+        _ordered,
+        _cancelled,
+        _factor_of_inverse,
+        _inverse_of_operand,
+        _numbers_outside,
+        _cancelling_sums,
+    ),
 }
 
 ORDERED: Rules = {"ein": (_ordered,)}

@@ -21,7 +21,7 @@ from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import renaming_map
 from sympy_tensordiff.simplify.canonical_signs import content_of
 from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS, factor_out_common
-from sympy_tensordiff.simplify.recognition import with_terms_joined, without_circles
+from sympy_tensordiff.simplify.recognition import with_terms_joined, without_cancelling, without_circles
 
 LEVELS = 4
 """The number of times that the remaining summands of merged sums are merged in turn."""
@@ -61,6 +61,7 @@ def merged_sums(
         if new.op == "add" and not new.has_tensor_ops and len(new.args) <= MOST_TERMS and not new.is_guard_free:
             new = _shortened(graph, _merged(graph, new, LEVELS, sizes, selected))
         elif new.op in ("sum", "guard", "comprehension", "mul"):
+            new = without_cancelling(graph, new) or new
             new = graph.with_args(new, [_common_outside(graph, arg) for arg in new.args])
             new = _constants_outside(graph, new, sizes) if "add" in graph.kinds else new
         elif new.op == "select":

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from sympy_tensordiff.graph.einsums import ELEMENTWISE, written_out
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import merge_parallel
@@ -108,14 +109,28 @@ def _size(written: Node, most: int) -> int:
 
 
 def inline_single_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each comprehension that is read once, at one index, replaced by its body at that index.
+    """Return `roots` with each comprehension that is read once, at one index, replaced by its body at that index, and
+    with entries of operations on comprehensions in index notation.
 
     Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
     entry would be computed once per iteration.
     """
-    while single := _single_reads(graph, reachable(*roots)):
+    while single := _single_reads(graph, nodes := reachable(*roots)) | _mixed_reads(nodes, roots):
         roots = _written_out(graph, roots, single)
     return list(roots)
+
+
+def _mixed_reads(nodes: Sequence[Node], roots: Sequence[Node]) -> set[Node]:
+    """Return the reads among `nodes` (arguments first) of operations, entry by entry, on comprehensions of which
+    nothing but entries is read: ``exp(-D)[i, j]`` is ``exp(-D[i, j])`` in index notation.
+    """
+    whole = {arg for node in nodes if node.op != "read" for arg in node.args}.union(roots)
+    mixed: dict[Node, bool] = {}
+    for node in nodes:
+        is_entrywise = node.op in ELEMENTWISE or (node.op == "ein" and len(node.data.output) == len(node.data.extents))
+        mixed[node] = node.op == "comprehension" or (is_entrywise and any(mixed[arg] for arg in node.args))
+    tensors = {node for node in nodes if node.shape and node.op != "comprehension" and mixed[node]} - whole
+    return {node for node in nodes if node.op == "read" and node.args[0] in tensors}
 
 
 def _single_reads(graph: Graph, nodes: list[Node]) -> set[Node]:
@@ -145,7 +160,7 @@ def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[
     for node in reachable(*roots):
         args = [done.get(arg, arg) for arg in node.args]
         if node in reads:
-            done[node] = graph.entry(args[0], node.data)
+            done[node] = written_out(graph, args[0], node.data)
         elif tuple(args) != node.args:
             done[node] = graph.with_args(node, args)
     return [done.get(root, root) for root in roots]

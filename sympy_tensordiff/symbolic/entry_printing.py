@@ -30,6 +30,9 @@ _ONE_LETTER = re.compile(r"([a-zA-Z]|\\[a-zA-Z]+)(_\{\w+\})?'*")
 WRITTEN_LEVELS = 12
 """Entries of deeper operations stay entries."""
 
+WRITTEN_SIZE = 40
+"""Entries of comprehensions with more nodes stay entries: the body would be written at each of them."""
+
 
 class PrintedEntry(Printed):
     """The mixin that prints an entry: ``A[i, j]``, in LaTeX with subscripts; of an elementwise operation by the
@@ -90,10 +93,12 @@ class PrintedEntry(Printed):
 
 @lru_cache(maxsize=1 << 8)
 def _entry_of_operands(entry: Any) -> Any | None:
-    """Return the entry of an elementwise operation as the operation on its operands' entries; None for another or a
-    deep tensor.
+    """Return the entry of an elementwise operation as the operation on its operands' entries, that of a small
+    comprehension as its body; None for another or a deep tensor.
     """
     tensor = entry.tensor
+    if entry.indices and is_a(tensor, "TensorComprehension") and measures(tensor).size <= WRITTEN_SIZE:
+        return tensor.write_out(entry.indices)
     if not hasattr(tensor, "applied") or measures(tensor).depth > WRITTEN_LEVELS:
         return None
     if is_a(tensor, "TensorFunction") and softmax_notation(tensor) is not None:

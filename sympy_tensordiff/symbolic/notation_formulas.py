@@ -30,6 +30,7 @@ from sympy_tensordiff.symbolic.notation import (
     Row,
     Sum,
     Transposed,
+    Variant,
     in_front,
     index_names,
     is_filled_with_ones,
@@ -293,6 +294,23 @@ class LatexWriter(TraditionalWriter):
             text += rf" \, {factor}" if is_word else f" {factor}"
         return str(text)
 
+    def _of_entries(self, tensor: Any, indices: Sequence[str]) -> str | None:
+        """Return the entry of a sum, power or repeated tensor by entries of its operands, ``(X_{i k} - X_{j k})^{2}``;
+        None for another tensor.
+        """
+        match tensor:
+            case Variant():
+                return self.entry(tensor.formula, indices)
+            case Einsum():
+                ((labels, operand),) = _read_operands(tensor)
+                return self.entry(operand, [indices[tensor.output.index(label)] for label in labels])
+            case Sum():
+                terms = [("-" if is_negative else "+", self.entry(term, indices)) for is_negative, term in tensor.terms]
+                return self.parenthesized(" ".join(part for term in terms for part in term).removeprefix("+ "))
+            case Power(exponent=Leaf()):
+                return f"{self.entry(tensor.base, indices)}^{{{self.at(tensor.exponent, 0)}}}"
+        return None
+
     def superscript(self, base: Any, above: str) -> str:
         """Return ``base`` with the superscript ``above``."""
         form = self.at(base, ATOM)
@@ -329,7 +347,11 @@ class LatexWriter(TraditionalWriter):
         return str(super().einsum(notation))
 
     def entry(self, tensor: Any, indices: Sequence[str]) -> str:
-        """Return ``tensor`` with ``indices`` as its subscript, in parentheses if it has a script already."""
+        """Return ``tensor`` with ``indices`` as its subscript, in parentheses if it has a subscript or superscript
+        already.
+        """
+        if _has_repeated(tensor) and (written := self._of_entries(tensor, indices)) is not None:
+            return written
         base = self.at(tensor, ATOM)
         # Text above or below a function's arguments does not touch its indices; text at its name does.
         ends = base.partition(r"\left(")[0] if isinstance(tensor, Call) else base
@@ -337,3 +359,24 @@ class LatexWriter(TraditionalWriter):
         if is_open and re.search(r"[_^]", ends):
             base = self.parenthesized(base)
         return self.subscript(base, indices)
+
+
+def _has_repeated(tensor: Any) -> bool:
+    """Return whether a tensor is repeated along new axes, or is a sum or power of such a tensor."""
+    match tensor:
+        case Variant():
+            return _has_repeated(tensor.formula)
+        case Einsum():
+            read = _read_operands(tensor)
+            return len(read) == 1 and set(read[0][0]) < set(tensor.output)
+        case Sum():
+            return any(_has_repeated(term) for _, term in tensor.terms)
+        case Power():
+            return _has_repeated(tensor.base)
+    return False
+
+
+def _read_operands(tensor: Einsum) -> list[tuple[str, Any]]:
+    """Return the operands with their labels, without tensors of ones."""
+    parts = zip(tensor.inputs, tensor.operands, strict=True)
+    return [(labels, operand) for labels, operand in parts if not is_filled_with_ones(operand)]

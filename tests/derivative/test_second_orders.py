@@ -106,7 +106,7 @@ def test_vectors_that_constant_data_select_stay_vectors():
     entry = f"KroneckerDelta(q, word[0])*(W.T @ exp(W @ {vector}))[p]"
     assert str(slope) == f"TensorComprehension({entry}, (p, d), (q, c))"
     product = td.hvp(td.sum(td.exp(column)), B, D)
-    entry = "KroneckerDelta(q, word[0])*(exp(B[p, word[0]])*D[p, word[0]])"
+    entry = "exp(B[p, word[0]])*KroneckerDelta(q, word[0])*D[p, word[0]]"
     assert str(product) == f"TensorComprehension({entry}, (p, d), (q, c))"
 
 
