@@ -135,6 +135,35 @@ def test_forward_and_second_derivatives_grow_with_the_depth(family, monkeypatch)
     assert counts[1] <= 2.4 * counts[0]
 
 
+def gated(steps):
+    """A recurrence whose gate reads the state: the state is used four times in each step."""
+    h, W, G = td.TensorSymbol("h", n), td.TensorSymbol("W", (n, n)), td.TensorSymbol("G", (n, n))
+    state = h
+    for _ in range(steps):
+        gate = td.sigmoid(G @ state)
+        state = gate * td.exp((W @ state) / 4) + (state - gate * state)
+    return td.norm(state), h
+
+
+def test_hessians_of_gated_recurrences_grow_with_the_depth(monkeypatch):
+    """The Jacobian of a step multiplies the one before several times: each is multiplied out once, not by each use."""
+    counts, made = [], []
+    node = NodeTable._node
+    for steps in (3, 6):
+        made.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(NodeTable, "_node", lambda *args: made.append(0) or node(*args))
+            td.hessian(*gated(steps))
+        counts.append(len(made))
+    assert counts[1] <= 3 * counts[0]
+
+
+def test_conditions_on_deep_values_are_read():
+    """The derivative of a norm is a choice whose condition has 3 million nodes as a tree."""
+    value, h = gated(8)
+    assert td.cost(td.gradient(value, h)).operations.coeff(n, 2) > 0
+
+
 # ---------------------------------------------------------------------------- values
 
 

@@ -29,10 +29,14 @@ from sympy_tensordiff.graph.contraction_order import Extents, Hints, Labelled, P
 from sympy_tensordiff.graph.contraction_paths import Order, orders_of_least_work
 from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view, sums_labels
 from sympy_tensordiff.graph.interning import Number, Recursion, in_turn, trampoline
+from sympy_tensordiff.graph.multiplied_sums import MultipliedSum, multiplied_sums
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 
 Evaluation: TypeAlias = tuple[int, Node]
 """The estimated work of an einsum, and its node as products of two operands."""
+
+OpenedTerm: TypeAlias = tuple[Evaluation, MultipliedSum | None]
+"""A term of a product with a sum; of one that multiplies another sum, the factor of that sum, and the product."""
 
 _TERMWISE_FACTOR = 0.9
 """A product with a sum is multiplied term by term if that takes at most 1/0.9 times the work.
@@ -192,9 +196,44 @@ class _Pairing:
         """Return ``(work, node)`` for a product in which the sum at ``position`` is multiplied out; None if that is
         more than ``work``.
 
+        Sums with several uses in its terms are multiplied out in turn, each once, with the sum of all that multiplies
+        it, as in a reverse sweep: the number of products in nested sums would grow exponentially otherwise.
+        """
+        terms = yield from self.opened_sum(operands, position, output, extents, work)
+        if terms is None:
+            return None
+        total, found = 0, []
+        waiting: dict[Labelled, list[tuple[Evaluation, MultipliedSum]]] = {}
+        axes = tuple(range(len(output)))
+        while True:
+            for evaluation, product in terms:
+                total += evaluation[0]
+                if product is None:
+                    found.append(evaluation[1])
+                else:
+                    waiting.setdefault(product.operand, []).append((evaluation, product))
+            if not waiting:
+                break
+            factors = waiting.pop(max(waiting, key=lambda operand: self.written[operand[0]].id))
+            first = factors[0][1]
+            factor = self.graph.add([node for (_, node), _ in factors])
+            total += (len(factors) - 1) * self.products.volume(first.axes, first.extents)
+            together = [(factor, first.axes), first.operand]
+            direct = self.work_with_sum(first)
+            terms = yield from self.opened_sum(together, 1, axes, first.extents, direct)
+            if terms is None:
+                terms = [((direct, self.graph.ein(1, together, axes, first.extents)), None)]
+        return total, self.graph.add(found)
+
+    def opened_sum(
+        self, operands: list[Labelled], position: int, output: tuple[int, ...], extents: Extents, work: int
+    ) -> Recursion[list[OpenedTerm] | None]:
+        """Return the terms of a product in which the sum at ``position`` is multiplied out; None if they are more than
+        ``work``.
+
         The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
         several uses is saved only if all of them are multiplied term by term: each counts its share, also where it is
-        a term of the sum.
+        a term of the sum. A term that multiplies a sum with several uses is the factor of that sum.
         """
         operand, labels = operands[position]
         original = self.written.get(operand, operand)
@@ -205,14 +244,19 @@ class _Pairing:
         inner = [one for one in map(_core_of, summands) if one.op == "add" and one not in self.built]
         inner = [one for one in inner if self.private_parts(one).products[0]]
         volume = self.products.volume(labels, extents)
-        best: tuple[int, int, list[Evaluation], frozenset[Node]] | None = None
+        best: tuple[int, int, list[OpenedTerm], frozenset[Node]] | None = None
         for opened in self.private_parts(original).products if is_saved else [frozenset[Node]()]:
             if opened or is_sparse or inner:
                 saved_work = self.work_of_sum(original, opened, volume) // uses if is_saved else 0
                 terms = yield from in_turn(
-                    self.split_term(operands, position, term, output, extents, opened) for term in summands
+                    self.opened_term(operands, position, term, output, extents, opened) for term in summands
                 )
-                total = sum(cost for cost, _ in terms)
+                total = sum(cost for (cost, _), _ in terms)
+                total += sum(
+                    self.products.volume([*one.axes, *one.operand[1]], one.extents)
+                    for _, one in terms
+                    if one is not None
+                )
                 for one in inner if is_saved else ():
                     if self.done[one] in self.shared:
                         every = self.private_parts(one).products[-1]
@@ -226,7 +270,7 @@ class _Pairing:
             return None
         if uses > 1 and is_saved:
             self.shared[operand] = original
-        return total, self.graph.add([part for _, part in terms])
+        return terms
 
     def work_of_sum(self, total: Node, products: Collection[Node], volume: int) -> int:
         """Return the work of the additions of ``total``, a sum of ``volume`` entries, of the sums within that only it
@@ -273,6 +317,60 @@ class _Pairing:
             else:
                 terms.append(term)
         return terms
+
+    def opened_term(
+        self,
+        operands: list[Labelled],
+        position: int,
+        term: Node,
+        output: tuple[int, ...],
+        extents: Extents,
+        opened: frozenset[Node],
+    ) -> Recursion[OpenedTerm]:
+        """Return an einsum with ``term`` in place of the sum at ``position``, see `split_term`; of one that multiplies
+        a sum with several uses, only the factor of that sum.
+        """
+        changed = [
+            *operands[:position],
+            (self.graph.broadcast(term, operands[position][0].shape), operands[position][1]),
+        ]
+        whole = self.graph.ein(1, [*changed, *operands[position + 1 :]], output, extents)
+        found = self.multiplied_sum(whole, opened)
+        if found is None:
+            return (yield from self.split_term(operands, position, term, output, extents, opened)), None
+        work, node = yield self.split_in_order(found.others, found.axes, found.extents)
+        return (work, self.graph.scale(found.coefficient, node)), found
+
+    def multiplied_sum(self, whole: Node, opened: frozenset[Node]) -> MultipliedSum | None:
+        """Return an einsum as a product with a sum that has several uses; None if no operand is such a sum."""
+        core, order = _core_of(whole), tuple(range(len(whole.shape)))
+        if not whole.shape or not is_core(core) or len(core.shape) != len(order):
+            return None
+        coefficient: Number = 1
+        if core is not whole:
+            coefficient, labels = whole.data.coefficient, whole.data.inputs[0]
+            if sorted(labels) != sorted(whole.data.output):
+                return None
+            order = tuple([whole.data.output.index(label) for label in labels])
+        operands, extents = self.products.gathered(core, tuple(range(len(order))), self.done, opened=opened)
+        found = multiplied_sums(coefficient, operands, order, extents, self.is_shared_sum)
+        return next((one for one in found if self.is_no_more_work_first(one, tuple(range(len(order))))), None)
+
+    def is_shared_sum(self, node: Node) -> bool:
+        """Return whether a node is a sum of tensors with several uses that may be multiplied term by term."""
+        original = self.written.get(node)
+        return original is not None and self.products.uses[original] > 1 and original not in self.built
+
+    def work_with_sum(self, product: MultipliedSum) -> int:
+        """Return the work of the product of a sum with the factor of it."""
+        return self.products.volume([*product.axes, *product.operand[1]], product.extents)
+
+    def is_no_more_work_first(self, product: MultipliedSum, output: tuple[int, ...]) -> bool:
+        """Return whether multiplying everything else first, and the sum last, is an order of least work."""
+        zero, extents = self.graph.zero, product.extents
+        apart = self.products.work_in_order([*product.others, product.operand], output, extents)
+        first = self.products.work_in_order(product.others, product.axes, extents)
+        return first + self.products.work_in_order([(zero, product.axes), product.operand], output, extents) <= apart
 
     def split_term(
         self,
