@@ -59,7 +59,14 @@ def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collectio
     ``known`` are kept.
     """
     work = _Pairing(graph, roots, hints, known)
-    return [work.done[root] for root in roots]
+    found = [work.done[root] for root in roots]
+    if work.multiplied:
+        # A product that terms of sums used may be multiplied out, where all of its users are products now.
+        products = Products(reachable(*found, known=known), found, work.hints)
+        if any(products.uses[product] > 1 for product in products.absorbed):
+            again = _Pairing(graph, found, work.hints, known)
+            return [again.done[root] for root in found]
+    return found
 
 
 class _Pairing:
@@ -83,6 +90,8 @@ class _Pairing:
         self.shared: dict[Node, Node] = {}
         """Sums that are multiplied term by term in all their uses, by their results."""
         self.private: dict[Node, PrivateParts] = {}
+        self.multiplied = False
+        """Whether a sum is multiplied term by term."""
         self.built: set[Node] = set()
         """Sums with several uses that are computed as matrices nevertheless."""
         self.split_all(parts)
@@ -223,6 +232,7 @@ class _Pairing:
             terms = yield from self.opened_sum(together, 1, axes, first.extents, direct)
             if terms is None:
                 terms = [((direct, self.graph.ein(1, together, axes, first.extents)), None)]
+        self.multiplied = True
         return total, self.graph.add(found)
 
     def opened_sum(
