@@ -104,7 +104,14 @@ def simplify_derivatives(
         if explicit == nodes:
             break
         nodes = tighten(graph, explicit, facts, sizes, written)
-    nodes = _run(((with_forward_reads, frozenset({"sum"})), (with_canonical_signs, SIGNS)), graph, nodes)
+    forward = _run(((with_forward_reads, frozenset({"sum"})),), graph, nodes)
+    nodes = _run(((with_canonical_signs, SIGNS),), graph, forward)
+    before = forward
+    for _ in range(ROUNDS):  # with (x - y)*(y - x) as -(x - y)**2, another quotient is the shortest
+        if nodes == before:
+            break
+        before = nodes
+        nodes = _run(((with_short_quotients, frozenset({"pow"})),), graph, nodes)
     if "add" in graph.kinds:
         merged = merged_sums(graph, nodes, sizes, selected=bool(graph.integers))
         if graph.integers and explicit_reads(graph, merged, facts, function) != merged:
