@@ -191,7 +191,7 @@ class _Pairing:
         has_inverse = any(_core_of(operand).op == "inv" for operand, _ in operands)
         for position, (operand, _) in enumerate(operands):
             written = self.written.get(operand, operand)
-            if written.op != "add" or not operand.shape:
+            if written.op != "add" or len(operand.shape) < 2:  # a vector costs no more than its products with others
                 continue
             if not has_inverse or all(is_outer(_core_of(term)) for term in self.terms_of(written)):
                 found = yield from self.split_by_terms(operands, position, output, extents, work)
