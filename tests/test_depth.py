@@ -145,17 +145,27 @@ def gated(steps):
     return td.norm(state), h
 
 
-def test_hessians_of_gated_recurrences_grow_with_the_depth(monkeypatch):
-    """The Jacobian of a step multiplies the one before several times: each is multiplied out once, not by each use."""
+def attention(layers):
+    state = X = td.TensorSymbol("X", (n, td.indices("d")))
+    for _ in range(layers):
+        state = state + td.softmax(state @ state.T, axis=1) @ state
+    return td.sum(state**2), X
+
+
+@pytest.mark.parametrize(
+    ("derivative", "family", "depths", "most"), [(td.hessian, gated, (3, 6), 3), (td.gradient, attention, (2, 4), 6)]
+)
+def test_planning_grows_with_the_depth(derivative, family, depths, most, monkeypatch):
+    """Sums that use one another several times are multiplied out once each, not once for each path."""
     counts, made = [], []
     node = NodeTable._node
-    for steps in (3, 6):
+    for depth in depths:
         made.clear()
         with monkeypatch.context() as patch:
             patch.setattr(NodeTable, "_node", lambda *args: made.append(0) or node(*args))
-            td.hessian(*gated(steps))
+            derivative(*family(depth))
         counts.append(len(made))
-    assert counts[1] <= 3 * counts[0]
+    assert counts[1] <= most * counts[0]
 
 
 def test_conditions_on_deep_values_are_read():

@@ -31,9 +31,14 @@ def multiplied_sums(
     is_shared: Callable[[Node], bool],
 ) -> Iterator[MultipliedSum]:
     """Yield the einsum of `operands`, whose axis ``n`` is the axis ``order[n]`` of the result, as products with a sum
-    for which `is_shared` is true, where the other operands have all axes that the sum does not have.
+    for which `is_shared` is true, where the other operands have all axes that the sum does not have, and none of them is
+    another such sum of matrices.
     """
     rank = len(order)
+
+    def is_matrix_sum(node: Node) -> bool:
+        return len(node.shape) > 1 and is_shared(node)
+
     for position, (node, labels) in enumerate(operands):
         if len(set(labels)) < len(labels) or not is_shared(node):
             continue
@@ -42,7 +47,7 @@ def multiplied_sums(
         summed = [label for label in labels if label >= rank]
         free = {*range(rank)} - {*labels}
         has_axes = used.issuperset({*summed, *free}) and used.isdisjoint({*range(rank)} - free)
-        if not summed or not has_axes or any(other.op == "inv" for other, _ in others):
+        if not summed or not has_axes or any(other.op == "inv" or is_matrix_sum(other) for other, _ in others):
             continue
         names = dict(enumerate(order))
         names.update((label, rank + place) for place, label in enumerate(labels) if label >= rank)

@@ -86,6 +86,7 @@ class _Pairing:
         """The sums of tensors before their terms were split into products of two."""
         self.work: dict[Node, int] = {}
         self.terms: dict[tuple[Node, frozenset[Node]], Evaluation] = {}
+        self.opened_terms: dict[tuple[Node, frozenset[Node]], OpenedTerm] = {}
         self.current = graph.zero
         self.shared: dict[Node, Node] = {}
         """Sums that are multiplied term by term in all their uses, by their results."""
@@ -115,6 +116,7 @@ class _Pairing:
         self.single.clear()
         self.written.clear()
         self.terms.clear()
+        self.opened_terms.clear()
         self.shared.clear()
         for part in parts:
             if part in self.products.absorbed:
