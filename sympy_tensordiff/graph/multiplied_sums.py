@@ -31,8 +31,8 @@ def multiplied_sums(
     is_shared: Callable[[Node], bool],
 ) -> Iterator[MultipliedSum]:
     """Yield the einsum of `operands`, whose axis ``n`` is the axis ``order[n]`` of the result, as products with a sum
-    for which `is_shared` is true, where the other operands have all axes that the sum does not have, and none of them is
-    another such sum of matrices.
+    for which `is_shared` is true, where the other operands have all axes that the sum does not have, and none of them
+    is another such sum of matrices.
     """
     rank = len(order)
 
