@@ -41,7 +41,7 @@ class NotInCError(UnsupportedError):
 class LoopBoundError(UnsupportedError, ValueError):
     """The range of a sum cannot be written as loop bounds; the message names the condition and a way to rewrite it.
 
-    The message is a text with places, and the variables and conditions that stand there.
+    The message is a text with placeholders for the given variables and conditions.
     """
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class ParseError(TensorDiffError, ValueError):
     Attributes
     ----------
     message : str
-        What is wrong and what was expected.
+        The mistake and the expected input.
     line, column : int
         The place in the text, both from 1 on.
     text : str
@@ -123,9 +123,7 @@ _WIDTH = 80
 
 
 def _excerpt(text: str, place: int) -> tuple[str, str]:
-    """Return the part of a line of text around a position, with characters made visible, and a line with a caret below
-    it.
-    """
+    """Return the part of a line of text around a position, made visible, and a line with a caret below it."""
     first = max(0, min(place - _WIDTH // 2, len(text) - _WIDTH))
     last = min(len(text), first + _WIDTH)
     line = "…" * (first > 0) + "".join(map(_visible, text[first:last])) + "…" * (last < len(text))

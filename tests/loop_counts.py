@@ -71,8 +71,8 @@ FEWER = {
     **dict.fromkeys([("map_backwards", "x"), ("map_periodic_laplacian", "x")], "two reads are of one place"),
 }
 
-# Two reads of one tensor whose sums run over ranges in another order.
-SPLIT = {("T7", "V")}
+# Two reads of one tensor whose sums run over ranges in another order; indices that differ, which a loop tests.
+SPLIT = {("T7", "V"), ("piecewise_equal", "x")}
 
 BY_DATA = {"V34", "L8", "H8"}  # no loop runs over the tuples that data choose: tests of gathers count their scatters
 

@@ -300,7 +300,11 @@ COTANGENTS = {
 
 VARIABLES = {
     **{
-        f"{name}": (lambda v=v: td.gradient(s, v), ArgumentTypeError, f"cannot differentiate by {shown}: give a Tensor")
+        f"{name}": (
+            lambda v=v: td.gradient(s, v),
+            ArgumentTypeError,
+            f"cannot differentiate with respect to {shown}: give a Tensor",
+        )
         for name, v, shown in [
             ("nothing", None, "None"),
             ("a number", 3, "3"),
@@ -317,7 +321,7 @@ VARIABLES = {
     "undefined function": (
         lambda: td.gradient(s, g(r)),
         ArgumentTypeError,
-        r"cannot differentiate by g\(r\): it is the value of a function; .* or put a symbol in its place",
+        r"cannot differentiate with respect to g\(r\): it is the value of a function; .* or put a symbol in its place",
     ),
     "a comprehension": (lambda: td.gradient(s, f), UnsupportedError, "it is an expression; name it as a TensorSymbol"),
     "IndexedBase": (
@@ -326,8 +330,8 @@ VARIABLES = {
         "q as a whole has no known rank: give it a sh",
     ),
     "a tensor of another shape": (lambda: td.gradient(s, TENSORS("x", 6)), ShapeError, "two different .* called x"),
-    "hessian by an entry": (lambda: td.hessian(s, x[0]), ArgumentTypeError, r"by x\[0\]"),
-    "jacobian by an entry": (lambda: td.jacobian(f, x[0]), ArgumentTypeError, r"by x\[0\]"),
+    "hessian by an entry": (lambda: td.hessian(s, x[0]), ArgumentTypeError, r"with respect to x\[0\]"),
+    "jacobian by an entry": (lambda: td.jacobian(f, x[0]), ArgumentTypeError, r"with respect to x\[0\]"),
     "plain diff of cases by a tensor": (
         lambda: sympy.diff(Piecewise((s, r > 0), (0, True)), x),
         UnsupportedError,
@@ -341,14 +345,18 @@ VARIABLES = {
     "plain diff by a tensor and what is absent": (
         lambda: sympy.diff(1 + s, x, r),
         UnsupportedError,
-        r"does not depend on r, so SymPy makes the derivative by \[x, r\] the scalar 0, but it has axes",
+        r"does not depend on r, so SymPy makes the derivative with respect to \[x, r\] the scalar 0, but it has axes",
     ),
     "plain diff by an index": (
         lambda: sympy.diff(f[i], i),
         UnsupportedError,
-        "no derivative by i, which is an integer",
+        "no derivative with respect to i, which is an integer",
     ),
-    "plain diff by a size": (lambda: sympy.diff(SUMS(y[i], (i, 0, n - 1)), n), UnsupportedError, "derivative by n"),
+    "plain diff by a size": (
+        lambda: sympy.diff(SUMS(y[i], (i, 0, n - 1)), n),
+        UnsupportedError,
+        "derivative with respect to n",
+    ),
 }
 
 FUNCTIONS = {
@@ -701,7 +709,7 @@ CLOSED = {
     "plain diff by an entry of a table": (
         lambda: sympy.diff(s, f[i]),
         UnsupportedError,
-        "by .* entry of an expression",
+        "with respect to .* entry of an expression",
     ),
     "hvp by a tuple": (lambda: td.hvp(s, (x,), x), ArgumentTypeError, "wrt and vector must both be tuples"),
     "check a size that leaves an axis empty": (
@@ -734,7 +742,11 @@ CLOSED = {
         ArgumentTypeError,
         "rtol a positive number, not 0 and 'a'",
     ),
-    "check by an index": (lambda: td.check_derivative(f, i), ArgumentTypeError, "cannot differentiate by i: give"),
+    "check by an index": (
+        lambda: td.check_derivative(f, i),
+        ArgumentTypeError,
+        "cannot differentiate with respect to i: give",
+    ),
     "check by nothing": (lambda: td.check_derivative(f, ()), ArgumentError, "there is no variable"),
     "complex symbol": (lambda: td.gradient(z * x[0], x), UnsupportedError, "the symbol z is not real; .*real=True"),
     "by a complex symbol": (lambda: td.gradient(x[0], z), UnsupportedError, "the symbol z is not real"),

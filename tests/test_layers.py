@@ -6,6 +6,7 @@ All imports are read from the source with `ast`, those inside functions and unde
 
 import ast
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -234,6 +235,13 @@ def test_public_names_are_documented() -> None:
 @every("module", [m for m, path in SOURCES.items() if path.stat().st_size])
 def test_modules_open_with_a_docstring(module: str) -> None:
     assert ast.get_docstring(parse(module)), f"{module} has no docstring"
+
+
+def test_only_one_file_inspects_frames() -> None:
+    """Keep all inspections of SymPy's call frames in one file, each with the SymPy function that needs it."""
+    inspected = re.compile(r"\bf_(back|code|globals|locals)\b")
+    found = {str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if inspected.search(path.read_text())}
+    assert found == {"symbolic/sympy_callers.py"}
 
 
 def test_one_convolution_stays_in_few_files() -> None:

@@ -176,7 +176,7 @@ EXPRESSIONS = {
     "power of a negative number": (
         lambda: td.gradient((-2) ** r, r),
         UnsupportedError,
-        r"\(-2\)\*\*b has no derivative by b: it is real for integers b only",
+        r"\(-2\)\*\*b has no derivative with respect to b: it is real for integers b only",
     ),
     "complex symbol": (
         lambda: td.gradient(Symbol("z", complex=True), r),
@@ -236,7 +236,7 @@ CHECKS = {
     "by an index": (
         lambda: td.check_derivative(f, i),
         ArgumentTypeError,
-        "differentiate by i: give a TensorSymbol or a real scalar symbol",
+        "differentiate with respect to i: give a TensorSymbol or a real scalar symbol",
     ),
     "range without bounds": (
         lambda: bounds(

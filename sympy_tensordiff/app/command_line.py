@@ -250,10 +250,7 @@ def read_input(argument: str | None, file: str | None) -> tuple[str, str]:
 
     The text is ``argument``, the content of ``file``, or standard input if both are missing or "-".
 
-    Raises
-    ------
-    UnreadableError
-        If there is no such file, if it cannot be read, or if it is not UTF-8.
+    Raise `UnreadableError` if the file does not exist, cannot be read, or is not UTF-8.
     """
     if file is not None and argument is not None:
         raise UnreadableError("an input and --file are given: give one of them")

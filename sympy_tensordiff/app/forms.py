@@ -110,11 +110,8 @@ def form_text(parsed: Any, expression: Any, form: str, *, unicode: bool = True) 
 def certificate(parsed: Any, domains: Iterable[tuple[str, str]] = (), *, concave: bool = False) -> Any:
     """Return a certificate of convexity of a parsed expression in its variables.
 
-    Parameters
-    ----------
-    domains : iterable of (str, str)
-        Names of tensors and domains of their entries: ``"positive"``, ``"nonnegative"``, or an interval such as
-        ``"0 : pi/2"``, in which one bound may be omitted.
+    `domains` are pairs of a tensor's name and the domain of its entries: ``"positive"``, ``"nonnegative"``, or an
+    interval such as ``"0 : pi/2"``, in which one bound may be omitted.
     """
     bounds: dict[Any, tuple[Any, Any]] = {}
     signs: dict[str, list[Any]] = {"positive": [], "nonnegative": []}
@@ -167,14 +164,9 @@ def check_lines(parsed: Any, derivative: Any) -> Iterator[str]:
 
     A higher-order derivative is compared with differences of the derivative of one order less, and so on.
 
-    Raises
-    ------
-    DerivativeMismatch
-        At the first choice at which a derivative is wrong; the message names the sizes.
-    ArgumentError
-        If no inputs are found at which the expression is differentiable, or no sizes that fit it.
-    OutOfShapeError
-        If it reads outside a shape for all sizes that are tried.
+    Raise `DerivativeMismatch` at the first sizes at which a derivative is wrong, `ArgumentError` if no inputs or sizes
+    are found at which the expression is differentiable, and `OutOfShapeError` if it reads outside a shape for all sizes
+    that are tried.
     """
     values = [parsed.expression]
     for argument in parsed.arguments[:-1]:
@@ -226,16 +218,8 @@ _RESERVED = frozenset({"td", "sympy", "expression", "derivative", "function"})
 def python_program(parsed: Any, arguments: Sequence[Any]) -> str:
     """Return a Python program that builds the expression, prints its derivative and compiles both.
 
-    Parameters
-    ----------
-    parsed : ParsedExpression
-    arguments : sequence of symbols
-        The arguments of the compiled function.
-
-    Raises
-    ------
-    UnsupportedError
-        If the expression cannot be printed, or one of its names cannot be a name in Python.
+    `arguments` are those of the compiled function. Raise `UnsupportedError` if the expression cannot be printed, or a
+    name in it is not a name in Python.
     """
     refuse_unprintable(parsed.expression, "Python")
     names = _PythonWriter(parsed.tensors)

@@ -17,7 +17,7 @@ from sympy_tensordiff.bridges.operators import (
     merge_arguments,
 )
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 
 
 @explained
@@ -197,9 +197,7 @@ def _abstract_eval(jax: Any, f: Any, integers: Sequence[int], values: Sequence[A
 
 
 def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers: Sequence[int]) -> Any:
-    """JAX rule: return the compiled form of the primitive: its program, or a callback that runs the kernel on
-    the host.
-    """
+    """JAX rule: return the compiled form of the primitive: its program, or a callback for the kernel on the host."""
     if f.function.backend == "jax":
         return jax.inline(partial(_trace, jax, f, integers), multiple_results=True)(context, *values)
     if not is_host:

@@ -25,7 +25,7 @@ from sympy_tensordiff.structure.api import (
 from sympy_tensordiff.structure.nlp import FlatVariables, variables_at_start
 from sympy_tensordiff.structure.points import evaluate
 from sympy_tensordiff.structure.values import direction_symbols
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 

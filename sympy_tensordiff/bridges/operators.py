@@ -46,21 +46,11 @@ def merge_arguments(function: BridgedFunction, arrays: Sequence[Any], integers: 
 
 
 class BridgedFunction:
-    """A function handed to another library: arguments, expressions, and the arguments to differentiate by.
+    """A function handed to another library: arguments, expressions, and the arguments to differentiate with respect to.
 
-    Attributes
-    ----------
-    args : tuple
-    labels : list of str
-        The names of the arguments.
-    integers : frozenset of int
-        The positions of arguments that are integers: sizes and indices.
-    variables : frozenset of int
-        The positions of arguments that derivatives are for.
-    is_tuple : bool
-        Whether the result is a tuple.
-    key : str
-        A name that is valid in other processes; empty without one.
+    `labels` are the names of the arguments `args`; `integers` are the positions of sizes and indices, `variables` those
+    of the arguments to differentiate with respect to. `is_tuple` says whether the result is a tuple. `key` is a name
+    that is valid in other processes, or empty.
     """
 
     def __init__(self, args: Any, expr: Any, wrt: Any, backend: str, options: Mapping[str, Any]) -> None:
@@ -83,9 +73,7 @@ class BridgedFunction:
         self.checker = ArgumentChecker(self.operator.kernel.program, may_be_empty=True)
 
     def _positions_of_wrt(self, wrt: Any) -> frozenset[int]:
-        """Return the positions of the arguments in ``wrt``, of all real arguments if it is None; raise for any other
-        symbol.
-        """
+        """Return the positions of the arguments in ``wrt``, of all real arguments if it is None; raise for others."""
         if wrt is None:
             return self.reals
         variables = tuple(wrt) if isinstance(wrt, tuple | list | sympy.Tuple) else (wrt,)
@@ -119,10 +107,7 @@ class BridgedFunction:
 class _DerivableOperator:
     """Base class of operators that can derive their pushforward, pullback and batched operators, each cached.
 
-    Attributes
-    ----------
-    path : tuple
-        The steps from the operator of the function to this one.
+    `path` has the steps from the operator of the function to this one.
     """
 
     path: Path
@@ -147,9 +132,7 @@ class _DerivableOperator:
         return self.derive(("batched", flags))
 
     def derive(self, step: Step) -> Any:
-        """Return the operator derived by ``step`` (the name of the rule and its arguments), created at its
-        first use.
-        """
+        """Return the operator derived by ``step`` (the name of the rule and its arguments), created at first use."""
         if step not in self._derived:
             self._derived[step] = result = getattr(self, f"_{step[0]}")(*step[1:])
             result.path = (*self.path, step)
@@ -159,19 +142,9 @@ class _DerivableOperator:
 class Operator(_DerivableOperator):
     """Expressions as a function of arrays, with derived operators for its derivatives.
 
-    Parameters
-    ----------
-    function : Function
-        The function that they are derived from; its arguments are the first arguments.
-    args : tuple
-        The symbols of the arguments.
-    kinds : tuple of int
-        For each argument, what it has the shape of: argument ``k`` of the function, or its result ``~k``.
-    outputs : tuple of Expr
-    output_kinds : tuple of int
-        As ``kinds``, for the outputs.
-    linear : tuple of int
-        The positions of arguments in which, jointly, the outputs are linear.
+    The arguments `args` begin with those of `function`, from which the operator is derived. ``kinds[n]`` says of which
+    shape argument ``n`` is: that of argument ``k`` of the function, or ``~k`` for its result ``k``; ``output_kinds``
+    says the same of the outputs. The outputs are jointly linear in the arguments at the positions `linear`.
     """
 
     def __init__(
@@ -247,13 +220,8 @@ class Operator(_DerivableOperator):
 class Batched(_DerivableOperator):
     """An operator applied to each entry of a leading axis of some arguments.
 
-    Parameters
-    ----------
-    inner : Operator or Batched
-    flags : tuple of bool
-        True for the arguments that have the axis.
-    summed : tuple of bool
-        True for the outputs that are summed over the axis; the others have it.
+    Arguments with a true flag in `flags` have the axis. Outputs with a true flag in `summed` are summed over it, all
+    others have it.
     """
 
     def __init__(self, inner: Any, flags: tuple[bool, ...], summed: tuple[bool, ...]) -> None:
@@ -342,9 +310,7 @@ def apply_pullback(
 def apply_over_axis(
     apply: Callable[..., Any], to_front: Callable[..., Any], operator: Any, values: Sequence[Any], axes: Sequence[Any]
 ) -> Any:
-    """Return the results mapped over one axis of each argument (``axes``; None: no axis), the axis first in the
-    results.
-    """
+    """Return results mapped over one axis of each argument (``axes``; None: no axis), the axis first in the results."""
     with_leading_axis = [
         value if axis is None else to_front(value, axis) for value, axis in zip(values, axes, strict=True)
     ]

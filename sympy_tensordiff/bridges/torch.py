@@ -21,7 +21,7 @@ from sympy_tensordiff.bridges.operators import (
     merge_arguments,
 )
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 
 
 @explained
@@ -170,9 +170,7 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
 
 
 def key_of(function: Callable[..., Any]) -> str:
-    """Return the key of ``function`` in the operator ``torch.ops.sympy_tensordiff.call``, for
-    ``torch.library.opcheck``.
-    """
+    """Return the key of ``function`` in ``torch.ops.sympy_tensordiff.call``, for ``torch.library.opcheck``."""
     return str(function.key)  # type: ignore[attr-defined]
 
 
@@ -217,9 +215,7 @@ def _load() -> SimpleNamespace:
     op = _custom_op(torch)
 
     class OperatorCall(torch.autograd.Function):  # type: ignore[misc, name-defined]
-        """The autograd function of eager calls: unlike a custom operator, it supports all of `torch.func`, with
-        tangents.
-        """
+        """The autograd function of eager calls: unlike a custom operator, it supports all of `torch.func`."""
 
         @staticmethod
         def forward(operator: Any, *values: Any) -> Any:
@@ -263,9 +259,7 @@ def _saved_arguments(ctx: Any) -> list[Any]:
 
 
 def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
-    """Return the results mapped over one axis, and the position 0 of that axis in each; raise `ArgumentError`
-    for CUDA.
-    """
+    """Return the results mapped over one axis, and that axis's position 0 in each; raise `ArgumentError` for CUDA."""
     if operator.function.backend == "cuda":
         raise ArgumentError("vmap works with the backends 'llvm', 'numba' and 'numpy': put the axis into the formula")
     results = apply_over_axis(apply, lambda value, axis: value.movedim(axis, 0), operator, values, axes)
@@ -317,9 +311,7 @@ def _operator_of_key(key: str) -> Any:
 
 
 def _custom_op(torch: Any) -> Any:
-    """Create the one PyTorch operator for all functions: they are identified by keys, since compiled code outlives a
-    process.
-    """
+    """Create the one PyTorch operator for all functions, which have keys, since compiled code outlives a process."""
 
     def apply(operator: Any, *values: Any) -> Any:
         """Call the PyTorch operator with all arguments in order."""

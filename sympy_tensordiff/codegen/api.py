@@ -14,7 +14,7 @@ from sympy_tensordiff.codegen.run.compile import CompiledFunction, print_source
 from sympy_tensordiff.codegen.run.compute import with_compute
 from sympy_tensordiff.codegen.run.results import flatten
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 
 
 class BlockFunction(Protocol):
@@ -42,9 +42,7 @@ _distribution: list[Distribution] = []
 
 
 def register_distribution(function: Distribution) -> Distribution:
-    """Register ``function(args, expr, blocks, memory, backend, options)`` as the builder of callables for Dask; return
-    it.
-    """
+    """Register ``function(args, expr, blocks, memory, backend, options)`` as the builder for Dask; return it."""
     _distribution[:] = [function]
     return function
 
@@ -140,7 +138,7 @@ def lambdify(
     functions : mapping, optional
         Implementations of undefined functions and of their partial derivatives, also of SymPy
         functions that the backend cannot evaluate (``"polylog"``). A key is a name, ``"g"``, or a name with
-        how often it is differentiated by each argument, ``("g", (0, 1))``; ``"g'"`` is short for
+        how often it is differentiated in each argument, ``("g", (0, 1))``; ``"g'"`` is short for
         one argument. NumPy, JAX, PyTorch and CuPy call them with arrays, compiled kernels with numbers (Numba compiles
         them), CUDA makes device functions of them.
     sizes : mapping, optional
@@ -148,9 +146,9 @@ def lambdify(
         where nothing is said. The function works for all sizes all the same.
     expand : bool
         True: sums of sums in index notation are multiplied out where that needs fewer operations, so that
-        ``Sum_k (a[i, k] + b[j, k])**2`` is two sums over one index and a product of matrices. It is off
-        by default, since what is left may cancel: the relative error of that sum grows with the square of
-        a/(a + b), from 2e-16 to 4e-12 where entries near 100 differ by 1.
+        ``Sum_k (a[i, k] + b[j, k])**2`` is two sums over one index and a product of matrices. It is off by default,
+        since the remaining terms may cancel: the relative error of that sum grows with the square of a/(a + b), from
+        2e-16 to 4e-12 where entries near 100 differ by 1.
     parallel : bool, optional
         Whether compiled kernels run on all cores. None: in calls where they compute so much that it pays (``.plan``
         says how much), and if there are several cores; compiled then, once more. The results do not depend on the
@@ -159,47 +157,47 @@ def lambdify(
         For the other backends it must not be True.
 
     blocks : mapping, optional
-        For the backends on Dask: into how large blocks a size (or an index) is cut, ``{n: 200_000, m: None}``; None
-        and what is not named stay whole. By default the chunks of the arguments of each call decide.
+        For the backends on Dask: into how large blocks a size (or an index) is cut, ``{n: 200_000, m: None}``; None,
+        and all sizes and indices that are not named, stay whole. By default the chunks of the arguments of each call
+        decide.
 
     memory : int or str, optional
         For the backends on Dask: bytes, ``10**9`` or ``"1 GB"``, that one task may read and return, without the
-        temporaries of its kernel: give a quarter of what a thread of a worker has. A call with a larger block raises
+        temporaries of its kernel: give a quarter of the memory of a worker's thread. A call with a larger block raises
         `UnsupportedError`, with the sizes.
 
     Returns
     -------
     CompiledFunction
-        Takes arrays and numbers, reads symbolic sizes off the shapes, checks all arguments, returns
-        new arrays (a NumPy scalar for a scalar) or fills ``out=``, which is nested as ``expr`` is.
-        ``.source`` is the generated module, for LLVM the same loops for Numba, ``.plan`` what is computed in which
-        order. float32 in, float32 out; integers count as float64. It pickles, if the functions do. A call in which a
-        matrix to be inverted is singular raises `SingularMatrixError`, also where a condition keeps
-        all of the inverse out of the result: what whole arrays need is computed first, conditions
-        choose between entries. A call whose arrays of integers lead a read out of its tensor, or hold
-        what ``below=`` rules out, raises `DataIndexError` before any kernel runs. For ``backend="cuda"``,
-        arrays that lie on the device stay there, and so do the results, on the caller's stream or on that
-        which a call names as ``stream=``.
+        Takes arrays and numbers, reads symbolic sizes off the shapes, checks all arguments, returns new arrays (a NumPy
+        scalar for a scalar) or fills ``out=``, which is nested as ``expr`` is. ``.source`` is the generated module (for
+        LLVM, the same loops for Numba), and ``.plan`` lists its computations in order. float32 in, float32 out;
+        integers count as float64. It pickles, if the functions do. A call in which a matrix to be inverted is singular
+        raises `SingularMatrixError`, also where a condition keeps all of the inverse out of the result: operands of
+        whole-array operations are computed first, and conditions choose between entries. A call whose arrays of
+        integers lead a read out of its tensor, or contain values that ``below=`` excludes, raises `DataIndexError`
+        before any kernel runs. For ``backend="cuda"``, arrays on the device stay there, and so do the results, on the
+        caller's stream or on the one that a call passes as ``stream=``.
 
     Notes
     -----
-    No two threads write one entry, except in what ``.plan`` calls a scatter: a sum with
-    ``KroneckerDelta(p, idx[i])`` fills its result with zeros and adds to the entries that the data
-    select. The CPU adds one after the other, in the order of the sum, whatever ``temporaries`` is;
-    CUDA adds atomically, in any order, so that the last bits may differ from run to run.
+    No two threads write one entry, except in a scatter, as ``.plan`` calls it: a sum with ``KroneckerDelta(p, idx[i])``
+    fills its result with zeros and adds to the entries that the data select. The CPU adds one after the other, in the
+    order of the sum, whatever ``temporaries`` is; CUDA adds atomically, in any order, so that the last bits may differ
+    from run to run.
 
     Raises
     ------
     ArgumentError
-        If a symbol of ``expr`` is missing from ``args``, an argument is given twice, a tuple of ``expr``
-        is empty, ``functions`` has a key that is not in ``expr``, ``sizes`` one that is no size, or ``parallel`` is
-        no such value.
+        If a symbol of ``expr`` is missing from ``args``, an argument is given twice, a tuple of ``expr`` is empty,
+        ``functions`` has a key that is not in ``expr``, a key of ``sizes`` is not a size, or ``parallel`` has another
+        value.
     BackendError
         If the library of the backend is not installed.
     UnsupportedError
-        If a function that no backend can evaluate is missing from ``functions``; the message lists all keys.
-        Or, for ``backend="cuda"`` without CuPy, if an inverse, a determinant or an adjugate is needed. Or if a kernel
-        cannot tell which value is compared with a maximum or a minimum.
+        If a function that no backend can evaluate is missing from ``functions``; the message lists all keys. Or, for
+        ``backend="cuda"`` without CuPy, if an inverse, a determinant or an adjugate is needed. Or if a kernel cannot
+        decide which value is compared with a maximum or a minimum.
     OutOfShapeError
         If a read leaves its tensor for all sizes.
 
@@ -251,7 +249,7 @@ def _options(backend: str, **given: Any) -> dict[str, Any]:
 
 @explained
 def evaluate(expr: Any, values: Mapping[Any, Any], *, functions: Mapping[Any, Callable[..., Any]] | None = None) -> Any:
-    """The value of ``expr``, without compiling: what a call of `lambdify` with the backend "numpy" returns.
+    """The value of ``expr``, without compiling: the result of a call of `lambdify` with the backend "numpy".
 
     Each call translates ``expr`` again; `lambdify` does that once for many calls.
 

@@ -44,7 +44,7 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> ProgramCost:
     Parameters
     ----------
     expr : Expr, or tuple of Expr
-        Tensor expressions and scalars, evaluated together: what they share is counted once.
+        Tensor expressions and scalars, evaluated together: shared parts are counted once.
     sizes : mapping, optional
         Integers by sizes or their names. The order of products is chosen for them, and they are put into the result.
 
@@ -61,7 +61,7 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> ProgramCost:
 
     Notes
     -----
-    Counted is what is planned for a kernel: products of two operands in the order of least work, sums that are used
+    The count is that of the plan for a kernel: products of two operands in the order of least work, sums that are used
     more than once as arrays. A derivative takes a small multiple of the operations of its function (Griewank & Walther
     2008, *Evaluating Derivatives*, section 3.3): a gradient at most 5 times, a product with a Hessian at most 4 times
     those of the gradient.

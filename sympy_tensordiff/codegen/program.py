@@ -1,4 +1,4 @@
-"""A `Program` from expressions: they are read, arrays are defined, each is lowered, the result is verified."""
+"""From expressions to a `Program`: read, define arrays, lower each of them, verify."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ from sympy_tensordiff.codegen.lower.groupings import with_common_groupings
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, recurrence
 from sympy_tensordiff.codegen.lower.separated_sums import separated_sums
-from sympy_tensordiff.codegen.lower.sums import joined_sums, ordered_sums
+from sympy_tensordiff.codegen.lower.sums import (
+    joined_sums,
+    nested_around_known_sums,
+    numbered,
+    ordered_sums,
+    with_coprime_terms,
+)
 from sympy_tensordiff.codegen.lower.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.lower.terms import (
     defined_at_zero,
@@ -79,7 +85,7 @@ class Options:
     library: bool = True
     """Whether sums of products in index notation may become calls of a library for matrices."""
     rows: bool = False
-    """Whether kernels run together, which keep a row of what several of them need."""
+    """Whether kernels run together, and store one row of a value that several of them need."""
     trapezoids: bool = False
     """Whether the library has products over trapezoids."""
     tables: bool = False
@@ -103,9 +109,7 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """The input of program construction: the ``nodes`` to compute, or checks of index arrays to ``search`` for
-    failures.
-    """
+    """The input of program construction: the ``nodes`` to compute, or index checks to ``search`` for failures."""
 
     graph: Graph
     nodes: Sequence[Node]
@@ -175,9 +179,7 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
 
 
 def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
-    """Return the program rebuilt for sizes at which axes have no entries; a module-level function, so that it
-    pickles.
-    """
+    """Return the program rebuilt for sizes at which axes have no entries; a module-level function, so it pickles."""
     try:
         return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)
     except (ArgumentError, OutOfShapeError) as error:
@@ -193,9 +195,7 @@ def assemble(task: Task) -> Program:
 
 
 def _with_fewest_tables(simplified: _Simplified, shares_rows: bool) -> Program:
-    """Return the program, with or without rows shared by fused kernels, that stores fewer temporaries with several
-    axes.
-    """
+    """Return the program, with or without rows shared by fused kernels, that has fewer temporaries of several axes."""
     if not shares_rows:
         return _assemble(simplified)[0]
     program, of_rows = _assemble(simplified, shares_rows=True)
@@ -209,7 +209,7 @@ def _with_fewest_tables(simplified: _Simplified, shares_rows: bool) -> Program:
 
 
 def _row_temporaries(program: Program) -> set[str]:
-    """Return the names of temporaries of which only one row is stored after kernel fusion."""
+    """Return the names of temporaries that are stored one row at a time after kernel fusion."""
     program = prepared(program, "numba", splits=False)
     steps = fuse(program, Prover(program)).kernels
     return {array.name for step in steps if isinstance(step, programs.FusedKernels) for array in step.rows}
@@ -222,7 +222,7 @@ def _count_whole_tables(program: Program, rows: set[str]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _Simplified:
-    """The arrays of a program with simplified entries, before they are lowered to loop nests."""
+    """A program in preparation: its arrays with simplified entries, before these are lowered to loop nests."""
 
     task: Task
     program: Program
@@ -293,18 +293,20 @@ def _in_loop_form(
     tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
     tight = with_canonical_differences(graph, tight)
     if lowering.temporaries:
+        tight, known = nested_around_known_sums(graph, lowering.planner, with_coprime_terms(graph, tight))
         tight = joined_sums(graph, lowering.planner, tight)
-        tight = separated_sums(graph, tight)
-        tight, lowering.repeated = ordered_sums(graph, lowering.planner, tight)
+        tight = separated_sums(graph, tight, lambda *part: numbered(lowering.planner, *part) in known)
+        tight, shared = ordered_sums(graph, lowering.planner, tight)
+        lowering.repeated = known | shared
     return list(tight)
 
 
 def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Program, set[str]]:
     """Return the unverified program of simplified entries, and the names of temporaries stored for several uses only.
 
-    These are none unless ``shares_rows``, and keep what functions return of the axes of several sums, as
-    ``exp(-(x[i] - k)**2)``, or of sums. Only one row of each is to be kept: they may be larger than all arguments,
-    unless as much is kept without them.
+    These are none unless ``shares_rows``; they store functions of the axes of several sums, as ``exp(-(x[i] - k)**2)``,
+    or of sums. Only one row of each is to be kept: they may be larger than all arguments, unless as much is kept
+    without them.
     """
     task, graph, lowering = simplified.task, simplified.task.graph, simplified.lowering.copied()
     lowering.shares_rows = shares_rows
@@ -391,10 +393,10 @@ def _checks_of_assumptions(
     known |= {solved.name for solved in solve_sizes(program.arguments)}
     checks = []
     for row in granted:
-        told = row.substitute({v: Affine.variable(names[v]) for v in row.form.atoms() if v in names})
-        if told.form.atoms() <= known and not prover.proves(told):
-            least = -told.form.constant
-            checks.append(Check((told.negation(),), f"{extrema_text(told.form + least)} has to be at least {least}"))
+        named = row.substitute({v: Affine.variable(names[v]) for v in row.form.atoms() if v in names})
+        if named.form.atoms() <= known and not prover.proves(named):
+            least = -named.form.constant
+            checks.append(Check((named.negation(),), f"{extrema_text(named.form + least)} has to be at least {least}"))
     return tuple(checks)
 
 

@@ -1,9 +1,9 @@
-"""A choice among plans by measurement: `tune` times the alternatives of a compiled function and keeps the fastest.
+"""Autotuning: `tune` times alternative plans of a compiled function and stores the fastest.
 
-The plan of a program follows a model of costs. Where the model is wrong for a processor or for some sizes, a
-measurement tells. Each alternative changes one decision: whether sums of products are calls of a library, whether
-values that several loops need are stored, whether kernels share a loop, and each rule of the schedule that applies.
-They are tried one after the other, each on top of those that gained.
+The plan of a program follows a model of costs. If the model is wrong for a processor or for some sizes, a measurement
+shows it. Each alternative changes one decision: whether sums of products are calls of a library, whether values that
+several loops need are stored, whether kernels share a loop, and each rule of the schedule that applies. They are tried
+one after the other, each on top of those that gained.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def tune(function: CompiledFunction, /, *arrays: Any, seconds: float = 30.0, aga
     Parameters
     ----------
     function : CompiledFunction
-        A function that `lambdify` made for the backend ``"llvm"``, ``"numba"`` or ``"numpy"``. It stays as it is.
+        A function that `lambdify` made for the backend ``"llvm"``, ``"numba"`` or ``"numpy"``. It is not changed.
     *arrays : array_like
         Arguments of a typical call, in order.
     seconds : float
@@ -86,8 +86,8 @@ def tune(function: CompiledFunction, /, *arrays: Any, seconds: float = 30.0, aga
     Returns
     -------
     CompiledFunction
-        A function of the same arguments with the same results, up to rounding; ``.plan`` says in its notes what was
-        chosen, and in which part of the time it runs.
+        A function of the same arguments with the same results, up to rounding; The notes of ``.plan`` say which choice
+        was made, and in which part of the time it runs.
 
     Raises
     ------

@@ -50,9 +50,7 @@ class _PartSymbols(NamedTuple):
     symbols: dict[Expr, Expr]
 
     def symbol(self, node: Expr, kind: dict[Expr, Expr], name: str) -> Expr:
-        """Return the symbol of the part ``node``; at its first use, create it under ``name`` and record it in
-        ``kind``.
-        """
+        """Return the symbol of the part ``node``; at first use, create it under ``name`` and record it in ``kind``."""
         if node not in self.symbols:
             self.symbols[node] = Dummy(name, real=True)
             kind[self.symbols[node]] = node
@@ -60,7 +58,7 @@ class _PartSymbols(NamedTuple):
 
 
 class Variables:
-    """The variables of one convexity certificate; tells the degree of scalars in them.
+    """The variables of one convexity certificate; has the degree of scalars in them.
 
     Examples
     --------

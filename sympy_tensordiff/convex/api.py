@@ -19,7 +19,7 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, Unsupporte
 from sympy_tensordiff.structure.api import check_variables
 from sympy_tensordiff.structure.terms import to_index_notation
 from sympy_tensordiff.structure.values import unused_name
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant, TensorInverse
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
@@ -64,7 +64,7 @@ def certify_convex(
 
     Notes
     -----
-    "Not certified" is not "not convex". The domain is what is declared, what the tensors are declared to be
+    "Not certified" is not "not convex". The domain is the declared one, together with the declarations of the tensors
     (``positive=True`` of a matrix: positive definite), positive SymPy symbols, and where logarithms and roots of affine
     or concave scalars have a value; for `logdet` of an affine matrix, where the matrix is positive definite. At the
     boundary of the domain the certificate speaks for limits: a function that is continuous there is convex there as
@@ -120,9 +120,7 @@ def certify_convex(
 
 
 def _declared_ranges(positive: Any, nonnegative: Any, bounds: Mapping[Any, Any]) -> dict[Any, Range]:
-    """Return the declared ranges by symbol, as open intervals; raise for a domain that is not an interval of a
-    symbol.
-    """
+    """Return the declared ranges by symbol, as open intervals; raise if a domain is not an interval of a symbol."""
     found: dict[Any, Range] = {}
     lists = [(v, (0, None)) for given in (positive, nonnegative) for v in _as_tuple(given)]
     for symbol, pair in [*lists, *bounds.items()]:

@@ -68,7 +68,9 @@ def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -
 def _exact_ratio(
     signs: Signs, h: Expr, first: Expr, second: Expr, part: Expr, indices: set[Any], count: Expr
 ) -> tuple[Expr, Expr] | None:
-    """Return ``(c, d)`` with ``h'**2/h'' = c*h + d`` if neither depends on the indices, or None."""
+    """Return ``(c, d)`` with ``h'**2/h'' = c*h + d``, given the derivatives ``first`` and ``second`` of ``h`` in
+    ``part``; None unless ``c`` and ``d`` depend neither on the indices nor on ``part``.
+    """
     if second.count_ops() > MAX_EXACT_OPERATIONS:
         return None
     ratio = first**2 / second

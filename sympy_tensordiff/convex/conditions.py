@@ -78,13 +78,7 @@ class ProofTerm(NamedTuple):
 
 
 def require(condition: str, holds: bool, text: str, *values: Any) -> None:
-    """Raise `SignUnknown`, with ``text`` and the table text of ``condition``, unless ``holds``.
-
-    Raises
-    ------
-    SignUnknown
-        If it does not hold.
-    """
+    """Raise `SignUnknown`, with ``text`` and the table text of ``condition``, unless ``holds``."""
     if not holds:
         raise SignUnknown(text + ": {}", *values, CONDITIONS[condition])
 
@@ -97,10 +91,6 @@ def enter_domain(
 
     Ranges are open: at the ends of a range, a continuous function is convex by continuity. So a root must be defined
     in the open ranges only, a pole and a logarithm at their ends as well.
-
-    Raises
-    ------
-    SignUnknown
     """
     closed: dict[Expr, Expr] = {}
     for symbol, interval in ranges.items():
@@ -152,16 +142,8 @@ def require_values(
     """Raise `SignUnknown` unless every logarithm, root and quotient of the symbols ``parts`` in ``function`` is
     defined.
 
-    Parameters
-    ----------
-    closed : mapping
-        For symbols with closed ranges that are declared open: the symbols that have the closed ranges.
-    domain_nodes : collection of Expr
-        Logarithms and roots whose domains the ranges were narrowed to.
-
-    Raises
-    ------
-    SignUnknown
+    `closed` maps symbols with closed ranges, which are declared open, to symbols that have the closed ranges.
+    `domain_nodes` are the logarithms and roots to whose domains the ranges were narrowed.
     """
     closed = dict(closed or {})
     for node in sympy.postorder_traversal(function):

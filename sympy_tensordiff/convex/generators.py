@@ -264,9 +264,7 @@ class Generators:
         return symbol
 
     def _form_of_exponential(self, argument: Expr) -> Expr:
-        """Return the exponential of ``argument``, as a product of powers of exponential generators, one for each
-        monomial.
-        """
+        """Return the exponential of ``argument``, a product of powers of exponential generators, one per monomial."""
         factors = []
         terms = [term.as_coeff_Mul() for term in sympy.Add.make_args(sympy.expand(argument))]
         if len(terms) > 2:  # otherwise a power of a polynomial has one generator for each term

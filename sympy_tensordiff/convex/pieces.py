@@ -20,9 +20,7 @@ PIECEWISE_FUNCTIONS = SMOOTH | INEQUALITIES | {sympy.Abs, sympy.Piecewise, ExprC
 
 
 class _Interval(NamedTuple):
-    """An interval between two ends (None: unbounded), and a general point of it in terms of the symbol
-    ``parameter``.
-    """
+    """An interval between two ends (None: unbounded), and a general point of it in the symbol ``parameter``."""
 
     low: Expr | None
     high: Expr | None
@@ -44,16 +42,8 @@ def terms_of_pieces(
     Law: the function is convex if each piece is, and if neighbouring pieces have equal values where they meet and
     slopes that increase. An inner scalar needs slopes of one sign as well.
 
-    Parameters
-    ----------
-    slope, terms : callable
-        The directional derivative of a scalar, and its terms (1: as a convex one, -1: as a concave one).
-    curvature : int
-        1: the function is to be convex; -1: concave.
-
-    Raises
-    ------
-    SignUnknown
+    `slope` returns the directional derivative of a scalar, `terms` its proof terms as a convex (1) or concave (-1)
+    function.
 
     Examples
     --------
@@ -216,9 +206,7 @@ def _piece_at(signs: Signs, function: Any, symbol: Expr, point: Expr) -> Expr:
     """
 
     def resolved(scalar: Expr) -> Expr:
-        """Return ``scalar`` with each ``Abs(a)`` replaced by ``a`` or ``-a``, by the sign of ``a`` at the point of the
-        piece.
-        """
+        """Return ``scalar`` with each ``Abs(a)`` replaced by ``a`` or ``-a``, by the sign of ``a`` at that point."""
         resolved_values = {}
         for node in scalar.atoms(sympy.Abs):
             sign = signs.of(node.args[0].xreplace({symbol: point}))

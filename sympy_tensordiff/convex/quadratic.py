@@ -355,9 +355,7 @@ def _link_matrices(found: _HalvedProduct) -> tuple[Any, ...]:
 
 
 def _differentiate_factor(factor: Expr, directions: Mapping[Any, Any]) -> Expr:
-    """Return the direction that replaces ``factor``, a variable or an entry of one; other factors, which are constant,
-    stay.
-    """
+    """Return the direction that replaces ``factor``, a variable or an entry of one; constant factors stay."""
     if isinstance(factor, TensorEntry) and factor.tensor in directions:
         return directions[factor.tensor][factor.indices]
     return directions.get(factor, factor)

@@ -41,14 +41,8 @@ MAX_UNFACTORED_OPERATIONS = 15
 class ConvexityRules:
     """The rules for one set of variables, with the signs of scalars and the directions.
 
-    Parameters
-    ----------
-    signs : Signs
-    variables : Variables
-    directions : mapping
-        The tensor or symbol of the direction of each variable.
-    matrices : mapping
-        The matrix of each symbol that stands for a logarithm of a determinant.
+    `directions` maps each variable to the tensor or symbol of its direction, `matrices` maps each symbol that stands
+    for a log-determinant to its matrix.
     """
 
     def __init__(
@@ -61,10 +55,6 @@ class ConvexityRules:
     def terms(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
         """Return the proof terms of ``curvature`` times the second derivative of ``scalar`` (1: convex, -1: concave),
         cached; raise `SignUnknown` if no rule proves them nonnegative.
-
-        Raises
-        ------
-        SignUnknown
         """
         if (scalar, curvature) not in self._memo:
             try:
@@ -156,9 +146,7 @@ class ConvexityRules:
         return self._first_applicable(rules, scalar, curvature)
 
     def _decompositions(self, scalar: Expr) -> Iterator[Decomposition]:
-        """Yield decompositions of ``scalar``: at the arguments of the outermost function, at affine parts, at their
-        terms.
-        """
+        """Yield decompositions of ``scalar``: at the arguments of the outermost function, affine parts, their terms."""
         inner = [a for a in scalar.args if self.variables.degree(a) == 2]
         if isinstance(scalar, sympy.Pow) and self.variables.degree(scalar.exp):
             inner = []
@@ -328,9 +316,7 @@ class ConvexityRules:
         return bound_of_sum(self.signs, node, symbol, summand)
 
     def _depends_on_one_inverse(self, node: Expr) -> bool:
-        """Return whether the sum ``node`` depends on the variables only by the inverse of one symmetric affine
-        matrix.
-        """
+        """Whether the sum ``node`` depends on the variables only by the inverse of one symmetric affine matrix."""
         nodes = nodes_in([node], self.variables.arguments)
         read = [a for a in nodes if not self.variables.arguments(a) and self.variables.degree(a)]
         return len({inverse_of(a) for a in read}) == 1 and is_symmetric_affine(self.variables, inverse_of(read[0]))

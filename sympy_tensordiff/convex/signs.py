@@ -52,9 +52,7 @@ class Signs(Generators):
         self._depth = 0
 
     def is_zero(self, scalar: Expr) -> bool:
-        """Return whether ``scalar`` is identically 0 as a rational function of its generators; false if it is too
-        large.
-        """
+        """Whether ``scalar`` is identically 0 as a rational function of its generators; false if it is too large."""
         form = self.form(scalar)
         return _operation_count(form) <= MAX_OPERATIONS and bool(self._reduced_fraction(form)[0] == 0)
 

@@ -17,7 +17,7 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
 from sympy_tensordiff.graph.to_native import to_einsum, to_native
 from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.operations import shape_of
@@ -51,8 +51,8 @@ def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
     Returns
     -------
     Expr or tuple of Expr
-        For each variable a tensor expression of its shape. No Kronecker delta stands under a sum;
-        the ranges are exact for all admissible sizes.
+        For each variable a tensor expression of its shape. No Kronecker delta remains under a sum; the ranges are exact
+        for all admissible sizes.
 
     Raises
     ------
@@ -333,7 +333,7 @@ def hessian(s: Any, wrt: Any) -> Any:
     Returns
     -------
     Expr or tuple of tuple of Expr
-        For a tuple of variables the block in row m and column n is the derivative by ``wrt[m]``, then by
+        For a tuple of variables the block in row m and column n is the derivative with respect to ``wrt[m]``, then
         ``wrt[n]``, of shape ``wrt[m].shape + wrt[n].shape``.
 
     Examples

@@ -1,7 +1,7 @@
-"""Derivatives of expressions: from SymPy in to SymPy out, by one sweep each.
+"""Derivatives of expressions, SymPy in and SymPy out, by one sweep each.
 
-`Differentiation` holds what one call shares: the graph, the facts of its input, the result's
-last simplification. Everything that leaves is again an expression of the same classes.
+`Differentiation` holds the state that the derivatives of one call share: the graph, the facts of its input, the
+result's last simplification. Everything that leaves is again an expression of the same classes.
 """
 
 from __future__ import annotations
@@ -47,18 +47,9 @@ AXES = "pqrstuvw"
 class Differentiation:
     """The state shared by all derivatives of one expression: its graph, its reader, and known constraints on its input.
 
-    Parameters
-    ----------
-    expr : Expr
-        A scalar or a tensor expression.
-    also : sequence of Expr
-        Further inputs (a cotangent) whose extents count as facts.
-    by : sequence of Expr
-        The variables of the derivative: what they are does not matter yet, the extents of tensors are facts too.
-    names : bool
-        Whether named expressions are variables, and not what they stand for.
-    scans : bool
-        Whether scans are variables; otherwise they are refused.
+    The extents of the inputs in `also` (such as a cotangent) and of the tensors in `by` (the variables) count as facts.
+    With `names`, named expressions are variables rather than their definitions; with `scans`, scans are variables, and
+    are refused otherwise.
     """
 
     @no_collection()
@@ -124,20 +115,24 @@ class Differentiation:
             return self.reader.scan_leaf(wrt)
         if isinstance(wrt, NamedTensor) and not self.keeps_names:
             raise UnsupportedError(
-                f"{wrt} is the name of an expression: td.gradient, td.vjp, td.jvp and td.hvp differentiate by it; for "
+                f"{wrt} is the name of an expression: td.gradient, td.vjp, td.jvp and td.hvp differentiate with "
+                "respect to it; for "
                 f"other derivatives, put a TensorSymbol in the place of {wrt}"
             )
         if isinstance(wrt, (TensorSymbol, NamedTensor)):
             if wrt.dtype is int:
                 raise UnsupportedError(
-                    f"nothing has a derivative by {wrt}, a tensor of integers: between two integers there is no value; "
-                    "differentiate by tensors of real numbers"
+                    f"nothing has a derivative with respect to {wrt}, a tensor of integers: between two integers "
+                    "there is no value; "
+                    "differentiate with respect to tensors of real numbers"
                 )
             return self.reader.tensor(wrt)
         if isinstance(wrt, sympy.Symbol) and not self.reader.is_integer(wrt):
             return self.reader.read(wrt)
         if isinstance(wrt, TensorExpr):
-            raise UnsupportedError(f"cannot differentiate by {wrt}: it is an expression; name it as a TensorSymbol")
+            raise UnsupportedError(
+                f"cannot differentiate with respect to {wrt}: it is an expression; name it as a TensorSymbol"
+            )
         raise no_variable(wrt)
 
     def extents(self, leaf: Node) -> tuple[Affine, ...]:
@@ -185,9 +180,7 @@ class Differentiation:
         return self.pullbacks_of_entries(leaves, lambda axes: self.graph.read(cotangent, [*map(Affine.variable, axes)]))
 
     def pullbacks_of_entries(self, leaves: Sequence[Node], cotangent: Callable[[Sequence[int]], Node]) -> list[Node]:
-        """Return the cotangents of `leaves` in index notation; `cotangent(axes)` gives the cotangent of the entry at
-        `axes`.
-        """
+        """Return the cotangents of `leaves` in index notation; `cotangent(axes)` gives that of the entry at `axes`."""
         axes, rows, body = self.entry()
         sweep = self.entrywise_sweep(leaves, axes, rows, body, cotangent(axes))
         return [self.tabulate(leaf, sweep) for leaf in leaves]
@@ -195,14 +188,12 @@ class Differentiation:
     def entrywise_sweep(
         self, leaves: Sequence[Node], axes: Sequence[int], rows: Rows, body: Node, cotangent: Node
     ) -> Sweep:
-        """Return the finished reverse sweep from the entry `body`, over the indices `axes` bounded by `rows`, to
-        `leaves`.
-        """
+        """Return the finished reverse sweep from the entry `body`, over `axes` bounded by `rows`, to `leaves`."""
         numbers = self.numbers(self.root if rows else body)
         return Sweep(self.graph, leaves, self.sizes()).start(axes, rows, body, cotangent, numbers)
 
     def numbers(self, root: Node) -> Numbers:
-        """Return the nodes that are finite numbers wherever `root` and what it is a derivative of are."""
+        """Return the nodes that are finite numbers wherever `root` is, and the function that it is a derivative of."""
         return Numbers(self.graph, root, self._values)
 
     def tensor_sweep(self, leaves: Sequence[Node]) -> TensorSweep:
@@ -332,7 +323,7 @@ class Differentiation:
         if not isinstance(variable, TensorEntry):
             return self.jacobian(self.leaf(variable)), ()
         if not isinstance(variable.tensor, TensorSymbol):
-            raise UnsupportedError(f"cannot differentiate by {variable}: it is an entry of an expression")
+            raise UnsupportedError(f"cannot differentiate with respect to {variable}: it is an entry of an expression")
         leaf = self.leaf(variable.tensor)
         index = [self.reader.affine(i) for i in variable.indices]
         facts = shape_rows(index, self.extents(leaf))

@@ -28,9 +28,7 @@ MARGIN = 0.8
 
 
 def simplified_jacobians(work: Differentiation, leaves: Sequence[Node]) -> list[Node]:
-    """Return the simplified Jacobians with respect to `leaves`, each by forward or reverse mode, whichever
-    costs less.
-    """
+    """Return the simplified Jacobians with respect to `leaves`, each by forward or reverse mode, which costs less."""
     reverse = work.simplified_all(work.jacobians(leaves))
     if not work.root.shape:
         return reverse

@@ -1,4 +1,4 @@
-"""Expressions in terms of named parts."""
+"""Named parts: functions and derivatives written in terms of shared subexpressions that have names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sympy_tensordiff.simplify.logistic import for_readers
 from sympy_tensordiff.simplify.recognition import WITHOUT_TRANSPOSES, recognise
 from sympy_tensordiff.simplify.symmetry import symmetric_nodes, with_equal_products, with_outer_factors
 from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.signatures import Scalar
 from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol
@@ -73,9 +73,9 @@ def cse(
 
     Notes
     -----
-    The parts are found on the graph of the expressions, in time that grows with its nodes. With the parts put in
-    order, each in the place of its name, the reduced expressions have the values of those given. A part has axes of the
-    lengths of the ranges in which it occurs: sizes at which such a range is empty are for the expressions given alone.
+    The parts are found on the graph of the expressions, in time that grows with its nodes. With the parts substituted
+    for their names, in order, the reduced expressions have the values of the given ones. A part has axes of the lengths
+    of the ranges in which it occurs: sizes at which such a range is empty are for the expressions given alone.
 
     Examples
     --------
@@ -172,11 +172,11 @@ def _in_parts(
     The last of `roots` are the definitions of the symbols `own`.
     """
     definitions, replaced = parts.replaced(roots, leaves)
-    # From here on a named expression is what its name stands for elsewhere: a tensor.
+    # From here on a named expression is the part that has its name elsewhere: a tensor.
     reader.tensors |= {symbol.name: symbol for symbol in own}
     written = write_all(reader, for_readers(reader.graph, [*definitions, *replaced]))
     rest = len(written) - len(own)
-    # A name that stands for a part is defined as the part is, not by itself.
+    # A name that stands for a part is defined like the part, not by itself.
     defined = dict(zip(symbols.values(), written, strict=False))
     defined |= {symbol: e for symbol, e in zip(own, written[rest:], strict=True) if symbol not in defined}
     return defined, written[len(symbols) : rest]
@@ -232,9 +232,10 @@ def name(expr: Scalar, name: str) -> NamedTensor:
 
     Notes
     -----
-    `vjp`, `gradient`, `jvp` and `hvp` differentiate through the name by the chain rule: results hold ``K`` and
-    the derivative by it, which is called ``dK``. By ``K`` itself they give that derivative. Full Jacobians and Hessians
-    and plain ``diff`` write the definition in place of the name, and so do texts and kernels, which compute it once.
+    `vjp`, `gradient`, `jvp` and `hvp` differentiate through the name by the chain rule: results hold ``K`` and the
+    derivative with respect to it, which is called ``dK``, and which they return for ``K`` itself. Full Jacobians and
+    Hessians and plain ``diff`` write the definition in place of the name, and so do texts and kernels, which compute it
+    once.
 
     Examples
     --------

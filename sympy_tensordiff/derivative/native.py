@@ -13,7 +13,7 @@ from sympy_tensordiff.graph.write import write
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import TensorNode, counted
 from sympy_tensordiff.symbolic.binders import Binder
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.lift_matrices import only_entry
@@ -38,14 +38,14 @@ def diff(e: Any, *variables: Any) -> Any:
     Returns
     -------
     Expr
-        In the classes of this package; by a `sympy.MatrixSymbol` a matrix of SymPy's, where it has such
-        a form. No Kronecker delta stands under a sum, no index is captured, and no guard follows from
-        ``0 <= p < n`` of an entry ``x[p]`` differentiated by.
+        In the classes of this package; by a `sympy.MatrixSymbol` a matrix of SymPy's, where it has such a form. No
+        Kronecker delta remains under a sum, no index is captured, and no guard follows from ``0 <= p < n`` of an entry
+        ``x[p]`` that is a variable.
 
     Raises
     ------
     ArgumentError, ArgumentTypeError
-        If there is no variable, or something is none.
+        If there is no variable, or an argument is not one.
     UnsupportedError
         If ``e`` holds something that has no derivative here; the message names it.
 
@@ -95,14 +95,7 @@ def in_matrices(result: Any, wrt: Any, *given: Any) -> Any:
 
     It stays a tensor where it has no such form, and where not all of its matrices are among those given.
 
-    Parameters
-    ----------
-    result : Expr
-        In the classes of this package.
-    wrt : Expr
-        The variable.
-    *given : Expr
-        What is differentiated, cotangents and tangents.
+    `given` are the differentiated expression, cotangents and tangents.
     """
     if not isinstance(wrt, MatrixSymbol) or any(isinstance(part, TensorNode) for part in given):
         return result
@@ -137,7 +130,7 @@ def simplify_deltas(e: Any) -> Any:
     >>> td.simplify_deltas(td.IndexedSum(sympy.KroneckerDelta(2*i, j), (i, 0, 10)))
     Piecewise((1, (j >= 0) & (j <= 20) & Eq(Mod(j, 2), 0)), (0, True))
 
-    SymPy forgets that half of an odd number is no index:
+    SymPy forgets that half of an odd number is not an index:
 
     >>> x = sympy.IndexedBase("x", shape=11)
     >>> own = sympy.Sum(sympy.KroneckerDelta(2*i, j)*x[i], (i, 0, 10))
@@ -150,7 +143,7 @@ def simplify_deltas(e: Any) -> Any:
     try:
         work = Differentiation(e)
     except UnsupportedError:
-        # A derivative by one entry need not show any more that its divisors are positive.
+        # A derivative with respect to one entry need not show any more that its divisors are positive.
         if _has_ranges(e):
             raise
         return e

@@ -3,7 +3,7 @@
 A product of many operands is differentiated as the products of two that compute it: each of them costs two more
 products of the same size in a reverse sweep, and two in a forward sweep. So a derivative takes a small multiple of the
 operations of the product, whatever the shapes are, and no intermediate is larger than those of the product itself
-(but for the axes of what is differentiated).
+(except for the axes of the differentiated expression).
 
 Source: reverse and forward mode over a binary evaluation tree (Griewank & Walther 2008, sections 3.1 and 3.2).
 """
@@ -22,18 +22,8 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 class ProductTree(NamedTuple):
     """A contraction as a binary tree: leaves are its operands, inner nodes pairwise products.
 
-    Attributes
-    ----------
-    node : Node
-        The value of the product.
-    labels : tuple of labels
-        One for each axis of ``node``.
-    factors : tuple of ProductTree
-        What is multiplied; empty for a leaf.
-    place : int
-        The position of a leaf among the operands of the whole.
-    is_active : bool
-        Whether an operand below depends on a variable.
+    `node` is the value of the product, with one of `labels` for each axis; `factors` are empty for a leaf. `place` is
+    the position of a leaf among all operands; `is_active` says whether an operand below depends on a variable.
     """
 
     node: Node
@@ -53,15 +43,8 @@ def product_tree(
 ) -> ProductTree:
     """Return the tree of the cheapest contraction of `operands`, at nominal sizes.
 
-    Parameters
-    ----------
-    graph : Graph
-    operands : sequence of (Node, labels)
-        One or more.
-    output : collection of labels
-        The labels that are not summed.
-    is_active : callable
-        Whether the operand at a position depends on a variable.
+    `operands` are one or more pairs of node and labels, `output` the labels that are not summed. `is_active` says
+    whether the operand at a position depends on a variable.
     """
     known = list(dict.fromkeys(label for _, labels in operands for label in labels))
     number = {label: n for n, label in enumerate(known)}
@@ -95,14 +78,8 @@ def leave_one_out(
 ) -> Iterator[tuple[ProductTree, Node]]:
     """Yield each active leaf of `tree` with its cotangent, over ``(*outer, *labels of the leaf)``.
 
-    Parameters
-    ----------
-    tree : ProductTree
-    cotangent : (Node, labels)
-        That of the whole product.
-    outer : sequence of labels
-        The axes of the cotangent that belong to what is differentiated.
-    contract : callable
+    `cotangent` is that of the whole product, a pair of node and labels; `outer` are its axes that belong to the
+    differentiated expression.
     """
     stack = [(tree, cotangent)]
     while stack:
@@ -122,14 +99,8 @@ def leave_one_out(
 def directional(graph: Graph, tree: ProductTree, tangents: Sequence[Operand | None], outer: Sequence[Label]) -> Node:
     """Return the tangent of a product, over ``(*labels of the tree, *outer)``, from the tangents of its leaves.
 
-    Parameters
-    ----------
-    graph : Graph
-    tree : ProductTree
-    tangents : sequence of (Node, labels) or None
-        Of each operand, None where it is zero; the labels are those of the operand and then ``outer``.
-    outer : sequence of labels
-        The axes of the directions.
+    `tangents` has the node and labels of each operand's tangent, None for zero; the labels are those of the operand
+    followed by `outer`, the axes of the directions.
     """
     products = [tree]
     for product in products:

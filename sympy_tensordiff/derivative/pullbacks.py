@@ -7,18 +7,19 @@
 The product of a cotangent and a slope is annihilating: an exact 0 in a cotangent stays 0, whatever it is multiplied by.
 The cotangent of ``log(x[i])`` in ``Piecewise((log(x[i]), x[i] > 0), (0, True))`` is 0 where the condition does not
 hold, but floating point numbers say ``0 * 1/x[i] = nan`` at ``x[i] = 0``. Products lift a choice between something and
-0 over such factors (`Graph.mul`), and guards over all. A node that is used under several conditions has an addition,
-or a sum, of such choices as its cotangent. A pullback is linear in the cotangent, so `applied` takes it in each of
-them. That costs operations, and is not done for a node that the function evaluates unconditionally: where that is a
-number, so is its slope. In a sum, a slope with indices of its own would cost a loop more than a product of matrices, as
-``Sum_j Piecewise((W[q, j]*x[i, p], g[i, j] > 0))``. It stays outside of ``Sum_j Piecewise((W[q, j], g[i, j] > 0))`` and
-counts where a term is chosen, ``Sum_j Piecewise((1, g[i, j] > 0)) > 0``: a condition, which has no derivative.
+0 over such factors (`Graph.mul`), and guards over all. A node that is used under several conditions has an addition, or
+a sum, of such choices as its cotangent. A pullback is linear in the cotangent, so `pull_through_choices` takes it in
+each of them. That costs operations, and is not done for a node that the function evaluates unconditionally: where that
+is a number, so is its slope. In a sum, a slope with indices of its own would cost a loop more than a product of
+matrices, as ``Sum_j Piecewise((W[q, j]*x[i, p], g[i, j] > 0))``. It stays outside of
+``Sum_j Piecewise((W[q, j], g[i, j] > 0))`` and counts where a term is chosen,
+``Sum_j Piecewise((1, g[i, j] > 0)) > 0``: a condition, which has no derivative.
 
-A slope may be infinite at a point where what it is multiplied by is an exact 0, which wins. ``sqrt(S)`` of a sum of
-squares ``S`` has where ``S`` is 0 what `Abs` has at 0, a kink. The chain rule says ``0*inf`` there; the derivative is
-0, and so are those of it. So a choice, ``Piecewise((1/sqrt(S), Ne(S, 0)), (0, True))``, replaces each root in a slope
-whose base is *flat*: the derivative of the base is 0 wherever the base is. What is never 0, as ``1 + S``, needs no
-choice; and what is not flat, as ``x[i]``, has roots with an infinite derivative.
+A slope may be infinite at a point where the cotangent is an exact 0, which wins. ``sqrt(S)`` of a sum of squares ``S``
+has where ``S`` is 0 what `Abs` has at 0, a kink. The chain rule says ``0*inf`` there; the derivative is 0, and so are
+those of it. So a choice, ``Piecewise((1/sqrt(S), Ne(S, 0)), (0, True))``, replaces each root in a slope whose base is
+*flat*: the derivative of the base is 0 wherever the base is. A factor that is never 0, such as ``1 + S``, needs no
+choice; and a factor that is not flat, such as ``x[i]``, has roots with an infinite derivative.
 """
 
 from __future__ import annotations
@@ -51,17 +52,11 @@ def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     return PULLBACKS[node.op](graph, node, cotangent, position)
 
 
-def applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
+def pull_through_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
     """Return ``rule(cotangent)``, the rule being applied inside of the selects in the cotangent, so that 0 stays 0.
 
-    Parameters
-    ----------
-    graph : Graph
-    cotangent : Node
-    rule : callable
-    certain : bool
-        Whether what the rule multiplies by is a number wherever the function is. Of a table that is read, only some
-        entries may count: the guards of several reads choose these.
+    `certain`: whether the factors of the rule are finite wherever the function is. Of a table that is read, only some
+    entries may matter: the guards of several reads select these.
     """
     guards = cotangent.op == "add" and all(term.op == "guard" for term in cotangent.args)
     if certain and not guards and (not _is_guarded(cotangent) or rule(graph.one).total):
@@ -79,7 +74,7 @@ def _is_guarded(node: Node) -> bool:
 def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Node:
     """Return ``rule(cotangent)`` with `rule` applied to the branches, guarded bodies and terms of the cotangent.
 
-    A cotangent that cannot be taken apart is compared with 0, or with 0 the number of its chosen terms.
+    A cotangent that cannot be split is compared with 0, or the number of its chosen terms is.
     """
     if cotangent is graph.zero or not is_chosen(graph, cotangent):
         return rule(cotangent)
@@ -109,9 +104,7 @@ def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Nod
 
 
 def _indices(node: Node) -> frozenset[int]:
-    """Return the variables in the indices of reads in a node, and the free ones of its reductions and
-    comprehensions.
-    """
+    """Return the variables in the indices of reads in a node, and free ones of its reductions and comprehensions."""
     parts = breadth_first(node, lambda part: () if part.op == "read" else outside_of_binders(part))
     return frozenset[int]().union(*(part.free for part in parts if part.op == "read" or part.op in BINDERS))
 
@@ -133,7 +126,8 @@ def _pow(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
         if base.data == 0:  # 0**b is 0 wherever it has a derivative
             return graph.zero
         raise UnsupportedError(
-            f"({base.data})**b has no derivative by b: it is real for integers b only; write Abs({base.data})**b"
+            f"({base.data})**b has no derivative with respect to b: it is real for integers b only; write "
+            f"Abs({base.data})**b"
         )
     if position == 1:
         return graph.mul((cotangent, node, graph.call(sympy.log, (base,))))

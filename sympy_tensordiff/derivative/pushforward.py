@@ -40,17 +40,9 @@ from sympy_tensordiff.simplify.tables import tabulated
 class Pushforward:
     """One forward sweep over index notation, with the tangents of all variables at once.
 
-    Parameters
-    ----------
-    graph : Graph
-    tangents : mapping of Node to sequence of Node
-        For each leaf what its tangent is the sum of: tensors of its shape, or scalars.
-    sizes : frozenset of int
-        The variables that are never bound.
-    symmetric : collection of Node
-        The leaves of which both entries that are equal move by the mean of what the tangent says of them.
-    outer : sequence of int
-        The variables at which the tangents are taken along the axes of the directions, which are their last ones.
+    `tangents` maps each leaf to the terms of its tangent, tensors of its shape or scalars. Variables in `sizes` are
+    never bound. The tangent of a leaf in `symmetric` is the mean of those of the two equal entries. `outer` are the
+    variables of the directions' own axes, which are the last ones of the tangents.
     """
 
     def __init__(
@@ -199,19 +191,10 @@ class Pushforward:
 class TensorPushforward:
     """One forward sweep over whole tensors, with the tangents of all variables at once.
 
-    Parameters
-    ----------
-    graph : Graph
-    tangents : mapping of Node to sequence of Node
-        For each leaf the terms of its tangent: tensors of its shape, followed by ``outer``, or scalars.
-    sizes : frozenset of int
-        The variables that are never bound.
-    names : callable
-        Names for a number of axes.
-    outer : tuple of Affine
-        The extents of the axes of the directions: none for one direction, the shape of a variable for a Jacobian.
-    numbers : container of Node
-        The nodes that are finite wherever the function is.
+    `tangents` maps each leaf to the terms of its tangent: scalars, or tensors of its shape followed by `outer`, the
+    extents of the directions' own axes (none for a single direction, the shape of a variable for a Jacobian). Variables
+    in `sizes` are never bound, `names` makes names for axes, and the nodes in `numbers` are finite wherever the
+    function is.
     """
 
     def __init__(
@@ -272,9 +255,7 @@ class TensorPushforward:
         return graph.add(parts)
 
     def _product(self, tangent: Operand, slope: Node, node: Node) -> Node:
-        """Return the product of the `tangent` of an argument and the `slope` of `node`, as exactly 0 where the tangent
-        is 0.
-        """
+        """Return the product of the `tangent` of an argument and the `slope` of `node`, 0 where the tangent is 0."""
         own = tuple(range(len(node.shape)))
         labels = (*own, *self._labels)
         extents = dict(zip(labels, (*node.shape, *self._outer), strict=True))

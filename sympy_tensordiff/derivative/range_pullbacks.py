@@ -4,12 +4,12 @@ Tied values share the derivative of an extremum over a range equally: with ``M =
 respect to ``b(k)`` is ``[b(k) == M] / Sum_k [b(k) == M]``. Conditions on values have no derivative, so the weights are
 constants for the next order, and nothing new has to be differentiated.
 
-Of a product over a range each factor in turn is left out, and nothing is divided: ``D prod_k b(k) / d b(k)`` is
+The cotangent of each factor is the product of all others, computed without a division: ``D prod_k b(k) / d b(k)`` is
 ``prod_{l<k} b(l) * prod_{l>k} b(l)``, which is exact where factors are 0. A product over several indices is a product
-of products: the innermost factor has around it the rest of the product that it stands in, that has the rest of the one
-around it, and so on. All of these are products over ranges again, with bounds that depend on ``k``, so that a
-derivative of a derivative needs nothing else. A logarithm divides by the product: ``D log(prod_k b(k)) / d b(k)`` is
-``1/b(k)``, which neither overflows nor costs a product.
+of products: the innermost factor is multiplied by the rest of its product, that by the rest of the product around it,
+and so on. All of these are products over ranges again, with bounds that depend on ``k``, so that a derivative of a
+derivative needs nothing else. A logarithm divides by the product: ``D log(prod_k b(k)) / d b(k)`` is ``1/b(k)``, which
+neither overflows nor costs a product.
 """
 
 from __future__ import annotations

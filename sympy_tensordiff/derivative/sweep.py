@@ -18,7 +18,7 @@ import heapq
 from collections.abc import Container, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from sympy_tensordiff.derivative.pullbacks import CONDITIONS, applied, pull
+from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull, pull_through_choices
 from sympy_tensordiff.derivative.range_pullbacks import EXTREMA, product_pullback, share
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.einsums import entry
@@ -44,15 +44,8 @@ class ReverseSweep(Generic[Contribution]):
     """The common base of both reverse sweeps: visits each node once, after all contributions to its cotangent are
     known.
 
-    Parameters
-    ----------
-    graph : Graph
-    leaves : iterable of Node
-        The tensors and scalars to differentiate by.
-    sizes : frozenset of int
-        The variables that are never bound.
-    constants : iterable of Node
-        What is known not to depend on a leaf, so that nothing below it is looked at.
+    `leaves` are the tensors and scalars to differentiate with respect to. Variables in `sizes` are never bound. The
+    nodes in `constants` do not depend on a leaf, so nothing below them is visited.
     """
 
     def __init__(
@@ -170,15 +163,13 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
                     self._hand(arg, rows, self._pulled(node, cotangent, position))
 
     def _pulled(self, node: Node, cotangent: Node, position: int) -> Node:
-        """Return the cotangent of the argument at `position`; 0 where `cotangent` is 0, even if the slope is
-        undefined.
-        """
+        """Return the cotangent of the argument at `position`; 0 where `cotangent` is 0, even for undefined slopes."""
 
         def rule(part: Node) -> Node:
             """Return the argument's cotangent for `part`, one branch or term of the node's cotangent."""
             return pull(self.graph, node, part, position)
 
-        return applied(self.graph, cotangent, rule, certain=node.total or node in self._numbers)
+        return pull_through_choices(self.graph, cotangent, rule, certain=node.total or node in self._numbers)
 
     def _reduction(self, node: Node, rows: Rows, cotangent: Node) -> None:
         """Pass the cotangent of a sum, product or extremum over a range on to its body."""
@@ -261,7 +252,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         own, around = atoms_in(read), atoms_in(rows)
         dropped = self._ordered(cotangent.free.union(own, around) - keep)
         if not own.isdisjoint(dropped):
-            # What has been read there is the entry at the index: no solution says it as shortly.
+            # The tensor that was read there is the entry at the index: no solution says it as shortly.
             graph = self.graph
             cotangent = replace(graph, cotangent, {graph.read(tensor, read): graph.read(tensor, index)})
         return summation(self.graph, dropped, [*equations, *rows], cotangent)
@@ -353,5 +344,5 @@ def _projects_exactly(row: Constraint, variables: set[int]) -> bool:
     if not row.form.hidden().isdisjoint(variables):
         return False
     unit = all(abs(row.form.coefficient(v)) <= 1 for v in variables)
-    # Equations are solved exactly by the sum itself, with what is left of them as guards.
+    # Equations are solved exactly by the sum itself; the remaining constraints become guards.
     return row.kind == "eq" or (unit and (row.kind == "ge" or row.form.atoms().isdisjoint(variables)))

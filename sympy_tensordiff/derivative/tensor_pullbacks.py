@@ -1,8 +1,7 @@
 """The pullback rules of whole tensors.
 
-The cotangent of a node has the axes of what is differentiated first (none for a scalar), then those
-of the node: ``C[P, …]``. Element-wise nodes have the rules of scalars (`derivative.pullbacks`),
-taken for all entries at once.
+The cotangent of a node has first the axes of the differentiated expression (none for a scalar), then those of the node:
+``C[P, …]``. Element-wise nodes have the rules of scalars (`derivative.pullbacks`), taken for all entries at once.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import sympy
 
 from sympy_tensordiff.derivative.product_trees import leave_one_out, product_tree
-from sympy_tensordiff.derivative.pullbacks import applied, pull
+from sympy_tensordiff.derivative.pullbacks import pull, pull_through_choices
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.einsum_normal_form import Label, Labels, Operand
 from sympy_tensordiff.graph.einsums import scalar_of, tensor_of
@@ -21,7 +20,7 @@ from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.node_properties import count_chosen, is_chosen
 
 Contribution = tuple[Node, Node]
-"""An operand and what is added to its cotangent."""
+"""An operand and a contribution to its cotangent."""
 
 Active = Callable[[Node], bool]
 
@@ -34,17 +33,8 @@ def pull_tensor(
 ) -> Iterator[Contribution]:
     """Yield ``(operand, contribution to its cotangent)`` for each active operand of `node`.
 
-    Parameters
-    ----------
-    graph : Graph
-    node : Node
-    cotangent : Node
-        Of shape ``P + node.shape``, where ``P`` are ``prefix`` axes.
-    prefix : int
-    is_active : callable
-        Whether a node depends on a variable.
-    certain : bool
-        Whether the function evaluates the node under no condition.
+    The cotangent has the shape ``P + node.shape``, with `prefix` axes ``P``. `is_active` says whether a node depends on
+    a variable; `certain` says whether the function evaluates `node` unconditionally.
     """
     if node.op == "ein":
         return _contraction(graph, node, cotangent, prefix, is_active, certain)
@@ -178,7 +168,9 @@ def _elementwise(
             """
             return pull(graph, node, part, position)
 
-        pulled = graph.broadcast(applied(graph, cotangent, rule, certain=certain or node.total), node.shape)
+        pulled = graph.broadcast(
+            pull_through_choices(graph, cotangent, rule, certain=certain or node.total), node.shape
+        )
         yield arg, pulled if arg.shape else graph.ein(1, [(pulled, own)], ())
 
 
@@ -193,17 +185,8 @@ def contraction(
 ) -> Node:
     """Return the product of a cotangent and `factors`, as exactly 0 where the cotangent is an exact 0.
 
-    Parameters
-    ----------
-    graph : Graph
-    cotangent : (Node, labels)
-    factors : sequence of (Node, labels)
-        What is multiplied where the node that they come from is used.
-    output : sequence of labels
-    extents : mapping
-        The extents of the labels of the output.
-    certain : bool
-        Whether the function evaluates the node under no condition: then the factors are numbers.
+    `cotangent` and `factors` are pairs of node and labels; `extents` has the extents of the labels in `output`.
+    `certain` says whether the function evaluates the node unconditionally: then the factors are finite.
     """
     if certain or all(factor.total for factor, _ in factors) or not is_chosen(graph, cotangent[0]):
         return graph.ein(1, [cotangent, *factors], output, extents)

@@ -1,10 +1,10 @@
 """The reverse sweep over whole tensors; parts in index notation are swept by Algorithm 4.
 
-The nodes above index notation (`graph.contractions`, `graph.elementwise`) have one cotangent each, a
-whole tensor with the axes of what is differentiated in front; it is complete when the node is
-visited, since nodes are taken by falling depth. A comprehension, a sum or a read is a node of this
-sweep, too: its rule is an element-wise sweep (`derivative.sweep`) from its entries down to the
-largest parts in it that no index around them touches. These are nodes of this sweep again.
+The nodes above index notation (`graph.contractions`, `graph.elementwise`) have one cotangent each, a whole tensor that
+begins with the axes of the differentiated expression; it is complete when the node is visited, since nodes are taken by
+falling depth. A comprehension, a sum or a read is a node of this sweep, too: its rule is an element-wise sweep
+(`derivative.sweep`) from its entries down to the largest parts in it that no index around them touches. These are nodes
+of this sweep again.
 
 One pullback per node, so the growth is linear (Lippmann 2022, section 4.8). The Jacobian of a part
 is never built to be contracted, and a cotangent that is zero is not handed on.
@@ -36,11 +36,8 @@ Names = Callable[[int], list[str]]
 class TensorSweep(ReverseSweep[Node]):
     """One reverse sweep over whole tensors to all of ``leaves``; ``names(count)`` returns axis names.
 
-    Attributes
-    ----------
-    cotangents : dict of Node to Node
-        After the sweep, the complete cotangent of every node that it has visited and that is not
-        zero, of shape ``prefix + node.shape``.
+    After the sweep, `cotangents` maps every visited node with a nonzero cotangent to that, of shape
+    ``prefix + node.shape``.
     """
 
     def __init__(self, graph: Graph, leaves: Iterable[Node], sizes: frozenset[int], names: Names) -> None:

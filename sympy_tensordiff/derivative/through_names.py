@@ -1,8 +1,8 @@
 """Derivatives through named expressions, whose names stay in the result.
 
-A named expression is a variable of what it occurs in: one sweep for each definition hands its cotangent on to the
-variables and to the names in it. The cotangent of ``K`` is a part of the result with a name of its own, ``dK``, so that
-nothing in it is written twice, and the next derivative goes through both in the same way.
+A named expression is a variable of the expression that contains it: one sweep for each definition hands its cotangent
+on to the variables and to the names in it. The cotangent of ``K`` is a part of the result with a name of its own,
+``dK``, so that nothing in it is written twice, and the next derivative goes through both in the same way.
 """
 
 from __future__ import annotations
@@ -24,18 +24,13 @@ from sympy_tensordiff.symbolic.tensors import NamedTensor, in_full
 from sympy_tensordiff.symbolic.traversal import named_in, names_in
 
 MAX_CONDITIONS_AROUND = 2
-"""Under so many conditions, two for ``i != j``, a cotangent has them around it; more would hide what is computed."""
+"""Under so many conditions, two for ``i != j``, a cotangent has them around it; more would hide the computation."""
 
 
 class ThroughNames:
     """The sweeps over an expression and over the definitions of its `NamedTensor` parts.
 
-    Parameters
-    ----------
-    value : Expr
-        A scalar or a tensor expression that holds named ones.
-    *others : Expr
-        Variables, cotangents and tangents: no new name is one of theirs.
+    `others` are variables, cotangents and tangents, whose names no new part gets.
     """
 
     def __init__(self, value: Any, *others: Any) -> None:
@@ -44,9 +39,7 @@ class ThroughNames:
         self._taken = names_in([value, *others])
 
     def pullbacks(self, variables: Sequence[Any], cotangent: Any) -> list[Any]:
-        """Return the cotangents of `variables`; a named part is swept once the cotangent from all its uses is
-        complete.
-        """
+        """Return the cotangents of `variables`; a named part is swept once the cotangent from its uses is complete."""
         found: dict[Any, list[Any]] = {}
         results: dict[Any, Any] = {}
         self._hand(self.value, variables, cotangent, found)

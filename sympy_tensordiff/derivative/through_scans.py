@@ -95,9 +95,7 @@ def over_unit_tensors(shape: Sequence[Any], derivative: Callable[[Any], Any]) ->
 
 
 def _parts(scan: Any) -> list[Any]:
-    """Return the scans that a scan reads: in its initial values, its sequences, and independently of time in
-    its steps.
-    """
+    """Return the scans that a scan reads: in its initial values, its sequences, and, free of the time, in its steps."""
     return [*scans_in(scan.outer), *_captured(scan)]
 
 
@@ -154,9 +152,7 @@ def _hand(
     found: Found,
     known: Mapping[Any, Any] = MappingProxyType({}),
 ) -> None:
-    """Sweep `value` once; add the cotangents of its scans and variables to `found`; `known` expressions count as
-    variables.
-    """
+    """Sweep `value` once; add the cotangents of its scans and variables to `found`; `known` ones are variables, too."""
     leaves = _leaves(value, variables)
     if not leaves:
         return
@@ -203,7 +199,7 @@ def _scan_tangents(scans: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any 
     """Return the tangents of scans of one recurrence, as scans over states and their tangents; None for zero."""
     scan = scans[0]
     states, sequences = scan.states, scan.sequences
-    moves: dict[Any, Any] = {}  # of bound variables and of what the steps read from outside
+    moves: dict[Any, Any] = {}  # of bound variables, and of expressions that the steps read from outside
     added: list[State] = []
     rows: list[tuple[Any, Any]] = []
     around = _direct_tangents(scan.outer, moving)
@@ -273,7 +269,7 @@ def _outside_leaves(scan: Any) -> list[Any]:
 def _pruned(
     wanted: Sequence[tuple[str, Any]], states: Sequence[State], sequences: Sequence[tuple[Any, Any]], scan: Any
 ) -> list[Any]:
-    """Return the scans of the ``wanted`` kinds and values, with only the states and sequences that they need.
+    """Return a scan for each ``(kind, value)`` in ``wanted``, with only the states and sequences that it needs.
 
     Time, length and direction are those of `scan`.
     """
@@ -290,12 +286,7 @@ def _pruned(
 class _Adjoint:
     """The pullback of results of one recurrence, as a scan that runs backwards in time.
 
-    Parameters
-    ----------
-    cotangents : sequence of (Scan, Expr)
-        The results with their cotangents.
-    variables : sequence
-        The variables of the derivative.
+    `cotangents` are pairs of a result and its cotangent, `variables` the variables of the derivative.
     """
 
     def __init__(self, cotangents: Sequence[tuple[Any, Any]], variables: Sequence[Any]) -> None:

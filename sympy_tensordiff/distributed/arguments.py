@@ -16,9 +16,7 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
 def import_dask() -> tuple[Any, Any]:
-    """Return the modules ``dask`` and ``dask.array``; raise `BackendError` with installation advice if Dask is
-    missing.
-    """
+    """Return the modules ``dask`` and ``dask.array``; raise `BackendError` with advice if Dask is missing."""
     try:
         import dask
         import dask.array as da
@@ -72,9 +70,7 @@ def blocks_from_chunks(values: Mapping[Any, Any]) -> dict[str, int | None]:
 
 
 class _MemoryMapFile:
-    """A memory map that pickles as its file name and shape, so that workers read the file instead of receiving the
-    data.
-    """
+    """A memory map that pickles as its file name and shape, so workers read the file instead of receiving the data."""
 
     def __init__(self, array: Any) -> None:
         self.filename, self.offset, self.order = array.filename, array.offset, "C" if array.flags.c_contiguous else "F"

@@ -97,9 +97,7 @@ class DaskFunction:
 
     @property
     def _program(self) -> _BlockProgram:
-        """The kernels for ``blocks``, or for the chunks of the last call; raise `ArgumentError` if there are
-        neither.
-        """
+        """The kernels for ``blocks``, or for the chunks of the last call; raise `ArgumentError` without either."""
         if self._current is None:
             raise ArgumentError(
                 "without blocks= the chunks of a call decide, and there was none: call the function first"
@@ -331,9 +329,7 @@ class DaskFunction:
 
     @property
     def plan(self) -> str:
-        """The block loops, the reductions over them, the inputs of each kernel, and the cost of the last call,
-        as text.
-        """
+        """The block loops, the reductions over them, each kernel's inputs, and the cost of the last call, as text."""
         lines = []
         names = {number: f"stage {stage.name}" for stage, number in self._program.stages.items()}
         names |= {number: f"result {k}" for k, number in enumerate(self._program.results)}

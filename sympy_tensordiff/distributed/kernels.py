@@ -204,9 +204,7 @@ class BlockKernel:
         return TensorComprehension(body, *limits) if limits else body
 
     def _shift_node(self, old: Any, new: Any) -> Any:
-        """Return the rebuilt node ``new`` with reads of sliced inputs, and with sums that count from the block
-        origin.
-        """
+        """Return the rebuilt node ``new`` with reads of sliced inputs and sums that count from the block origin."""
         if old in self._input_of:
             one = self._input_of[old]
             return one.local[tuple(i - c.start if c else i for i, c in zip(new.indices, one.cuts, strict=True))]

@@ -48,9 +48,7 @@ class BlockLoop:
 
 
 class BlockLoops:
-    """Creates and looks up the block loops of all results; ``named_indices`` maps indices to their names in
-    ``blocks``.
-    """
+    """Creates and looks up the block loops of all results; ``named_indices`` maps indices to names in ``blocks``."""
 
     def __init__(self, blocks: Mapping[str, int | None]) -> None:
         self.blocks = blocks
@@ -77,9 +75,7 @@ class BlockLoops:
         return found
 
     def _loop(self, bounds: Bounds, block: int, number: int) -> BlockLoop:
-        """Return the loop of a range, created at its first use; ``number`` distinguishes nested loops over one
-        range.
-        """
+        """Return the loop of a range, created at first use; ``number`` distinguishes nested loops over one range."""
         key = (bounds[1:], block, number)
         if key not in self.loop_of_key:
             k = len(self.loop_of_key)

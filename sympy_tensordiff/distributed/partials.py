@@ -123,7 +123,9 @@ class ResultSplitter:
         heights: dict[Any, int] = {}
 
         def change(old: Any, new: Any) -> Any:
-            """Return the node ``new`` with its bound indices replaced by numbered ones."""
+            """Return the rebuilt node ``new`` with numbered indices if it is a reduction; raise `UnsupportedError` for
+            a node that needs a whole array.
+            """
             height = max((heights[arg] for arg in parts(old)), default=0)
             if isinstance(old, IndexedReduction):
                 fresh = {}
@@ -219,9 +221,7 @@ class ResultSplitter:
 
     @memoise_walk
     def _linear_parts(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Write ``expr`` as a sum of values to be summed over blocks; return a map from sets of block loops to
-        values.
-        """
+        """Write ``expr`` as a sum of values to be summed over blocks; return a map from sets of loops to values."""
         if not (yield self._has_split_reduction(expr, binders)):
             return {frozenset(): expr}
         if isinstance(expr, sympy.Add):
@@ -258,9 +258,7 @@ class ResultSplitter:
     def _linear_parts_of_product(
         self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> Walk:
-        """Return `_linear_parts` of a product in which one factor is summed over blocks; other such factors become
-        stages.
-        """
+        """Return `_linear_parts` of a product with one factor summed over blocks; other such factors become stages."""
         split_factors = []
         for factor in expr.args:
             if (yield self._has_split_reduction(factor, binders)):

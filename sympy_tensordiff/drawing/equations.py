@@ -11,7 +11,7 @@ import sympy
 from sympy_tensordiff.derivative.named_parts import cse
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.norm_notation import with_norms
@@ -58,12 +58,12 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
     expr : Expr, or sequence of Expr
         Scalars and tensor expressions. Several are equations one below the other.
     name : str, or sequence of str, optional
-        The left-hand sides, in LaTeX, one for each expression. The entries of a comprehension stand
-        on the right-hand side, with the free indices on the left and their ranges behind. None: no left-hand side.
+        The left-hand sides, in LaTeX, one for each expression. The entries of a comprehension are on the right-hand
+        side, with the free indices on the left and their ranges after them. None: no left-hand side.
     parts : bool, optional
-        True: what occurs more than once has a name, as `cse` gives it, and stands below, after "where"; so do the
-        definitions of named parts (`td.name`). False: one formula. None: in parts where the formula is longer than
-        a line and the parts are shorter.
+        True: a part that occurs more than once has a name, as `cse` gives it, and follows after "where"; so do the
+        definitions of named parts (`td.name`). False: one formula. None: in parts where the formula is longer than a
+        line and the parts are shorter.
 
     Returns
     -------
@@ -118,9 +118,7 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
 
 
 def _has_scan(exprs: Sequence[Any]) -> bool:
-    """Return whether a recurrence occurs in `exprs`; its formula defines its own parts, so that no further ones are
-    named.
-    """
+    """Whether a recurrence occurs in `exprs`; its formula defines its own parts, so that no further ones are named."""
     return any(isinstance(node, Scan) for node in nodes_in(exprs, lambda node: node.args))
 
 

@@ -27,7 +27,7 @@ Position: TypeAlias = tuple[float, float]
 HalfPlane: TypeAlias = tuple[int, int, int]
 
 MAX_LATTICE_POINTS = 5000
-"""Largest number of points of a picture; more cannot be told apart."""
+"""Largest number of points of a picture; more cannot be distinguished."""
 
 LAYER_GAP = 1
 """Empty columns between two layers."""
@@ -128,10 +128,7 @@ def constraints_on_kernel(
 def lattice_points(rows: Sequence[Constraint], rank: int) -> tuple[tuple[Bounds, ...], list[Point]]:
     """Return the loop nest over the integer points of constraints, and the points in lexicographic order.
 
-    Raises
-    ------
-    UnsupportedError
-        If there are too many to be drawn.
+    Raise `UnsupportedError` if there are too many to be drawn.
     """
     nest, guards = bounds(rows, order(rows, range(rank)))
     found: list[Point] = []
@@ -257,9 +254,7 @@ def layer_outlines(rows: Sequence[Constraint], frame: LatticeFrame) -> Iterator[
 
 
 def _polygon_corners(planes: Sequence[HalfPlane]) -> list[tuple[Fraction, Fraction]]:
-    """Return the corners of the intersection of half-planes ``a*x + b*y + c >= 0``, counter-clockwise; [] if it is
-    empty.
-    """
+    """Return the corners of the intersection of half-planes ``a*x + b*y + c >= 0``, counter-clockwise; [] if empty."""
     found: dict[tuple[Fraction, Fraction], None] = {}
     for (a, b, c), (d, e, f) in combinations(dict.fromkeys(planes), 2):
         det = a * e - b * d

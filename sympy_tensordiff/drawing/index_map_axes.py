@@ -168,7 +168,7 @@ class _LatticeAxes:
         return bool(texts)
 
     def finish(self, title: str) -> None:
-        """Set equal steps and the title, and put the legend below."""
+        """Set the title and equal scales of both axes, and put the legend below."""
         from matplotlib.transforms import offset_copy
 
         self.axes.set_title(title, fontsize="medium", parse_math=False)
@@ -185,9 +185,7 @@ def _slope_sign(matrix: Sequence[Sequence[int]]) -> int:
 
 
 def _extra_points(solved: IndexSolutions | None) -> list[Point]:
-    """Return points to show outside the ranges if they are close: the particular solution, and the heads of the kernel
-    basis.
-    """
+    """Return points to show outside the ranges if close: the particular solution, the heads of the kernel basis."""
     if solved is None or not solved.particular:
         return []
     found = set(solved.points)

@@ -27,9 +27,7 @@ def truncate(text: str, max_length: int) -> str:
 
 
 def node_label(node: Node, bound_variables: Sequence[int], names: Names) -> str:
-    """Return the label of ``node``, which binds ``bound_variables``; ``names`` contains these and all free
-    variables.
-    """
+    """Return the label of ``node``, which binds ``bound_variables``; ``names`` has these and all free variables."""
     match node.op:
         case "const" | "scalar":
             return str(node.data)

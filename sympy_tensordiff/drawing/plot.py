@@ -21,7 +21,7 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.floor_elimination import eliminate_floors
 from sympy_tensordiff.integer.products import IndexProduct
 from sympy_tensordiff.integer.system import definitions
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.indices import as_expr, parse
 from sympy_tensordiff.symbolic.limits import bound_forms, checked_axis, checked_range
 
@@ -72,7 +72,7 @@ def plot_index_map(
     BackendError
         If matplotlib is not installed.
     IndexExpressionError, ArgumentError, ArgumentTypeError
-        If an index, a limit or ``at`` is none, a symbol has no number, or the ranges are empty.
+        If ``at`` or an argument is not an index or a limit, a symbol has no number, or the ranges are empty.
     UnsupportedError
         If there are more than three indices, more points than one can see, or products of indices.
 
@@ -145,10 +145,7 @@ def _new_axes() -> Any:
 def read_index_map(index: Any, limits: Any, at: Any, sizes: Any) -> tuple[IndexMap, Point | None]:
     """Convert the arguments of `plot_index_map` to numbers: the map, and the entry ``at`` (None if not given).
 
-    Raises
-    ------
-    IndexExpressionError, ArgumentError, ArgumentTypeError, UnsupportedError
-        As `plot_index_map`.
+    Raise the errors of `plot_index_map`.
     """
     parts = index.indices if getattr(index, "is_tensor_entry", False) else index
     parts = tuple(parts) if isinstance(parts, (tuple, list, Tuple)) else (parts,)
@@ -237,9 +234,7 @@ def _read_form(value: Any, values: Mapping[Any, Affine]) -> Affine:
 
 
 def _check_not_circular(name: Any, bounds: Sequence[Expr], ranges: Sequence[IndexLimits]) -> None:
-    """Raise `IndexExpressionError` if the bounds of the index ``name`` depend on the index, directly or through
-    others.
-    """
+    """Raise `IndexExpressionError` if the bounds of the index ``name`` depend on it, directly or through others."""
     limits = {other: {s for bound in (*lows, *highs) for s in bound.free_symbols} for other, lows, highs in ranges}
     reached = {s for bound in bounds for s in bound.free_symbols}
     for _ in ranges:

@@ -27,10 +27,7 @@ HEAD = """\
 def svg_text(clusters: Sequence[Cluster]) -> str:
     """Return the graphs of a picture side by side as SVG, each node once per graph.
 
-    Raises
-    ------
-    UnsupportedError
-        If the picture is too large.
+    Raise `UnsupportedError` if the picture is too large.
     """
     check_size(clusters)
     graphs = [_SvgGraph(part, has_frame=len(clusters) > 1) for part in clusters]
@@ -128,20 +125,9 @@ class Layout:
     """A layered layout: the layer and the centre of each node, and of each bend of an edge that passes through
     a layer.
 
-    Parameters
-    ----------
-    children : sequence of sequences of int
-        The children of each node, from left to right. A tree keeps this order.
-    widths : sequence of float
-
-    Attributes
-    ----------
-    layer : list of int
-        The length of the longest path to each node, then to each bend.
-    x : list of float
-        The centres of nodes and bends.
-    bends : list of lists of lists of int
-        The bends of the edge to each child of each node, from top to bottom.
+    `children` are those of each node, from left to right; a tree keeps this order. `widths` are those of the nodes.
+    `layer` is the length of the longest path to each node, then to each bend; `x` has the centres of nodes and bends.
+    `bends` lists, for each node and child, the bends of the edge from top to bottom.
     """
 
     def __init__(self, children: Sequence[Sequence[int]], widths: Sequence[float]) -> None:
@@ -192,9 +178,7 @@ class Layout:
         return order
 
     def _reduce_crossings(self, order: list[list[int]]) -> list[list[int]]:
-        """Return the order with the fewest crossings among those that sort each layer by the mean position of its
-        neighbours.
-        """
+        """Return the order with the fewest crossings among orders by the mean position of neighbours."""
         best, fewest = order, self._count_crossings(order)
         for sweep in range(LAYOUT_SWEEPS):
             if not fewest:

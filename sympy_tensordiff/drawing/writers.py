@@ -143,9 +143,7 @@ def iterate_edges(part: Cluster) -> Iterator[tuple[int, int, str]]:
 
 
 class NodeStyle(NamedTuple):
-    """The appearance of a node: the lines of its label, its tooltip, its fill colour, and whether its corners are
-    rounded.
-    """
+    """The appearance of a node: the lines of its label, its tooltip, its fill colour, whether it has round corners."""
 
     lines: list[str]
     hint: str
@@ -175,13 +173,7 @@ def quote_dot(*lines: str) -> str:
 
 
 def check_size(clusters: Sequence[Cluster]) -> int:
-    """Return the number of nodes of a picture; raise `UnsupportedError` beyond `MAX_PICTURE_NODES`.
-
-    Raises
-    ------
-    UnsupportedError
-        If the picture is too large.
-    """
+    """Return the number of nodes of a picture; raise `UnsupportedError` beyond `MAX_PICTURE_NODES`."""
     size = sum(len(part.nodes) for part in clusters)
     if size > MAX_PICTURE_NODES:
         raise UnsupportedError(f"a picture of {size} nodes is larger than {MAX_PICTURE_NODES}: {ALTERNATIVES}")
@@ -191,12 +183,8 @@ def check_size(clusters: Sequence[Cluster]) -> int:
 def render_png(clusters: Sequence[Cluster]) -> bytes:
     """Return the picture as PNG, rendered by the program ``dot``.
 
-    Raises
-    ------
-    BackendError
-        If ``dot`` is not installed, or fails.
-    UnsupportedError
-        If the picture is too large, or its layout takes too long.
+    Raise `BackendError` if ``dot`` is not installed or fails, `UnsupportedError` if the picture is too large or its
+    layout takes too long.
     """
     size = check_size(clusters)
     program = shutil.which("dot")

@@ -1,4 +1,4 @@
-"""The functions of real numbers: one record each, with all that is known of them besides their derivatives.
+"""The functions of real numbers: one record each, with all properties except their derivatives.
 
 SymPy's classes know derivatives and values; a record says the rest: names in texts and in kernels, where the function
 is finite, its parity, and the interval of its values. The sign rules of simplification, the ranges of convexity
@@ -179,9 +179,7 @@ def add_record(record: RealFunction) -> None:
 
 
 def record_of(function: Any) -> RealFunction:
-    """Return the record of `function`, a SymPy class or another callable; for an unknown one, a record without any
-    property.
-    """
+    """Return the record of `function`, a SymPy class or another callable; an empty record for an unknown one."""
     return _by_function.get(function, _UNKNOWN)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import sympy
 
+from sympy_tensordiff.graph.index_tests import conjuncts, is_index_choice, unequal_forms
 from sympy_tensordiff.graph.interning import EXTREMA, Node, NodeTable, Number
 from sympy_tensordiff.integer.affine import Constraint
 from sympy_tensordiff.integer.rows import normalise, normalise_rows
@@ -99,14 +100,14 @@ class Arithmetic(NodeTable):
         return node if factor == 1 else self.mul((self.const(factor), node))
 
     def mul(self, factors: Iterable[Node]) -> Node:
-        """Return the product of `factors`: numbers are multiplied, powers of one base merged, guards moved to the
-        outside.
+        """Return the product of `factors`: numbers are multiplied, powers of one base merged, guards and tests of
+        indices that differ moved to the outside.
 
         A long product stays one factor, and so does a power with a long sum as exponent: otherwise the cotangents along
         a chain, each the previous one times a slope, would be of quadratic size altogether.
         """
         constant: Number = 1
-        rows: tuple[Constraint, ...] = ()
+        cases: list[Node] = []
         powers: dict[Node, list[Node]] = {}
         stack = list(factors)[::-1]
         while stack:
@@ -119,26 +120,35 @@ class Arithmetic(NodeTable):
                 powers.setdefault(factor, []).append(self.one)
             elif factor.op == "mul":
                 stack.extend(reversed(factor.args))
-            elif factor.op == "guard":
-                rows += factor.data
-                stack.append(factor.args[0])
+            elif factor.op == "guard" or is_index_choice(factor):
+                cases.append(factor)
+                stack.append(factor.args[factor.op != "guard"])
             elif factor.op == "pow" and len(factor.args[1].args) <= JOINED_LIMIT:
                 powers.setdefault(factor.args[0], []).append(factor.args[1])
             else:
                 powers.setdefault(factor, []).append(self.one)
         if constant == 0:
             return self.zero
+        if cases:
+            powered = [self.pow(base, self.add(exponents)) for base, exponents in powers.items()]
+            return self._under(cases, self.mul([self.const(constant), *powered]))
         parts = [self.pow(base, e[0] if len(e) == 1 else self.add(e)) for base, e in powers.items()]
         parts = [part for part in parts if part is not self.one]
         if any(part.op == "const" for part in parts):
-            return self.guard(rows, self.mul([self.const(constant), *parts]))
+            return self.mul([self.const(constant), *parts])
         choice = next(filter(self.is_choice, sorted(parts, key=lambda part: part.total)), None)
         if choice is not None and not all(part.total for part in parts if part is not choice):
-            return self.guard(rows, self._push_into_choice(choice, [self.const(constant), *parts]))
+            return self._push_into_choice(choice, [self.const(constant), *parts])
         if constant != 1 or not parts:
             parts.insert(0, self.const(constant))
         args = tuple(parts)
-        return self.guard(rows, args[0] if len(args) == 1 else self._node("mul", None, args, args))
+        return args[0] if len(args) == 1 else self._node("mul", None, args, args)
+
+    def _under(self, cases: Sequence[Node], value: Node) -> Node:
+        """Return `value` under the constraints of the guards and the conditions of the choices in `cases`."""
+        for case in cases:
+            value = self.guard(case.data, value) if case.op == "guard" else self.tested(case.args[0], value)
+        return value
 
     def _push_into_choice(self, choice: Node, factors: Sequence[Node]) -> Node:
         """Return ``choice`` (a `select` that is 0 on one side) times ``factors``, with factors that may be undefined
@@ -195,9 +205,7 @@ class Arithmetic(NodeTable):
         return self._plain("call", function, tuple(args))
 
     def _exponential_of_scores(self, exponent: Node) -> Node | None:
-        """Return ``exp(exponent)`` as 0 where a term of the exponent is minus infinity (a masked score); None if none
-        is.
-        """
+        """Return ``exp(exponent)`` as 0 where a term of it is minus infinity (a masked score); None if none is."""
         terms = exponent.args if exponent.op == "add" else (exponent,)
         for n, term in enumerate(() if exponent.shape else terms):
             if _is_minus_infinity(term):
@@ -211,7 +219,12 @@ class Arithmetic(NodeTable):
     # -------------------------------------------------------------- conditions
 
     def compare(self, relation: str, left: Node, right: Node) -> Node:
-        """Return the condition ``left relation right`` between values, with a relation "lt", "le", "eq" or "ne"."""
+        """Return the condition ``left relation right`` between values, with a relation "lt", "le", "eq" or "ne".
+
+        An index form is compared with 0 by "eq" and "ne" with one of its signs.
+        """
+        if relation in ("eq", "ne") and left.op == "index" and right is self.zero and left.data.terms[0][1] < 0:
+            left = self.index(-left.data)
         return self._plain("compare", relation, (left, right))
 
     def truth(self, value: bool) -> Node:
@@ -244,6 +257,12 @@ class Arithmetic(NodeTable):
         value, otherwise = self._decide(value, condition, 1), self._decide(otherwise, condition, 2)
         if value is otherwise:
             return value
+        if otherwise is self.zero and is_index_choice(value):
+            tests, inner = value.args[:2]
+            if unequal_forms(condition):
+                every = dict.fromkeys([*conjuncts(condition), *conjuncts(tests)])
+                return self.select(self.logic("and", [*every]), inner, otherwise)
+            return self.select(tests, self.select(condition, inner, otherwise), otherwise)
         if value.op == otherwise.op == "guard" and value.data == otherwise.data:
             return self.guard(value.data, self.select(condition, value.args[0], otherwise.args[0]))
         if value.op == "guard" and otherwise is self.zero:
@@ -255,6 +274,10 @@ class Arithmetic(NodeTable):
             parts = [self.select(condition, term, self.zero) for term in cases]
             return self.add(parts + [self.select(condition, self.zero, term) for term in others])
         return self._plain("select", None, (condition, value, otherwise))
+
+    def tested(self, condition: Node | None, value: Node) -> Node:
+        """Return `value` where `condition` holds and 0 elsewhere; `value` itself without a condition."""
+        return value if condition is None else self.select(condition, value, self.zero)
 
     def cases(self, value: Node) -> list[Node]:
         """Return the terms of a sum, after products are multiplied out that have a sum of guards as a factor."""
@@ -337,9 +360,7 @@ def _is_minus_infinity(score: Node) -> bool:
 
 
 def _choice_condition(term: Node) -> Node | None:
-    """Return the condition of a term that is a choice, or a product with a choice between a value and 0; None for
-    others.
-    """
+    """Return the condition of a term that is a choice, or a product with a choice between a value and 0; else None."""
     if term.depth > JOINED_LIMIT or len(term.args) > JOINED_LIMIT:
         return None
     if term.op == "select":

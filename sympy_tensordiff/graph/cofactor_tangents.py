@@ -21,7 +21,7 @@ class CofactorContraction(NamedTuple):
 
     cofactors: Node
     pair: tuple[int, ...]
-    """The labels of the index pair, which only ``factors`` have besides."""
+    """The labels of the index pair, which otherwise only ``factors`` have."""
     rest: tuple[int, ...]
     """The labels of the other pair."""
     factors: list[Labelled]

@@ -1,4 +1,4 @@
-"""Constraints that all terms of a sum are guarded by: one guard around the sum says them once."""
+"""Constraints common to the guards of all terms of a sum, which move to one guard around the sum."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_TERMS = 16
 
 def common_rows(addition: Node) -> Rows:
     """Return the inequalities that the guards of all terms of the sum `addition` state or imply; none if there are no
-    such.
+    such constraints.
 
     A constraint that some guards only imply is taken if two state it, and if it is all that one states: then the sum
     has as many guards as before, or fewer.

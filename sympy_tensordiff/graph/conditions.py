@@ -19,7 +19,9 @@ from sympy_tensordiff.graph.decision_trees import (
     Decision,
     Literal,
     Pairs,
+    Rows,
     TooManyCasesError,
+    Unequal,
     conjuncts,
     decided,
     decisions,
@@ -54,9 +56,7 @@ class ConditionReader(Applications):
         return node
 
     def _read_indicator(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a sign or step function: guards if its argument consists of indices, else a function
-        call.
-        """
+        """Return the node of a sign or step function: guards for an argument of indices, else a function call."""
         cases = values_of(expr) if on_indices(expr, self.integers) else None
         node: Node = yield (self._read_function(expr, scope) if cases is None else self._read_branches(cases, scope))
         return node
@@ -132,7 +132,12 @@ class ConditionReader(Applications):
         if isinstance(case, Decision):
             parts = []
             for rows, inside in case.cases:
-                parts.append(graph.guard(rows, (yield self._read_cases(inside, scope))))
+                part = yield self._read_cases(inside, scope)
+                tests = [row for row in rows if isinstance(row, Unequal)]
+                for test in tests:
+                    unequal = graph.compare("ne", graph.index(test.form), graph.zero)
+                    part = graph.select(unequal, part, graph.zero)
+                parts.append(graph.guard([row for row in rows if isinstance(row, Constraint)], part))
             return graph.add(parts)
         result = graph.const(nan)  # no condition holds: SymPy's own answer
         for value, tree in reversed(case):
@@ -144,17 +149,20 @@ class ConditionReader(Applications):
             )
         return result
 
-    def _as_rows(
-        self, relation: Any, scope: Scope
-    ) -> tuple[tuple[Constraint, ...], tuple[tuple[Constraint, ...], ...]] | None:
+    def _as_rows(self, relation: Any, scope: Scope) -> tuple[tuple[Constraint, ...], tuple[Rows, ...]] | None:
         """Return ``(constraints, alternatives of the negation)`` for a relation between indices; None if it is not
         linear.
+
+        Two bound indices that differ are one alternative, which is tested at each point: the two ranges on both sides
+        would double every sum that reads them. An index is on one side of most bounds.
         """
         difference = self._linear_form(relation.lhs - relation.rhs, scope)
         if difference is None:
             return None
         row = relation_row(relation, difference)
         if row.kind == "eq":
+            if len(difference.atoms().intersection(scope.values())) > 1:
+                return (row,), ((Unequal(difference),),)
             return (row,), ((Constraint("ge", difference - 1),), (Constraint("ge", -difference - 1),))
         return (row,), ((row.negation(),),)
 
@@ -183,9 +191,7 @@ class ConditionReader(Applications):
             return None
 
     def _read_condition(self, condition: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a condition on values; raise UnsupportedError if it is not a combination of
-        comparisons.
-        """
+        """Return the node of a condition on values; raise UnsupportedError if it is no combination of comparisons."""
         graph = self.graph
         if isinstance(condition, sympy.And | sympy.Or | sympy.Not):
             parts = yield from in_turn(self._read_condition(arg, scope) for arg in condition.args)
@@ -216,9 +222,7 @@ class ConditionReader(Applications):
 
 
 def _common_denominator(expr: Any) -> int:
-    """Return the least positive integer that makes the coefficients of ``expr`` integers, those inside maxima
-    included.
-    """
+    """Return the least positive integer that makes the coefficients of ``expr`` integers, also inside maxima."""
     parts = [term.as_coeff_Mul() for term in sympy.Add.make_args(sympy.expand(expr))]
     inner = [lcm(*map(_common_denominator, part.args)) if isinstance(part, _EXTREMA) else 1 for _, part in parts]
     return lcm(*(int(c.q) * n for (c, _), n in zip(parts, inner, strict=True) if c.is_Rational))
@@ -238,9 +242,10 @@ _EXTREMA = sympy.Abs, sympy.Max, sympy.Min
 
 
 def _solve_for_extremum(graph: Graph, left: Node, right: Node) -> tuple[Node, Node]:
-    """Return the sides of an equation so that one is a maximum or minimum, which SymPy has scaled and moved terms to.
+    """Return the equation ``left == right`` solved for a maximum or minimum, as ``(value, extremum)``; unchanged if
+    none of its operands looks like the value.
 
-    SymPy moves the numbers of an equation to one side where a `Piecewise` is made anew: ``Eq(3*u/7 - 1, M)`` becomes
+    SymPy moves the numbers of an equation to one side when it rebuilds a `Piecewise`: ``Eq(3*u/7 - 1, M)`` becomes
     ``Eq(u, 7*M/3 + 7/3)``. Of floating point numbers only the first one holds exactly where ``M`` is ``3*u/7 - 1``.
     """
     candidates = []

@@ -53,8 +53,8 @@ def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> Congruent
 
 
 def _grown(operands: Sequence[Labelled], i: int, j: int) -> tuple[list[tuple[int, int]], dict[int, int]]:
-    """Return pairs of positions of equal operands, of which ``(i, j)`` is the first and each other one shares a label
-    with an earlier one, and the labels of the second ones by those of the first ones.
+    """Return two congruent sets of operands, as pairs of positions that begin with ``(i, j)`` and grow along shared
+    labels, and the dictionary from labels of the first set to labels of the second.
     """
     renaming: dict[int, int] = {}
     pairs = [(i, j)] if _renamed(renaming, operands[i][1], operands[j][1]) else []
@@ -75,7 +75,9 @@ def _grown(operands: Sequence[Labelled], i: int, j: int) -> tuple[list[tuple[int
 
 
 def _renamed(renaming: dict[int, int], labels: Sequence[int], others: Sequence[int]) -> bool:
-    """Return whether ``labels`` are ``others`` under a one-to-one extension of ``renaming``, which is extended then."""
+    """Extend ``renaming`` one-to-one so that it maps ``labels`` to ``others``, in place; return False, without a
+    change, if that is impossible.
+    """
     extended = dict(renaming)
     for label, other in zip(labels, others, strict=True):
         if extended.setdefault(label, other) != other:

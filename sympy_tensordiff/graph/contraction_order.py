@@ -1,4 +1,4 @@
-"""The expected sizes, and the products that are multiplied out in the einsums that use them."""
+"""Expected sizes, and the choice of products that are multiplied out in the einsums that use them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ DEFAULT_SIZE = 100
 class Hints:
     """The expected values of sizes and free indices, with which the costs of contractions are estimated.
 
-    Parameters
-    ----------
-    sizes : mapping, optional
-        The expected values of variables.
+    `sizes` maps variables to their expected values.
     """
 
     def __init__(self, sizes: Mapping[Any, int] | None = None) -> None:
@@ -42,7 +39,7 @@ class Hints:
         return max(1, form.evaluate({v: self.sizes.get(v, DEFAULT_SIZE) for v in form.atoms()}))
 
     def for_graph(self, roots: Iterable[Node], nodes: Iterable[Node]) -> Hints:
-        """Return hints that tell apart the sizes which occur in a graph, also those of equal expected length (see
+        """Return hints that distinguish the sizes which occur in a graph, also those of equal expected length (see
         `fine`).
 
         Of orders with the same work at the expected sizes, one along the axes of the results is better: its work is
@@ -270,5 +267,15 @@ def is_separable(core: Node) -> bool:
 
 
 def is_outer(node: Node) -> bool:
-    """Return whether a node is an outer product: it sums nothing, and all operands have fewer axes than the result."""
-    return is_core(node) and not sums_labels(node) and all(len(arg.shape) < len(node.shape) for arg in node.args)
+    """Return whether a node is an outer product: it sums nothing, and each operand has fewer axes than the result or is
+    an outer product itself, as in ``outer(u, v)/c``.
+    """
+    seen, stack = {node}, [node]
+    while stack:
+        product = stack.pop()
+        if not is_core(product) or sums_labels(product):
+            return False
+        factors = {arg for arg in product.args if len(arg.shape) >= len(product.shape)} - seen
+        seen |= factors
+        stack += factors
+    return True

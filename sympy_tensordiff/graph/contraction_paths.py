@@ -29,13 +29,7 @@ def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[in
     """Return the pairs of operands to multiply, in order: the ``inputs`` are numbered 0, 1, …, and each product takes
     the next number.
 
-    Parameters
-    ----------
-    inputs : sequence of sets of labels
-        The labels of each operand. A label that is not in the output occurs in two operands or more.
-    output : set of labels
-    sizes : mapping
-        The extent of each label.
+    A label that is not in the output occurs in two operands or more; `sizes` maps labels to extents.
     """
     if len(inputs) < 3:
         return [tuple(range(len(inputs)))] if len(inputs) == 2 else []
@@ -45,9 +39,7 @@ def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[in
 
 @lru_cache(maxsize=4096)
 def _cheapest_path(inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]) -> Path:
-    """Return the pairs of operands to multiply (see `contraction_path`) for three or more operands; results are
-    cached.
-    """
+    """Return the pairs of operands to multiply (see `contraction_path`) for three or more operands; cached."""
     sizes = dict(sizes_of_labels)
     paths = [_GreedySearch(inputs, output, sizes, by_entries).run() for by_entries in (True, False)]
     for path in paths[: 2 if len(inputs) > _MAX_OPTIMAL_OPERANDS else 1]:
@@ -56,9 +48,7 @@ def _cheapest_path(inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: 
 
 
 def _with_optimal_end(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> Path:
-    """Return a path that follows ``path`` until `_MAX_OPTIMAL_OPERANDS` operands are left, and is optimal from
-    there.
-    """
+    """Return a path that follows ``path`` until `_MAX_OPTIMAL_OPERANDS` operands are left, then is optimal."""
     begin = path[: max(0, len(inputs) - _MAX_OPTIMAL_OPERANDS)]
     known = [*inputs, *(product for _, product in products_of_path(inputs, output, begin))]
     used = {number for step in begin for number in step}
@@ -238,9 +228,7 @@ def _orders(
 
 
 def path_from(pair: tuple[int, int], inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
-    """Return a contraction path that first multiplies the operands ``pair``, and then continues as
-    `contraction_path`.
-    """
+    """Return a path that first multiplies the operands ``pair``, and then continues as `contraction_path`."""
     others = [number for number in range(len(inputs)) if number not in pair]
     ((_, product),) = products_of_path(inputs, output, [pair])
     rest = contraction_path([*(inputs[number] for number in others), product], output, sizes)

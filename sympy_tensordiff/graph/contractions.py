@@ -81,15 +81,8 @@ class Contractions(Arithmetic):
         """Return ``output[…] = coefficient * sum(product of operands[…])``, summed over all labels that are not in the
         output.
 
-        Parameters
-        ----------
-        coefficient : number
-        operands : iterable of (Node, labels)
-            One label per axis of the node; labels may repeat within one operand.
-        output : sequence of labels
-            Labels may repeat, and some may occur in no operand.
-        extents : mapping, optional
-            The extents of the labels that occur in no operand.
+        Each operand is a pair of a node and one label per axis. Labels may repeat within an operand and in the output;
+        `extents` has the extents of output labels that occur in no operand.
         """
         factors, sizes = list(operands), extents or {}
         if coefficient == 0 or not is_normal_operand_list(factors):
@@ -159,9 +152,7 @@ class Contractions(Arithmetic):
         return self._contraction_node(Contraction(1, (), labels * 2, tuple(shape)), ()) if shape else self.one
 
     def broadcast(self, scalar: Node, shape: Shape) -> Node:
-        """Return the tensor of this `shape` with a scalar at every entry; a tensor of that shape is returned
-        unchanged.
-        """
+        """Return the tensor of this `shape` with a scalar at every entry; a tensor of that shape is unchanged."""
         if scalar.shape == shape:
             return scalar
         labels = tuple(range(len(shape)))
@@ -193,9 +184,7 @@ class Contractions(Arithmetic):
     # -------------------------------------------------------------- matrices
 
     def inverse(self, matrix: Node) -> Node:
-        """Return the inverses of the matrices in the last two axes; inverses, transposes and multiples are
-        simplified.
-        """
+        """Return the inverses of the matrices in the last two axes; inverses, transposes, multiples are simplified."""
         if matrix.op == "inv":
             return matrix.args[0]
         if is_view(matrix) and matrix.data.coefficient != 0:
@@ -256,7 +245,5 @@ def _id_of(operand: Operand) -> int:
 
 
 def _key_with_number_type(data: Contraction) -> Any:
-    """Return a key of a contraction that differs for the coefficients 0.5 and 1/2, which are equal but print
-    differently.
-    """
+    """Return a key of a contraction that differs for the coefficients 0.5 and 1/2, equal but printed differently."""
     return data if type(data.coefficient) is int else (type(data.coefficient).__name__, data)

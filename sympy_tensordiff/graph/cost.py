@@ -6,7 +6,7 @@ each value of the bound indices it depends on; element-wise functions of tensors
 are stored where a contraction reads them.
 
 Costs are compared by their growth first: the maximal monomials, where all sizes are large and independent. Laws,
-checked by tests: the cost does not depend on names or on the order of operands, and that of a part is no greater than
+checked by tests: the cost does not depend on names or on the order of operands, and that of a part is not greater than
 that of the whole.
 """
 
@@ -35,16 +35,9 @@ Interval: TypeAlias = tuple[Polynomial, Polynomial]
 class Cost(NamedTuple):
     """The cost of evaluating a graph, as polynomials in the sizes.
 
-    Attributes
-    ----------
-    operations : Polynomial
-        The number of multiplications, additions and evaluations of functions.
-    largest : Polynomial
-        The number of entries of the largest array that is stored, results included.
-    memory : Polynomial
-        The number of entries of all arrays that are stored.
-    stored : frozenset of Monomial
-        The growth of the stored arrays: the maximal monomials of their numbers of entries.
+    `operations` counts multiplications, additions and evaluations of functions, `largest` the entries of the largest
+    stored array, `memory` those of all stored arrays, results included. `stored` is the growth of the stored arrays:
+    the maximal monomials of their numbers of entries.
     """
 
     operations: Polynomial
@@ -56,13 +49,7 @@ class Cost(NamedTuple):
 def cost(graph: Graph, roots: Sequence[Node], hints: Hints | None = None) -> Cost:
     """Return the cost of evaluating ``roots`` together.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-        Tensors and scalars.
-    hints : Hints, optional
-        The sizes to plan for.
+    `roots` are tensors and scalars, `hints` the sizes to plan for.
     """
     return CostModel(graph, hints or Hints()).of(roots)
 
@@ -83,15 +70,9 @@ class CostModel:
         """Return whether a form of cost ``new`` may replace one of cost ``old``: no measure grows faster or is larger
         by more than ``slack``.
 
-        Parameters
-        ----------
-        new, old : Cost
-        given : growth
-            The growth of the arguments: the new form may store arrays that grow no faster, if it takes no
-            more operations than the old one at the sizes to plan for.
-        slack : float
-            The most times the operations of the old form that the new one may take, if no operation and no array
-            grows faster.
+        `given` is the growth of the arguments: the new form may store arrays that grow no faster, if it takes no more
+        operations than the old one at the sizes to plan for. It may take `slack` times the operations if no operation
+        and no array grows faster.
         """
         if grows_faster(new.operations.growth, old.operations.growth):
             return False
@@ -212,9 +193,7 @@ class _CostCounter:
     # -------------------------------------------------------------- index notation
 
     def _ranges_of_bound(self, node: Node, enclosing: dict[Variable, Interval]) -> dict[Variable, Interval]:
-        """Return the ranges of the indices that a node binds, within the ``enclosing`` ranges; empty if it binds
-        none.
-        """
+        """Return the ranges of the indices that a node binds, within the ``enclosing`` ranges; empty without any."""
         if node.op == "comprehension":
             extents = zip(self.graph.bound(node), node.data, strict=True)
             return {v: (Polynomial(), Polynomial.of(extent) - 1) for v, extent in extents}
@@ -235,9 +214,7 @@ class _CostCounter:
         known: dict[Variable, Interval],
         remaining: Sequence[Variable],
     ) -> Interval | None:
-        """Return the range of an index by ``rows`` over indices with ``known`` ranges; None if these do not bound
-        it.
-        """
+        """Return the range of an index by ``rows`` over indices with ``known`` ranges; None if they do not bound it."""
         unknown = frozenset(remaining) - {variable}
         usable = [row for row in rows if row.form.coefficient(variable) and row.form.atoms().isdisjoint(unknown)]
         if any(row.kind == "eq" for row in usable):
@@ -251,9 +228,7 @@ class _CostCounter:
 
 
 def _is_cofactor_tangent(node: Node) -> bool:
-    """Return whether a node is an einsum that is the derivative of cofactors in the direction of a matrix, which takes
-    an inverse and two products of matrices.
-    """
+    """Whether a node contracts second-order cofactors with one matrix: the derivative of cofactors in its direction."""
     if node.op != "ein":
         return False
     operands = list(zip(node.args, node.data.inputs, strict=True))

@@ -14,11 +14,11 @@ import sympy
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanAtom, BooleanFunction
 
-from sympy_tensordiff.integer.affine import Constraint
+from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.rows import normalise
 
 CASES_LIMIT = 16
-"""The most cases that become loops of their own, besides one for each value."""
+"""The greatest number of cases that become loops of their own, in addition to one for each value."""
 
 DECISIONS_LIMIT = 256
 """The most decisions that a case distinction may take."""
@@ -28,20 +28,27 @@ Logic: TypeAlias = Any
 """A `bool`, a relation, or a tuple of a function of SymPy's logic and the arguments."""
 
 
+class Unequal(NamedTuple):
+    """The condition that a form of indices is not 0, which is tested at each point: its points are no polyhedron."""
+
+    form: Affine
+
+
+Rows: TypeAlias = tuple[Constraint | Unequal, ...]
+
+
 class Literal(NamedTuple):
     """A relation on indices as constraints, and its negation as disjoint systems of constraints."""
 
     relation: Any
     yes: tuple[Constraint, ...]
-    no: tuple[tuple[Constraint, ...], ...]
+    no: tuple[Rows, ...]
 
 
 class Decision(NamedTuple):
-    """A decision tree: disjoint systems of constraints, each with the branches or the `Decision` below it; 0
-    elsewhere.
-    """
+    """A decision tree: disjoint systems of constraints, each with branches or the `Decision` below it; 0 elsewhere."""
 
-    cases: tuple[tuple[tuple[Constraint, ...], Any], ...]
+    cases: tuple[tuple[Rows, Any], ...]
 
 
 class TooManyCasesError(Exception):
@@ -49,9 +56,7 @@ class TooManyCasesError(Exception):
 
 
 def logic(condition: Any) -> Logic:
-    """Convert a SymPy condition to nested tuples, which are decided without SymPy's sorting of all relations at each
-    step.
-    """
+    """Convert a SymPy condition to nested tuples, which are decided without sorting all relations as SymPy does."""
     if isinstance(condition, BooleanAtom):
         return bool(condition)
     if isinstance(condition, BooleanFunction) and not isinstance(condition, Relational):
@@ -81,9 +86,7 @@ def conjuncts(tree: Logic) -> tuple[Logic, ...]:
 
 
 def replaced(tree: Logic, known: Mapping[Any, Logic]) -> Logic:
-    """Return the condition with the relations in ``known`` replaced, and simplified where operands are then true or
-    false.
-    """
+    """Return the condition with the relations in ``known`` replaced, and simplified where these are true or false."""
     if not isinstance(tree, tuple):
         return known.get(tree, tree)
     args = [replaced(arg, known) for arg in tree[1:]]
@@ -113,9 +116,7 @@ def negated(tree: Logic) -> Logic:
 
 
 def decided(branches: Pairs, known: Mapping[Any, Logic]) -> Pairs:
-    """Return ``branches`` with the relations ``known`` replaced by their truth values, without branches that never
-    apply.
-    """
+    """Return ``branches`` with the relations ``known`` replaced by truth values, without branches that never apply."""
     result: Pairs = []
     for value, tree in branches:
         tree = replaced(tree, known)
@@ -129,10 +130,7 @@ def decided(branches: Pairs, known: Mapping[Any, Logic]) -> Pairs:
 def decisions(branches: Pairs, literals: Sequence[Literal]) -> Any:
     """Return the decision tree that tests ``literals`` in order; ``branches`` themselves if no literal needs a test.
 
-    Raises
-    ------
-    TooManyCasesError
-        If the cases are not worth it.
+    Raise `TooManyCasesError` if there are too many cases.
     """
     return _CaseSplitter(literals, CASES_LIMIT + len(branches)).of(branches, {})
 
@@ -172,7 +170,7 @@ class _CaseSplitter:
         return Decision(tuple(cases))
 
 
-def _add_lower_bounds(known: Mapping[Any, int], rows: Iterable[Constraint]) -> dict[Any, int] | None:
+def _add_lower_bounds(known: Mapping[Any, int], rows: Iterable[Constraint | Unequal]) -> dict[Any, int] | None:
     """Return the lower bounds of linear forms after the constraints ``rows`` are added; None if they contradict each
     other.
 
@@ -181,6 +179,8 @@ def _add_lower_bounds(known: Mapping[Any, int], rows: Iterable[Constraint]) -> d
     """
     result = dict(known)
     for row in rows:
+        if isinstance(row, Unequal):
+            continue
         reduced = normalise(row)
         if isinstance(reduced, bool):
             if not reduced:

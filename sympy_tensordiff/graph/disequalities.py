@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from sympy_tensordiff.graph.index_tests import unequal_forms
 from sympy_tensordiff.graph.interning import Number, Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
@@ -39,14 +40,6 @@ def coalesce_sides(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """Return ``nodes`` with ``Sum_{j < p} f + Sum_{j > p} f`` written as one sum over ``j != p``, in all additions."""
     work = _SideJoiner(graph)
     return [trampoline(work.visit(node, ())) for node in nodes]
-
-
-def unequal_forms(condition: Node) -> tuple[Affine, ...]:
-    """Return the index forms that a condition requires to be non-zero; empty if it requires anything else."""
-    parts = condition.args if condition.op == "and" else (condition,)
-    if any(part.op != "compare" or part.data != "ne" or part.args[0].op != "index" for part in parts):
-        return ()
-    return tuple(part.args[0].data for part in parts) if all(part.args[1].data == 0 for part in parts) else ()
 
 
 class _SideJoiner:
@@ -144,9 +137,7 @@ class _SideJoiner:
         return PuncturedSum(number * own, product, outer | inner, in_front, variables, rows, forms, term, names)
 
     def split_factors(self, product: Node) -> tuple[frozenset[Affine], frozenset[Node], list[Node]]:
-        """Split a product into the index forms that its choices require to be non-zero, its other tests, and its
-        factors.
-        """
+        """Split a product into the index forms its choices require to be non-zero, its other tests, and its factors."""
         forms: frozenset[Affine] = frozenset()
         tests: frozenset[Node] = frozenset()
         factors = []
@@ -172,9 +163,7 @@ class _SideJoiner:
         return None
 
     def coalesce(self, one: PuncturedSum, other: PuncturedSum, known: Rows) -> PuncturedSum | None:
-        """Return two terms over ``form > 0`` and ``form < 0`` as one over ``form != 0``; None if they are not of this
-        kind.
-        """
+        """Return two terms over ``form > 0`` and ``form < 0`` as one over ``form != 0``; None for other terms."""
         for side in one.rows:
             for opposite in other.rows:
                 if side.kind != "ge" or opposite.kind != "ge" or side.form + opposite.form != Affine.of(-2):
@@ -246,9 +235,7 @@ def _read_ranges(body: Node, bound: Sequence[int]) -> Iterator[Constraint]:
 
 
 def _without_made_redundant(rows: Sequence[Constraint], side: Constraint) -> list[Constraint]:
-    """Return ``rows`` without the constraint ``side``, and without those that follow from the others only with
-    ``side``.
-    """
+    """Return ``rows`` without the constraint ``side``, and without those that the others imply only with ``side``."""
     found = [row for row in rows if row != side]
     for row in list(found):
         rest = [other for other in found if other != row]

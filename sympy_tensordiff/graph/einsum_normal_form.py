@@ -60,14 +60,7 @@ class Pattern(NamedTuple):
 def pattern(coefficient: Number, inputs: Sequence[Labels], output: Labels, extents: Extents) -> Pattern:
     """Split an einsum into its core and its view; ``inputs`` are the labels of operands that are not views.
 
-    Parameters
-    ----------
-    coefficient : number
-    inputs : sequence of labels
-        Labels of the operands, in their final order.
-    output : labels
-    extents : mapping
-        The extents of all labels.
+    The `inputs` are in their final order; `extents` has the extents of all labels.
     """
     used = dict.fromkeys([label for labels in inputs for label in labels])
     core, labels = None, inputs[0] if inputs else ()
@@ -116,9 +109,7 @@ class Constructors(Protocol):
         """Return the node of the inverse of ``matrix``."""
 
     def cofactor(self, order: int, matrix: Node) -> Node:
-        """Return the node of the ``order``-th derivative of the determinant of ``matrix`` with respect to its
-        entries.
-        """
+        """Return the ``order``-th derivative of the determinant of ``matrix`` with respect to its entries."""
 
 
 def is_normal_operand_list(operands: Sequence[Operand]) -> bool:
@@ -300,13 +291,7 @@ def label_ranks(
     """Return a canonical rank for each label, independent of how the product is written, from the operands in which it
     occurs.
 
-    Parameters
-    ----------
-    operands : sequence of (Node, labels)
-    place : mapping
-        The ranks of the labels of the result.
-    symmetric : collection of Node
-        Operands of which the two axes are one.
+    `place` has the ranks of the labels of the result; the axes of matrices in `symmetric` are not distinguished.
     """
     ranks = {label: place.get(label, len(place)) for _, labels in operands for label in labels}
     for _ in range(3):
@@ -326,7 +311,7 @@ def in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool
     """Return the operands of a product with the two labels of each symmetric matrix in canonical order, so that equal
     products become equal nodes; a matrix is symmetric if ``known`` maps it to True.
 
-    A label of the first axis of the result stands first, those of other axes stand last, as in ``A @ x`` and ``X @ A``.
+    A label of the first axis of the result comes first, those of other axes come last, as in ``A @ x`` and ``X @ A``.
     """
     place = {label: n for n, label in enumerate(dict.fromkeys(output))}
     symmetric = {arg for arg, labels in parts if len(labels) == 2 and labels[0] != labels[1] and known.get(arg)}

@@ -1,8 +1,7 @@
 """From index notation to einsums of whole tensors, and back: one entry of a whole tensor, one level deep.
 
-``[p == q] Sum_k A[p, k] x[k]`` over all of ``p, q`` is a view of a product. What reads a tensor at other
-indices than a plain one per axis, runs over a part of a range, or uses an index as a number has no
-form as an einsum.
+``[p == q] Sum_k A[p, k] x[k]`` over all of ``p, q`` is a view of a product. A node that reads a tensor at other indices
+than one plain variable per axis, runs over a part of a range, or uses an index as a number has no form as an einsum.
 """
 
 from __future__ import annotations
@@ -54,16 +53,9 @@ def scalar_of(graph: Graph, node: Node) -> Node:
 class Recognition:
     """Converts a scalar in index notation to a contraction of whole tensors, whose axes are labelled by variables.
 
-    Parameters
-    ----------
-    graph : Graph
-    extents : mapping of int to Affine
-        The variables that label axes, in the order of the axes of what is returned.
-    known : set of Affine, optional
-        The extents that are known to be positive, which the ranges of sums must have. If it is given, factors and
-        terms that are not entries of whole tensors become comprehensions, next to others that are entries.
-    selected : collection of int
-        Variables that no comprehension may have as an axis.
+    `extents` maps the variables that label axes to extents, in the order of the axes of the result. If the extents in
+    `known` are given, sums may only run over these, which are positive, and factors and terms that are not entries of
+    whole tensors become comprehensions, whose axes are never variables in `selected`.
     """
 
     def __init__(
@@ -202,9 +194,7 @@ class Recognition:
         return converted if len(converted) == len(products) else None
 
     def _comprehension_of(self, node: Node) -> LabelledOperands | None:
-        """Return a node as a comprehension over the axis variables in it, as an operand; None if one has no known
-        extent.
-        """
+        """Return a node as an operand, a comprehension over its axis variables; None if one has no known extent."""
         axes = [v for v in self.extents if isinstance(v, int) and v in node.free]
         self.refused.update(v for v in axes if v in self.selected)
         if self.refused:
@@ -224,9 +214,7 @@ class Recognition:
         return axes if axes in orders or not orders or self.known is None else orders[0]
 
     def _visit_elementwise(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return an element-wise operation as one on whole tensors with common axes; None if an operand cannot be
-        converted.
-        """
+        """Return an element-wise operation as one on whole tensors with common axes; None if that is impossible."""
         partial, self._is_partial = self._is_partial, self._is_partial and node.op in ("add", "pow", "call")
         products = yield self._convert_all(node.args, self.graph.add if node.op == "add" else None)
         self._is_partial = partial
@@ -279,9 +267,7 @@ class Recognition:
         return self.graph.ein(1, operands, labels if any(own for _, own in operands) else (), self.extents)
 
     def _visit_guard(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return a guard ``i == j`` between two axis variables as a product with a delta tensor; None for other
-        guards.
-        """
+        """Return a guard ``i == j`` between two axis variables as a product with a delta tensor; else None."""
         partial, self._is_partial = self._is_partial, False  # the rows may guard what a comprehension would read
         inner = yield self.visit(node.args[0])
         self._is_partial = partial

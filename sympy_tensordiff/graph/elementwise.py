@@ -1,7 +1,6 @@
 """Constructors of element-wise arithmetic, functions and conditions of whole tensors.
 
-An element-wise node has the shape of its arguments, of which some may be scalars, which are broadcast.
-The product is an einsum.
+An element-wise node has the shape of its arguments; scalars among these are broadcast. The product is an einsum.
 """
 
 from __future__ import annotations
@@ -210,9 +209,7 @@ class Elementwise(Contractions):
         return self.broadcast(super().select(condition, value, otherwise), shape)
 
     def _is_rectified(self, condition: Node, value: Node) -> bool:
-        """Return whether ``value`` is 0 wherever ``condition``, ``u > 0``, fails, since it has a factor ``max(0,
-        u)``.
-        """
+        """Return whether ``value`` is 0 wherever ``condition``, ``u > 0``, fails, by a factor ``max(0, u)``."""
         if condition.op != "compare" or condition.data != "lt" or condition.args[0] is not self.zero:
             return False
         factors = self.factors(self.split_view(value)[1])
@@ -253,8 +250,6 @@ def _moves_entries(view: Node) -> bool:
 
 
 def _cancel_inverse(function: Any, argument: Node) -> Node | None:
-    """Return ``x`` for ``log(exp(x))`` and ``exp(log(x))``; None for other combinations of `function` and
-    `argument`.
-    """
+    """Return ``x`` for ``log(exp(x))`` and ``exp(log(x))``; None for any other `function` of an `argument`."""
     inverse = {sympy.log: sympy.exp, sympy.exp: sympy.log}.get(function)
     return argument.args[0] if inverse is not None and argument.op == "call" and argument.data is inverse else None

@@ -87,9 +87,7 @@ FINITE_DERIVATIVES: dict[tuple[Any, int], Callable[..., Any]] = {
 
 
 def _first_derivative(applied: Any, position: int) -> Any:
-    """Return the derivative of ``applied`` with respect to the argument ``position``; None if SymPy has no rule
-    for it.
-    """
+    """Return the derivative of ``applied`` with respect to argument ``position``; None if SymPy has no rule for it."""
     if (applied.func, position) in FINITE_DERIVATIVES:
         return FINITE_DERIVATIVES[applied.func, position](*applied.args)
     try:

@@ -1,4 +1,4 @@
-"""Rewriting conditions on indices as combinations of linear relations, which are constraints.
+"""Conditions on indices as combinations of linear relations, which become constraints.
 
 ``Abs(f) <= g``, ``Max(f, g) < h``, ``f**2 <= 4``, ``f*g > 0`` and relations with signs, deltas and cases of indices
 become `And`, `Or` and `Not` of relations between linear forms, over the integers: ``f**2 <= 5`` is ``-2 <= f <= 2``.
@@ -181,9 +181,7 @@ _ROUNDING = {function.__name__: function for function in (sympy.floor, sympy.cei
 
 
 def _hold_rounding(expr: Any) -> Any:
-    """Replace each floor, ceiling and Mod of a maximum by a placeholder, so that SymPy does not evaluate it
-    meanwhile.
-    """
+    """Replace each floor, ceiling and Mod of a maximum by a placeholder, so that SymPy does not evaluate it."""
 
     def holds(part: Any) -> bool:
         """Return whether ``part`` rounds an expression with a maximum, minimum or absolute value."""

@@ -1,4 +1,4 @@
-"""Matching up to index substitution: the forms for variables that turn one node into another."""
+"""Matching up to index substitution: index forms for the variables of one node that turn it into another."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> 
 
 
 class Comparison(NamedTuple):
-    """The equality up to which `instances` matches: normal forms of index forms and nodes, and variants of a
-    substitution.
+    """The equality up to which `instances` matches, as three functions: ``form`` and ``node`` return normal forms of
+    index forms and nodes, ``moves`` yields variants of a substitution.
 
     ``form`` and ``node`` map equal index forms and equal nodes to the same ones, as far as they can decide. ``moves``
     yields the variants of a substitution to try, which may be wrong by a multiple of a divisor.
@@ -111,9 +111,7 @@ def _integer_form(node: Node) -> Affine | None:
 
 
 def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """Yield the index forms in a node, nested ones included, each with a key of its position; only equal keys can
-    match.
-    """
+    """Yield the index forms in a node, nested ones included, and keys of their positions; only equal keys can match."""
     for position, forms in _forms_of_node(part):
         yield position, forms
         for compound in compounds_in(forms):

@@ -46,10 +46,11 @@ class Node:
     """One node of a graph, compared by identity; made by `Graph` only.
 
     ``shape`` are the extents of a tensor, ``()`` of a scalar; ``free`` are its free variables; ``depth`` is greater
-    than that of every argument; ``is_guard_free`` says that it contains no guard, no binder and no index with a maximum
-    or quotient, which known constraints may decide; ``total`` that the value is a finite number wherever its reads are
-    (no division, no logarithm, no overflow of an exponential, except in conditions); ``view`` that it only moves
-    entries (`graph.contractions`); ``has_tensor_ops`` that it or a node below is an operation on whole tensors.
+    than that of every argument; ``is_guard_free`` says that it contains no guard, no binder, no comparison of indices
+    and no index with a maximum or quotient, which known constraints may decide; ``total`` that the value is a finite
+    number wherever its reads are (no division, no logarithm, no overflow of an exponential, except in conditions);
+    ``view`` that it only moves entries (`graph.contractions`); ``has_tensor_ops`` that it or a node below is an
+    operation on whole tensors.
     """
 
     __slots__ = (
@@ -140,6 +141,7 @@ class NodeTable:
         plain = op not in _SCOPES and (
             op not in ("read", "index") or linear(own) or not _has_quotient_or_positive_part(own)
         )
+        plain = plain and not (op == "compare" and args[0].op == "index")
         total, whole = is_total(op, data, args), _takes_tensors(op, shape)
         for a in args:
             if a.free:

@@ -15,9 +15,9 @@ inside a binder, `Graph.open` it: its variables become fresh ones; `Graph.sum`, 
 A `sum` over no point is 0, a `prod` 1, a `max` and a `min` are infinite. Only the sum is linear in
 its body: neither a factor nor a guard moves across the others.
 
-Whole tensors have a ``shape``; they are closed, no bound variable is free in them. Element-wise
-nodes (`add`, `pow`, `call`, `select`, conditions) of whole tensors have the shape of their arguments,
-of which some may be scalars; products, sums over axes, transposes, deltas are ``ein``.
+Whole tensors have a ``shape``; they are closed, no bound variable is free in them. Element-wise nodes (`add`, `pow`,
+`call`, `select`, conditions) of whole tensors have the shape of their arguments, some of which may be scalars;
+products, sums over axes, transposes, deltas are ``ein``.
 
 An entry of a tensor of integers is never a ``read``: it is the index that is one `IndirectIndex`, as in the
 forms of other reads. ``Graph.symmetric`` says which matrices are known to be symmetric or not, an entry of a
@@ -71,9 +71,7 @@ Substitution = Mapping[Variable, Affine]
 
 
 class Graph(Elementwise):
-    """A table of interned nodes and of the names of variables, with all constructors of nodes. One graph serves one
-    call.
-    """
+    """A table of interned nodes and of variables' names, with all constructors of nodes. One graph serves one call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,9 +125,7 @@ class Graph(Elementwise):
         return node
 
     def _neutral(self, op: str) -> Node | None:
-        """Return the body value that a reduction ``op`` leaves unchanged over any range: 0 for a sum; None if there is
-        none.
-        """
+        """Return the body value that a reduction ``op`` leaves unchanged over any range: 0 for a sum; else None."""
         return {"sum": self.zero, "prod": self.one}.get(op)
 
     def _close(self, variables: Sequence[int], body: Node, outer: frozenset[int]) -> tuple[int, Substitution, Node]:
@@ -239,15 +235,11 @@ class Graph(Elementwise):
     # -------------------------------------------------------------- substitution
 
     def rebuild(self, node: Node, args: Sequence[Node], mapping: Substitution | None = None) -> Node:
-        """Return ``node`` with new arguments, and with its own index forms substituted by ``mapping``; not for
-        binders.
-        """
+        """Return ``node`` with new arguments, and with its own index forms substituted by ``mapping``; no binders."""
         mapping = mapping or {}
         match node.op:
-            case "add":
-                return self.add(args)
-            case "mul":
-                return self.mul(args)
+            case "add" | "mul":
+                return self.add(args) if node.op == "add" else self.mul(args)
             case "pow":
                 return self.pow(args[0], args[1])
             case "select":
@@ -258,6 +250,8 @@ class Graph(Elementwise):
                 return self.index(node.data.substitute(mapping))
             case "read":
                 return self.read(args[0], substitute_all(node.data, mapping))
+            case "compare" if args[0].op == "index":
+                return self.compare(node.data, args[0], args[1])
             case "and" | "or" | "not":
                 return self.logic(node.op, args)
             case "call":
@@ -303,6 +297,8 @@ class Graph(Elementwise):
                 return self._node(node.op, None, args, args, (), node.shape)
             case "guard" | "index" | "read" | "ein" | "inv" | "cof" | "lse" | "scan":
                 return self.rebuild(node, args, mapping)
+            case "compare" if args[0].op == "index":
+                return self.compare(node.data, args[0], args[1])
             case _:
                 return self._plain(node.op, node.data, args)
 

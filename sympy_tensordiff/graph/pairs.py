@@ -11,9 +11,10 @@ A congruence ``P.T @ M @ P`` computes ``P`` once (`congruences`), and multiplies
 terms are congruences again: the Hessian of a network needs each product with a weight once.
 
 Where several orders take as little work, one comes first that multiplies two operands which another einsum node can
-multiply first as well: ``Sum_ij T_ijk A_i`` serves the derivatives by b and by c of ``Sum T_ijk A_i b_j c_k``.
+multiply first as well: ``Sum_ij T_ijk A_i`` serves the derivatives with respect to b and c of
+``Sum T_ijk A_i b_j c_k``.
 
-Afterwards an einsum node has two operands; or one, of which it sums axes; or sums nothing.
+Afterwards an einsum node has two operands; or one, whose axes it sums; or sums nothing.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view, 
 from sympy_tensordiff.graph.interning import Number, Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.multiplied_sums import MultipliedSum, multiplied_sums
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine
 
 Evaluation: TypeAlias = tuple[int, Node]
 """The estimated work of an einsum, and its node as products of two operands."""
@@ -41,12 +43,12 @@ OpenedTerm: TypeAlias = tuple[Evaluation, MultipliedSum | None]
 _TERMWISE_FACTOR = 0.9
 """A product with a sum is multiplied term by term if that takes at most 1/0.9 times the work.
 
-The matrix of the sum may be much larger than the result, where a size is not what it is taken for.
+The matrix of the sum may be much larger than the result, if a size is not as expected.
 """
 
 
 class PrivateParts(NamedTuple):
-    """The nodes that only one sum uses, which are saved where it is multiplied term by term."""
+    """The sums and products that only one sum uses: if that is multiplied out term by term, they are not computed."""
 
     sums: Collection[Node]
     """Sums among the terms of the sum, and among their terms."""
@@ -58,8 +60,9 @@ def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collectio
     """Return ``roots`` with each summing einsum split into products of two operands, in the cheapest order; nodes in
     ``known`` are kept.
     """
-    work = _Pairing(graph, roots, hints, known)
-    found = [work.done[root] for root in roots]
+    narrow = without_unit_labels(graph, roots, known)
+    work = _Pairing(graph, narrow, hints, known)
+    found = [work.done[root] for root in narrow]
     if work.multiplied:
         # A product that terms of sums used may be multiplied out, where all of its users are products now.
         products = Products(reachable(*found, known=known), found, work.hints)
@@ -67,6 +70,31 @@ def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collectio
             again = _Pairing(graph, found, work.hints, known)
             return [again.done[root] for root in found]
     return found
+
+
+def without_unit_labels(graph: Graph, roots: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
+    """Return `roots` with no einsum that sums a common label of extent 1: ``u @ v.T`` of two columns is the outer
+    product of two vectors.
+    """
+    done = {node: node for node in known}
+    for part in reachable(*roots, known=known):
+        args = [done[arg] for arg in part.args]
+        done[part] = graph.with_args(part, args)
+        if part.op == "ein" and len(args) > 1:
+            summed = {
+                label
+                for labels, arg in zip(part.data.inputs, args, strict=True)
+                for label, extent in zip(labels, arg.shape, strict=True)
+                if extent == Affine.of(1) and label not in part.data.output
+            }
+            if summed:
+                operands = []
+                for labels, arg in zip(part.data.inputs, args, strict=True):
+                    rest = tuple(label for label in labels if label not in summed)
+                    operands.append((arg if rest == labels else graph.ein(1, [(arg, labels)], rest), rest))
+                extents: Extents = dict(enumerate(part.data.extents))
+                done[part] = graph.ein(part.data.coefficient, operands, part.data.output, extents)
+    return [done[root] for root in roots]
 
 
 class _Pairing:
@@ -95,20 +123,44 @@ class _Pairing:
         """Whether a sum is multiplied term by term."""
         self.built: set[Node] = set()
         """Sums with several uses that are computed as matrices nevertheless."""
+        self.computed: dict[Node, int] = {}
+        """The products that the results of the last round contain, with their numbers of uses."""
+        self.rejected: set[Node] = set()
+        """The products of terms of sums that are not multiplied term by term."""
+        self.last: dict[Node, Node] = {}
         self.split_all(parts)
         is_new = any(len(nodes) > 1 for nodes in self.first.values())
-        while is_new or self.find_computed_sums(roots):
+        while is_new or self.find_computed_sums(roots) or self.find_computed_products(roots):
             is_new = False
             self.split_all(parts)
 
     def find_computed_sums(self, roots: Sequence[Node]) -> bool:
-        """Record the sums of matrices that some use needs as a whole matrix; return whether another use takes any of
-        them term by term.
+        """Record the sums of matrices that are multiplied term by term, although they are computed as a whole elsewhere
+        in the result; return whether there are any.
         """
         results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
         built = {written for result, written in self.shared.items() if result in results}
         self.built |= built
         return bool(built)
+
+    def find_computed_products(self, roots: Sequence[Node]) -> bool:
+        """Record the products that are computed; return whether they contain new ones of terms of sums that are not
+        multiplied term by term.
+        """
+        if not self.rejected:
+            return False
+        results = reachable(*(self.done[root] for root in roots))
+        uses = Counter(arg for node in results for arg in node.args)
+        found = {node: uses[node] for node in results if is_core(node)}
+        is_new = not self.rejected.isdisjoint(found.keys() - self.computed.keys())
+        self.computed, self.last = found, self.done
+        return is_new
+
+    def is_computed_elsewhere(self, product: Node) -> bool:
+        """Return whether another part than the current one computes a product, too."""
+        if product not in self.computed:
+            return False
+        return self.computed[product] > 1 or product not in reachable(self.last[self.current])
 
     def split_all(self, parts: Sequence[Node]) -> None:
         """Split all nodes, in the order of their arguments."""
@@ -118,6 +170,7 @@ class _Pairing:
         self.terms.clear()
         self.opened_terms.clear()
         self.shared.clear()
+        self.rejected.clear()
         for part in parts:
             if part in self.products.absorbed:
                 continue
@@ -252,7 +305,7 @@ class _Pairing:
         uses = 1 if operand in self.single else self.products.uses[original]
         is_saved = uses > 0 and (uses == 1 or original not in self.built)
         summands = self.terms_of(original)
-        is_sparse = any(map(_is_sparse, summands))
+        is_sparse = any(map(self.is_sparse, summands))
         inner = [one for one in map(_core_of, summands) if one.op == "add" and one not in self.built]
         inner = [one for one in inner if self.private_parts(one).products[0]]
         volume = self.products.volume(labels, extents)
@@ -278,11 +331,27 @@ class _Pairing:
         if best is None:
             return None
         total, saved_work, terms, opened = best
-        if (2 if not opened and not inner else _TERMWISE_FACTOR if is_sparse else 1) * total > work + saved_work:
+        is_cheap = opened or inner or (is_saved and is_sparse)
+        products = [(cost, _core_of(part)) for (cost, part), factored in terms if factored is None]
+        known = sum(cost for cost, one in products if self.is_computed_elsewhere(one))
+        if (2 if not is_cheap else _TERMWISE_FACTOR if is_sparse else 1) * (total - known) > work + saved_work:
+            self.rejected.update(one for _, one in products)
             return None
         if uses > 1 and is_saved:
             self.shared[operand] = original
         return terms
+
+    def is_sparse(self, node: Node) -> bool:
+        """Return whether a term is broadcast, diagonal or an outer product: a product with it takes less work than with
+        a matrix.
+        """
+        core = node
+        if is_view(node):
+            output = node.data.output
+            if not node.args or len(set(output)) < len(output) or not set(output).issubset(node.data.inputs[0]):
+                return True
+            core = node.args[0]
+        return is_outer(core) or self.products.rank(core) > 0
 
     def work_of_sum(self, total: Node, products: Collection[Node], volume: int) -> int:
         """Return the work of the additions of ``total``, a sum of ``volume`` entries, of the sums within that only it
@@ -551,23 +620,9 @@ def _summed_later(operands: Sequence[Labelled], uses: Counter[int]) -> list[int]
 
 
 def _untransposed(operand: Labelled) -> Labelled:
-    """Return ``(S, permuted labels)`` for an operand that is the transpose of a sum ``S``; another operand
-    unchanged.
-    """
+    """Return ``(S, permuted labels)`` for an operand that is the transpose of a sum ``S``; others unchanged."""
     node, labels = operand
     if not is_transpose(node) or node.args[0].op != "add":
         return operand
     known = dict(zip(node.data.output, labels, strict=True))
     return node.args[0], tuple(known[label] for label in node.data.inputs[0])
-
-
-def _is_sparse(node: Node) -> bool:
-    """Return whether a term is broadcast, diagonal or an outer product: a product with it takes less work than with a
-    matrix.
-    """
-    if not is_view(node):
-        return is_outer(node)
-    output = node.data.output
-    if not node.args or len(set(output)) < len(output) or not set(output).issubset(node.data.inputs[0]):
-        return True
-    return is_outer(node.args[0])

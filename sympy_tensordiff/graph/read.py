@@ -25,7 +25,7 @@ from sympy_tensordiff.integer.rows import atoms_in, range_rows
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.symbolic.base import TensorNode as Base
 from sympy_tensordiff.symbolic.indices import data_of, integers_by_use, may_be_real, to_affine
-from sympy_tensordiff.symbolic.lift import NATIVE, kind_of, lift, lift_native
+from sympy_tensordiff.symbolic.lift import NATIVE, lift, lift_native, properties_of
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.misplaced_tensors import refuse_whole
 from sympy_tensordiff.symbolic.operations import shape_of
@@ -208,9 +208,7 @@ class Reader(ConditionReader):
         return self.graph.scan(ScanData(scan, constants, self.affine(scan.length), forms, own), args)
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
-        """Record the ranges of integer tensors, each from an axis that the tensor indexes; clears the cache of
-        nodes.
-        """
+        """Record the ranges of integer tensors, each from an axis that it indexes; clears the cache of nodes."""
         self.selections.update(selections)
         self.graph.below.update({name: read.args[0].shape[axis] for name, (read, axis) in selections.items()})
         self._done.clear()
@@ -222,9 +220,7 @@ class Reader(ConditionReader):
     # -------------------------------------------------------------- the walk
 
     def _visit(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of an expression, with ``scope`` mapping bound symbols to variables; cached; raise if
-        unsupported.
-        """
+        """Return the node of an expression, with ``scope`` mapping bound symbols to variables; cached."""
         known = self._done.get(expr)
         if known is not None and all(self.variable(self.symbols[v], scope) == v for v in known.free):
             return known
@@ -396,13 +392,11 @@ def _is_real_number(expr: Any) -> bool:
 
 def _description(tensor: TensorSymbol | NamedTensor) -> str:
     """Return the shape and the kind (real or integer) of a tensor as text for messages."""
-    return f"one of shape {tensor.shape}{kind_of(tensor)}"
+    return f"one of shape {tensor.shape}{properties_of(tensor)}"
 
 
 def _divisors(expr: Any, compound: Compound, bound: frozenset[int]) -> set[Affine]:
-    """Return the symbolic divisors in a compound; raise IndexExpressionError if it is not linear in the ``bound``
-    variables.
-    """
+    """Return the symbolic divisors in a compound; raise IndexExpressionError if not linear in ``bound`` variables."""
     found: set[Affine] = set()
     for compound_inside in definitions([compound]):
         ranged = [form for form in compound_inside.forms() if not form.atoms().isdisjoint(bound)]
@@ -447,7 +441,5 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
 
 @cache
 def _read_method(kind: type) -> Callable[[Reader, Any, Scope], Recursion[Node]] | None:
-    """Return the method that reads expressions of a class, by the first matching line of the table; None
-    without one.
-    """
+    """Return the method that reads expressions of a class, by the first matching line of the table; else None."""
     return next((method for base, method in _METHODS if issubclass(kind, base)), None)

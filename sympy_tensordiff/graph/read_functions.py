@@ -100,9 +100,7 @@ class Applications(ABC):
     # -------------------------------------------------------------- functions
 
     def _read_function(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the call of a real function; raise UnsupportedError for complex ones and those with lists of
-        parameters.
-        """
+        """Return the call of a real function; raise UnsupportedError for complex ones and for lists of parameters."""
         refuse_complex(expr)
         if isinstance(expr, OF_COMPLEX):
             refuse_undeclared(expr, scope)
@@ -122,9 +120,7 @@ class Applications(ABC):
         return self.graph.call(expr.func, args)
 
     def _read_integer_function(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return a rounding, remainder or extremum of indices as an exact index form; of other values as a function of
-        them.
-        """
+        """Return a rounding, remainder or extremum of indices as an exact index form; of values as a function."""
         if on_indices(expr, self.integers) and _number_of_extrema(expr) <= MAX_EXTREMA_IN_INDEX:
             try:
                 return self.graph.index(self.affine(expr, scope))
@@ -182,9 +178,7 @@ class Applications(ABC):
     # -------------------------------------------------------------- whole tensors
 
     def _read_whole(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a whole-tensor operation; written entry by entry if an operand depends on an enclosing
-        index.
-        """
+        """Return the node of a whole-tensor operation; entry by entry if an operand depends on an enclosing index."""
         operands = yield from in_turn(self._visit(operand, scope) for operand in expr.operands)
         bound = frozenset(scope.values())
         if bound and any(not operand.free.isdisjoint(bound) for operand in operands):

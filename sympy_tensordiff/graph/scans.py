@@ -1,8 +1,8 @@
 """Scans as nodes of the graph: an operation on the arrays that its steps read, for code generation.
 
-The steps stay expressions of their own, with a program of their own. What they read is an operand: initial values,
-sequences, and constants: the free variables of the steps, and the largest expressions in them that no step changes.
-Scalar operands are arrays with one entry.
+The steps stay expressions of their own, with a program of their own. A tensor that they read is an operand: initial
+values, sequences, and constants: the free variables of the steps, and the largest expressions in them that no step
+changes. Scalar operands are arrays with one entry.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def step_constants(scan: Scan) -> tuple[dict[Any, Any], list[Any], list[Any]]:
     symbols.
 
     That is a mapping from the largest expressions that no step changes to variables in their places, the variables for
-    tensors and real numbers, and the integer symbols besides the time.
+    tensors and real numbers, and the integer symbols other than the time.
     """
     moved = {expr: _placeholder(expr) for expr in _unchanged(scan)}
     steps = [step.xreplace(moved) for step in scan.steps]

@@ -38,10 +38,7 @@ MAX_DEPTH = 1000
 def to_native(expr: Any) -> Any:
     """Return an expression of this package's classes in SymPy's own notation.
 
-    Raises
-    ------
-    UnsupportedError
-        For a whole comprehension, and for a condition that SymPy would carry out of its sum.
+    Raise `UnsupportedError` for a whole comprehension, and for a condition that SymPy would move out of its sum.
     """
     reader = Reader(Graph())
     root = reader.read(rewritten(lift(expr), IndexedSum))  # SymPy's own sums in it bind indices, too
@@ -163,9 +160,7 @@ class _Native(ExpressionWriter):
         return result
 
     def not_below_empty(self, low: Any, high: Any, rows: Iterable[Constraint]) -> Any:
-        """Return the upper bound, as ``Max(high, low - 1)`` unless ``rows`` prove that it is not less than ``low -
-        1``.
-        """
+        """Return the upper bound, as ``Max(high, low - 1)`` unless ``rows`` prove that it is at least ``low - 1``."""
         facts = (*self.facts, *rows)
         highs = [self.affine(form) for form in bound_forms(high, sympy.Min)]
         unproven = [
@@ -178,8 +173,8 @@ class _Native(ExpressionWriter):
     # -------------------------------------------------------------- conditions, which SymPy moves out of its sums
 
     def leaking_indices(self, node: Node, indices: Iterable[int], scope: Scope) -> str:
-        """Return the names of ``indices`` whose sum SymPy would merge with an outer one that the condition depends on;
-        "" without any.
+        """Return the names of those ``indices`` of `node` that SymPy would let escape from their sum, by merging it
+        with an outer sum whose index `node` contains; "" if there are none.
         """
         outer_variables, names = set[int](), list[str]()
         groups = {id(self.groups[v]): self.groups[v] for v, _ in scope}
@@ -190,9 +185,7 @@ class _Native(ExpressionWriter):
         return ", ".join(sorted(names))
 
     def write_add(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a SymPy sum; a guarded term whose condition SymPy would move out of an outer sum is written
-        separately.
-        """
+        """Return a SymPy sum; guarded terms whose conditions SymPy would move out of an outer sum are separate."""
         if not any(
             term.op == "guard" and self.leaking_indices(term, variables_of_guard(term), scope) for term in node.args
         ):
@@ -201,8 +194,8 @@ class _Native(ExpressionWriter):
         return sympy.Add(*terms)
 
     def write_guard(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a guard as a `Piecewise`; as a sum over one or no value if SymPy would move the condition out of an
-        outer sum.
+        """Return a guard as a `Piecewise`. If SymPy would move that out of an outer sum, return a sum over ``g = 0``
+        instead, whose range is empty where the guard fails.
         """
         if not self.leaking_indices(node, variables_of_guard(node), scope):
             return (yield super().write_guard(node, scope))
@@ -218,9 +211,7 @@ class _Native(ExpressionWriter):
         return sympy.Sum(body, (index, 0, sympy.Max(-1, sympy.Min(0, *forms)))) if forms else body
 
     def write_select(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a select as a `Piecewise`; raise UnsupportedError if SymPy would move its condition out of an outer
-        sum.
-        """
+        """Return a select as a `Piecewise`; raise UnsupportedError if SymPy would move the condition out of a sum."""
         result = yield super().write_select(node, scope)
         if leaking_indices := self.leaking_indices(node, node.args[0].free, scope):
             raise UnsupportedError(
@@ -239,13 +230,9 @@ def variables_of_guard(guard: Node) -> frozenset[int]:
 def to_einsum(expr: Any) -> Any:
     """Return ``expr`` as operations on whole tensors, as far as it can be written so.
 
-    Returns
-    -------
-    Expr
-        The same value: of the same shape, or a scalar. Sums over whole axes of products of
-        entries are einsum products, functions of entries are element-wise functions. Subexpressions that
-        read at other indices, or run over parts of an axis, are comprehensions. An expression that the
-        graph does not support is returned as it is.
+    Sums over whole axes of products of entries become einsum products, functions of entries element-wise functions.
+    Subexpressions that read at other indices, or run over parts of an axis, become comprehensions. An expression that
+    the graph does not support is returned unchanged.
     """
     reader = Reader(Graph())
     try:
@@ -258,8 +245,8 @@ def to_einsum(expr: Any) -> Any:
 
 
 def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Sequence[Affine]) -> Node:
-    """Return the entry `body` with the variable ``q`` of the only axis of extent 1 in place of all indices into such
-    axes: ``u[k, 0]`` becomes ``u[k, q]``.
+    """Return the entry `body` with 0 as an index into axes of extent 1 replaced by the variable ``q`` of the only such
+    axis of the result: ``u[k, 0]`` becomes ``u[k, q]``.
     """
     single = [v for v, extent in zip(variables, extents, strict=True) if extent == Affine.of(1)]
     if len(single) != 1:

@@ -12,8 +12,9 @@ import sympy
 
 from sympy_tensordiff.graph.arithmetic import opposites
 from sympy_tensordiff.graph.common_guards import common_rows, without_rows
-from sympy_tensordiff.graph.disequalities import coalesce_sides, unequal_forms
+from sympy_tensordiff.graph.disequalities import coalesce_sides
 from sympy_tensordiff.graph.functions import Partial
+from sympy_tensordiff.graph.index_tests import is_index_choice, unequal_forms
 from sympy_tensordiff.graph.interning import (
     Recursion,
     breadth_first,
@@ -128,9 +129,11 @@ class ExpressionWriter(TensorWriter):
 
     def write_select(self, node: Node, scope: Scope) -> Recursion[Any]:
         """Return a `select` node as a `Piecewise`."""
-        if node.args[2] is self.graph.zero and (forms := unequal_forms(node.args[0])):
-            body = yield self.visit(node.args[1], scope)
-            return _case(body, *self.unequal(forms, scope))
+        if is_index_choice(node):
+            tests, body = self.split_tests(node.args[1])
+            value = yield self.visit(body, scope)
+            conditions = yield from in_turn(self.visit(test, scope) for test in tests)
+            return _case(value, *self.unequal(unequal_forms(node.args[0]), scope), *conditions)
         pairs = []
         branches, node = branches_of(self.graph, node)
         for condition, value in branches:
@@ -187,8 +190,8 @@ class ExpressionWriter(TensorWriter):
         return self.depth.applied(sympy.Add, terms)
 
     def is_written_second(self, case: Node, rest: tuple[Constraint, ...], scope: Scope) -> bool:
-        """Return whether the complement of `case` comes first in a `Piecewise`: the upper part of a range, even
-        indices, one remainder.
+        """Return whether `case`, whose rows in `rest` are shared, comes after its complement in the `Piecewise`: upper
+        parts of ranges and odd indices come last, and the complement of a remainder condition.
         """
         (row,) = (row for row in case.data if row not in rest)
         if row.kind == "mod":
@@ -199,12 +202,30 @@ class ExpressionWriter(TensorWriter):
     def write_guard(self, node: Node, scope: Scope) -> Recursion[Any]:
         """Return a guard as a `Piecewise`, or as a product with a `KroneckerDelta` for each equation."""
         body, rows = node.args[0], node.data
-        forms = unequal_forms(body.args[0]) if self.graph.is_choice(body) and body.args[2] is self.graph.zero else ()
-        if forms and all(row.kind != "eq" for row in rows):
+        if is_index_choice(body) and all(row.kind != "eq" for row in rows):
             value = yield self.visit(body.args[1], scope)
+            forms = unequal_forms(body.args[0])
             return _case(value, *(self.condition(row, scope) for row in rows), *self.unequal(forms, scope))
         value = yield self.visit(body, scope)
         return self.guarded(rows, value, scope)
+
+    def split_tests(self, product: Node) -> tuple[list[Node], Node]:
+        """Return the conditions of the choices between a value and 0 among the factors of `product`, and the product of
+        the values and of the other factors.
+        """
+        tests: list[Node] = []
+        factors = []
+        waiting = [product]
+        while waiting:
+            factor = waiting.pop()
+            if factor.op == "mul":
+                waiting += factor.args
+            elif factor.op == "select" and factor.args[2] is self.graph.zero:
+                tests.append(factor.args[0])
+                waiting.append(factor.args[1])
+            else:
+                factors.append(factor)
+        return tests, self.graph.mul(factors) if tests else product
 
     def unequal(self, forms: Sequence[Affine], scope: Scope) -> list[Any]:
         """Return the SymPy conditions that each of ``forms`` is nonzero."""
@@ -298,9 +319,7 @@ def _pair_complements(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None
 
 
 def _case(body: Any, *conditions: Any) -> Any:
-    """Return ``Piecewise((body, conditions), (0, True))``; the conditions of a body that is a `Piecewise` are merged
-    in.
-    """
+    """Return ``Piecewise((body, conditions), (0, True))``; a body that is a `Piecewise` is merged in."""
     if isinstance(body, sympy.Piecewise) and len(body.args) == 2 and body.args[1].args == (0, True):
         value, inner = body.args[0].args
         body, conditions = value, (*conditions, *sympy.And.make_args(inner))
@@ -331,9 +350,7 @@ def _absorb_minus(factors: list[Any]) -> list[Any]:
 
 
 def _sign_conditions(node: Node) -> list[Node]:
-    """Return the sign conditions whose product is compared with 0 (negative if an odd number holds); [] for other
-    nodes.
-    """
+    """Return the sign conditions whose product is compared with 0 (negative if an odd number holds); else []."""
     product, limit = node.args
     if node.data != "lt" or limit.op != "const" or limit.data != 0 or product.op != "mul":
         return []
@@ -366,9 +383,7 @@ def _choices_by_first_condition(node: Node) -> list[Node]:
 
 
 def _is_case(guard: Node) -> bool:
-    """Return whether a guard is written as a `Piecewise`, not only deltas: it has an inequality, or contains a
-    select.
-    """
+    """Return whether a guard is written as a `Piecewise`, not only deltas: it has an inequality or a select."""
     inside = any(part.op in ("guard", "select") for part in breadth_first(guard.args[0], outside_of_binders))
     return inside or any(row.kind != "eq" for row in guard.data)
 

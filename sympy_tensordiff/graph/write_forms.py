@@ -36,9 +36,7 @@ class Forms:
     # -------------------------------------------------------------- names
 
     def bind(self, variables: Sequence[int], names: Sequence[str], scope: Scope) -> Scope:
-        """Return ``scope`` extended by a symbol for each bound variable, with names different from all enclosing
-        symbols.
-        """
+        """Return ``scope`` extended by a symbol for each bound variable, with names unlike all enclosing symbols."""
         taken = {str(symbol.name) for _, symbol in scope}
         for v, name in zip(variables, names, strict=True):
             choice = unlike(name, taken, self.used)
@@ -72,8 +70,7 @@ class Forms:
         return sympy.Add(*terms)
 
     def remainder(self, dividend: Affine, divisor: Affine, scope: Scope) -> Any:
-        """Return ``Mod`` of two forms as SymPy evaluates it, which is what a user gets who types it, unless that is
-        wrong.
+        """Return ``Mod`` of two forms as SymPy evaluates it when a user types it, unless that is wrong.
 
         SymPy 1.14 evaluates ``Mod(2*Mod(i, 3), 3)`` to ``2*Mod(i, 3)``, and does not terminate on some with a divisor
         of several terms whose sign it knows, as ``Mod(p - 2, N + 1)`` with a positive ``N``.
@@ -99,9 +96,7 @@ class Forms:
         return (sympy.Max if extremum.function == "max" else sympy.Min)(one, self.form(extremum.other, scope))
 
     def variable(self, variable: Any, scope: Scope) -> Any:
-        """Return the SymPy expression of a variable: a symbol, or the floor, product, maximum or tensor entry of a
-        compound.
-        """
+        """Return the SymPy expression of a variable: a symbol, or a floor, product, maximum or tensor entry."""
         match variable:
             case Quotient():
                 return self.rounded(sympy.floor, variable.form, variable.divisor, scope)
@@ -131,9 +126,7 @@ class Forms:
         return self.form(outside, scope) + function(self.form(inside, scope) / divisor, evaluate=evaluate)
 
     def has_assumptions(self, *forms: Affine) -> bool:
-        """Return whether SymPy may simplify ``forms`` by the parity of an index, or contains one that is not a plain
-        symbol.
-        """
+        """Whether SymPy may simplify ``forms`` by the parity of an index, or one is not a plain symbol."""
         symbols = [self.reader.symbols.get(v, _UNRESTRICTED) for v in atoms_in(forms)]
         return any(not symbol.is_Symbol or symbol.is_even is not None for symbol in symbols)
 
@@ -148,8 +141,8 @@ class Forms:
         return sympy.And(*conditions, evaluate=False)
 
     def lead(self, form: Affine, scope: Scope) -> tuple[int, int]:
-        """Return the term of a constraint that is written alone on the left side: a bound index before a free one
-        before a size.
+        """Return the ``(variable, coefficient)`` of the term that is written alone on the left side of a constraint: a
+        bound index before a free one before a size.
         """
         bound, limits = dict(scope), self.reader.limits
         return min(form.terms, key=lambda term: (term[0] not in bound, term[0] in self.sizes, term[0] in limits))
@@ -159,9 +152,7 @@ class Forms:
         return (self.lead(form, scope)[1] if form.terms else form.constant) < 0
 
     def terms(self, form: Affine, scope: Scope) -> tuple[list[WrittenTerm], int]:
-        """Return the terms of a form, the leading one first, and its constant; a remainder ``Mod(f, m)`` is one
-        term.
-        """
+        """Return a form's terms, the leading one first, and its constant; a remainder ``Mod(f, m)`` is one term."""
         rest, extrema = extrema_in(form)
         rest, remainders = remainders_in(rest)
         found: list[WrittenTerm] = []
@@ -201,9 +192,7 @@ class Forms:
         return relation(_signed_sum([lead], sign), _signed_sum(right, sign), evaluate=False)
 
     def bounds(self, variable: int, forms: Sequence[Affine], scope: Scope) -> tuple[Any, Any]:
-        """Return the lower and the upper bound of a variable from the constraints ``form >= 0``, as SymPy
-        expressions.
-        """
+        """Return the lower and upper bound of a variable from the constraints ``form >= 0``, as SymPy expressions."""
         below, above = bounds_with_divisors(variable, forms)
         lows = [self.rounded(sympy.ceiling, form, divisor, scope) for form, divisor in below]
         highs = [self.rounded(sympy.floor, form, divisor, scope) for form, divisor in above]

@@ -179,9 +179,7 @@ def _with_deltas(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple
 
 
 def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], names: Mapping[int, str]) -> str:
-    """Return the text of an einsum's subscripts, ``"ij,jk->ik"``, with preferred letters ``names`` where these are
-    free.
-    """
+    """Return the text of an einsum's subscripts, ``"ij,jk->ik"``, with the letters ``names`` where these are free."""
     letters: dict[int, str] = {}
     order = dict.fromkeys((*output, *(label for labels in inputs for label in labels)))
     for label in order:
@@ -302,9 +300,7 @@ class TensorWriter(Forms, ABC):
         return known[node]
 
     def _write_function(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return nested functions and selects of tensors as one `TensorFunction` over the innermost tensors and
-        scalars.
-        """
+        """Return nested functions and selects of tensors as a `TensorFunction` of the innermost tensors and scalars."""
         symbols: dict[Node, Any] = {}
         template = yield (self._call_template if node.op == "call" else self._choice_template)(node, symbols, scope)
         operands = yield from in_turn(self.visit(leaf, scope) for leaf in symbols)
@@ -316,9 +312,7 @@ class TensorWriter(Forms, ABC):
         return self.plain(node, args, scope)
 
     def _choice_template(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
-        """Return a select or condition over template symbols; ``leaves`` maps each operand to its symbol and is
-        extended.
-        """
+        """Return a select or condition over template symbols; ``leaves`` maps operands to symbols and is extended."""
         if node.op not in ("select", "compare", "and", "or", "not"):
             leaf: Any = yield self._leaf_symbol(node, leaves, scope)
             return leaf
@@ -334,9 +328,7 @@ class TensorWriter(Forms, ABC):
         return self.plain(node, args, scope)
 
     def _leaf_symbol(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
-        """Return the template symbol of a node, created and stored in ``leaves`` if new; a number is returned as it
-        is.
-        """
+        """Return the template symbol of a node, created and stored in ``leaves`` if new; a number itself."""
         if node.op == "const":
             return self.plain(node, [], scope)
         yield from ()

@@ -38,7 +38,7 @@ class Compound:
         return type(self), tuple([getattr(self, name) for name in self.fields])
 
     def key(self) -> tuple[Any, ...]:
-        """Return a tuple that orders the compounds of one subclass and tells them apart."""
+        """Return a tuple that orders the compounds of one subclass and distinguishes them."""
         raise NotImplementedError
 
     def atoms(self) -> frozenset[Variable]:
@@ -60,13 +60,11 @@ class Compound:
         raise NotImplementedError
 
     def definition(self) -> tuple[Constraint, ...]:
-        """Return constraints that the compound fulfils at all values of its variables; none by default."""
+        """Return constraints that the compound satisfies at all values of its variables; none by default."""
         return ()
 
     def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:
-        """Return ``floor((self + others) / divisor)`` as a form with one floor if a law of nested floors gives it; else
-        None.
-        """
+        """Return ``floor((self + others) / divisor)`` as a form with one floor by a law of nested floors; else None."""
         return None
 
     def __lt__(self, other: object) -> bool:
@@ -87,11 +85,7 @@ class _Form(NamedTuple):
 class Affine(_Form):
     """The integer form ``sum(coefficient * variable) + constant``.
 
-    Parameters
-    ----------
-    terms : mapping from variable to int
-        Coefficients; zeros are dropped.
-    constant : int
+    `terms` maps variables to coefficients; zeros are dropped.
 
     Examples
     --------
@@ -288,9 +282,7 @@ class Quotient(Compound):
         return self.form.evaluate(values) // self.divisor
 
     def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:
-        """Return ``floor((self + others) / m)`` as one floor: ``floor((floor(f/d) + g)/m) = floor((f +
-        d*g)/(d*m))``.
-        """
+        """Return ``floor((self + others) / m)`` , one floor: ``floor((floor(f/d) + g)/m) = floor((f + d*g)/(d*m))``."""
         return quotient(self.form + self.divisor * others, self.divisor * divisor)
 
     def __repr__(self) -> str:

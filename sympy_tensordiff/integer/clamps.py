@@ -33,8 +33,8 @@ def _clamps_over(rows: Sequence[Constraint], variables: frozenset[int]) -> list[
     tensor entry.
     """
     parts = positive_parts_in(row.form for row in rows)
-    held = (part for part in parts if not part.atoms().isdisjoint(variables))
-    return [part for part in held if not depends_only_indirectly(Affine({part: 1}), variables)]
+    found = (part for part in parts if not part.atoms().isdisjoint(variables))
+    return [part for part in found if not depends_only_indirectly(Affine({part: 1}), variables)]
 
 
 def split_first_clamp(
@@ -43,10 +43,7 @@ def split_first_clamp(
     """Split ``rows`` into disjoint cases by the first maximum or minimum over ``variables``: (constraints,
     substitution) pairs; None if there is none.
 
-    Returns
-    -------
-    list of (rows, mapping) or None
-        The constraints of a case, and the value of the maximum there. Cases without a point are left out.
+    The substitution maps the maximum to its value in that case. Cases without a point are left out.
     """
     if not has_clamps_over(rows, variables):
         return None
@@ -74,9 +71,7 @@ def split_first_clamp(
 
 
 def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows) -> Iterator[Rows]:
-    """Yield disjoint systems that cover the points of ``rows``, without a maximum or minimum over one of
-    ``variables``.
-    """
+    """Yield disjoint systems that cover those of ``rows``, without a maximum or minimum over one of ``variables``."""
     waiting = [rows]
     while waiting:
         system = waiting.pop()
@@ -133,8 +128,8 @@ def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
 
 
 def _with_decided_bound(row: Constraint, facts: Rows) -> Constraint:
-    """Replace a maximum that an inequality adds by the only operand that can fulfil it: ``k <= max(f, g)`` is ``k <=
-    g`` if ``k >= f + 1`` is known.
+    """Replace a maximum that an inequality adds by the only operand that can satisfy it: ``k <= max(f, g)`` is
+    ``k <= g`` if ``k >= f + 1`` is known.
 
     The row follows from the one with either operand in place of the maximum, so the row may be used to decide itself.
     The maximum must not occur in it elsewhere.

@@ -16,9 +16,7 @@ from .rows import substitute_all
 
 
 class PositivePart(Compound):
-    """The integer ``max(0, form)``, by which all maxima, minima and absolute values are written; built by
-    `positive_part`.
-    """
+    """The integer ``max(0, form)``, which writes all maxima, minima and absolute values; built by `positive_part`."""
 
     __slots__ = ("form",)
     rank = 3
@@ -37,9 +35,7 @@ class PositivePart(Compound):
         return (self.form,)
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        """Return the positive part of the form with variables replaced by ``mapping``; None if the form does not
-        change.
-        """
+        """Return the positive part of the form with ``mapping`` substituted; None if the form does not change."""
         inner = self.form.substitute(mapping)
         return None if inner is self.form else positive_part(inner)
 
@@ -96,7 +92,7 @@ def maximum_of(forms: Iterable[Affine]) -> Affine:
 
 
 def minimum_of(forms: Iterable[Affine]) -> Affine:
-    """Return the minimum of one or more forms: ``-greatest(-form, ...)``.
+    """Return the minimum of one or more forms: ``-maximum_of(-form, ...)``.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> minimum_of([i, n - 1])
@@ -109,9 +105,7 @@ def minimum_of(forms: Iterable[Affine]) -> Affine:
 
 
 class Extremum(NamedTuple):
-    """``coefficient`` times the maximum or minimum of the forms ``one`` and ``other``, or the absolute value of
-    ``one``.
-    """
+    """``coefficient`` times the maximum or minimum of ``one`` and ``other``, or the absolute value of ``one``."""
 
     coefficient: int
     function: Literal["max", "min", "abs"]

@@ -1,6 +1,6 @@
 """Inequalities as loop bounds: floors of loop variables eliminated, symbolic coefficients divided by.
 
-``2*floor(j/3) >= k`` is no bound of a loop over ``j``, but the equivalent ``j >= 3*ceiling(k/2)`` is. Rows that
+``2*floor(j/3) >= k`` is not a bound of a loop over ``j``, but the equivalent ``j >= 3*ceiling(k/2)`` is. Rows that
 multiply an index by a symbol, ``M*i <= r``, bound this index, and outer loop variables.
 """
 
@@ -126,9 +126,7 @@ def relax_to_affine(rows: Iterable[Constraint], variables: frozenset[Variable]) 
 
 
 def _without_floors_in_lowest_terms(rows: Iterable[Constraint], variables: frozenset[Variable]) -> Sequence[Constraint]:
-    """Return the normalised rows, without congruences on ``variables`` and with floors of these written out where
-    possible.
-    """
+    """Return the normalised rows, without congruences on ``variables`` and floors of these written out if possible."""
     plain = [row for row in rows if row.kind != "mod" or row.form.atoms().isdisjoint(variables)]
     parts = [part for row in plain for part in eliminate_floors(row, variables) or [row]]
     # In lowest terms, a quotient by a symbol has become a product with it.

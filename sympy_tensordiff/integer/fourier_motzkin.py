@@ -19,15 +19,12 @@ def eliminate(rows: Iterable[Constraint], variable: Variable) -> tuple[Constrain
     """Return the constraints on the other variables that follow from ``rows`` (Fourier-Motzkin); None if they are
     contradictory.
 
-    Law: a point fulfils the result if and only if a rational value of ``variable`` completes it to
-    a point of ``rows`` (eqs. (30), (31)), up to the integer tightening of each row. An equation
-    with a unit coefficient is substituted, another one scaled; else each lower bound is combined with
-    each upper bound. Rows without the variable stay, congruences among them too.
+    Law: a point satisfies the result if and only if a rational value of ``variable`` completes it to a point of
+    ``rows`` (eqs. (30), (31)), up to the integer tightening of each row. An equation with a unit coefficient is
+    substituted, another one scaled; else each lower bound is combined with each upper bound. Rows without the variable
+    stay, congruences among them too.
 
-    Raises
-    ------
-    ValueError
-        If a congruence, a quotient or a product contains the variable.
+    Raise `ValueError` if a congruence, a quotient or a product contains the variable.
 
     Examples
     --------
@@ -102,7 +99,7 @@ def project(
 def project_exactly(rows: Iterable[Constraint], drop: Iterable[Variable]) -> tuple[Constraint, ...] | None:
     """Eliminate ``drop`` exactly over the integers; None if the elimination of one variable may be inexact.
 
-    Law: a point of integers fulfils the result if and only if integer values of ``drop`` complete it to a point of
+    Law: a point of integers satisfies the result if and only if integer values of ``drop`` complete it to a point of
     ``rows``.
 
     Examples
@@ -213,9 +210,7 @@ def constraints_on_union(
 
 
 def _bounding_form(row: Constraint, variable: Variable, sign: int) -> Affine | None:
-    """Return the ``form >= 0`` of a row that bounds the variable from below (``sign`` 1) or above (-1); None if it does
-    not.
-    """
+    """Return the ``form >= 0`` of a row that bounds the variable from below (``sign`` 1) or above (-1), or None."""
     if row.kind == "mod" or variable in row.form.hidden():
         return None
     form = -row.form if row.kind == "eq" and row.form.coefficient(variable) * sign < 0 else row.form

@@ -127,9 +127,7 @@ def minimum(form: Affine, rows: Sequence[Constraint]) -> Fraction | None:
 
 
 def maximum(form: Affine, rows: Sequence[Constraint]) -> Fraction | None:
-    """Return the greatest value of ``form``: ``-minimum(-form, rows)``; None if it is unbounded or the rows provably
-    empty.
-    """
+    """Return the greatest value of ``form``: ``-minimum(-form, rows)``; None if unbounded or provably empty."""
     value = minimum(-form, rows)
     return None if value is None else -value
 
@@ -286,9 +284,7 @@ class _RedundancyElimination:
         self.dictionary: Dictionary | None = None
 
     def drop_if_redundant(self, form: Affine) -> bool:
-        """Drop ``form >= 0``, an inequality of the system, if the remaining ones imply it; return whether it was
-        dropped.
-        """
+        """Drop ``form >= 0``, an inequality of the system, if the others imply it; return whether it was dropped."""
         inequality = self.whole.tightened(form)
         assert inequality is not None
         terms, constant = inequality

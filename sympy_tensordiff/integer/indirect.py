@@ -1,8 +1,8 @@
 """Entries of integer tensors in affine forms: indirect indices, as in the gather ``x[idx[i]]``.
 
-A `IndirectIndex` such as ``idx[i]`` is an unknown function of its indices, of which at most the range is known. It is
-a column of its own in a system, no elimination solves for its indices, and an equation ``p == idx[i]`` is tested by
-the loops, never solved for ``i``. "Data" are the entries of such tensors.
+An `IndirectIndex` such as ``idx[i]`` is an unknown function of its indices, of which only the range may be known. It is
+a column of its own in a system, no elimination solves for its indices, and an equation ``p == idx[i]`` is tested by the
+loops, never solved for ``i``. "Data" are the entries of such tensors.
 """
 
 from __future__ import annotations
@@ -17,15 +17,8 @@ from .rows import substitute_all
 class IndirectIndex(Compound):
     """The integer ``tensor[index]`` as a variable of a form: an indirect index.
 
-    Parameters
-    ----------
-    tensor : str
-        The name of an integer tensor.
-    index : tuple of Affine
-        One form per axis.
-    below : Affine, optional
-        The entry is in ``0 … below - 1``, whatever its index is. The sizes in `below` do not count as
-        variables of the entry.
+    `tensor` is the name of an integer tensor, `index` has one form per axis. If `below` is given, the entry is in
+    ``0 … below - 1`` for every index; sizes in `below` do not count as variables of the entry.
 
     Examples
     --------

@@ -23,12 +23,9 @@ _MAX_SWEEPS = 100
 def echelon(rows: Rows) -> tuple[Rows, Rows, Rows]:
     """Return ``(echelon form, unimodular transform, basis of relations among the rows)`` of an integer matrix.
 
-    Returns
-    -------
-    form : the non-zero rows in echelon order, pivots positive
-    transform : ``transform * rows == form``
-    relations : an LLL-reduced basis of all ``c`` with ``c * rows == 0``; with the rows of
-        ``transform``, which are shortened by it, it is a basis of all integer vectors
+    The form has the non-zero rows with positive pivots, and ``transform * rows == form``. The relations are an
+    LLL-reduced basis of all ``c`` with ``c * rows == 0``; together with the rows of the transform, which are shortened
+    by it, they are a basis of all integer vectors.
 
     Examples
     --------

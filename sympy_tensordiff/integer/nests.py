@@ -79,11 +79,8 @@ def bounds(
     Facts with a loop variable are ignored. If the rows are provably empty, the nest is
     ``0 .. -1`` and the returned rows are ``(FALSE,)``.
 
-    Raises
-    ------
-    LoopBoundError
-        If a variable has no lower or no upper bound, or a congruence or quotient contains a loop
-        variable in a way that no bound expresses. It has variables as arguments; callers insert their names.
+    Raise `LoopBoundError` if a variable has no lower or no upper bound, or if a loop variable is in a congruence or
+    quotient in a way that no bound expresses. Its arguments are variables; callers insert names.
 
     Examples
     --------

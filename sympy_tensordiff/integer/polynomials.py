@@ -19,10 +19,7 @@ Growth: TypeAlias = frozenset[Monomial]
 class Polynomial:
     """A polynomial in integer variables with rational coefficients; immutable.
 
-    Parameters
-    ----------
-    terms : mapping of Monomial to number, optional
-        Coefficients; zeros are dropped.
+    `terms` maps monomials to coefficients; zeros are dropped.
 
     Examples
     --------

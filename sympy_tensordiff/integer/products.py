@@ -17,9 +17,7 @@ from .affine import Affine, Compound, Constraint, Quotient, Variable, quotient
 
 
 class IndexProduct(Compound):
-    """The product ``v*w*...`` of two or more integer variables, in order, as one variable of a form; built by
-    `times`.
-    """
+    """The product ``v*w*...`` of several integer variables, in order, as one variable of a form; built by `times`."""
 
     __slots__ = ("factors",)
     rank = 1
@@ -96,9 +94,7 @@ class SymbolicQuotient(Compound):
         return Constraint("ge", rest), Constraint("ge", self.divisor - 1 - rest)
 
     def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:
-        """Return ``floor((self + others) / m)`` as one floor: ``floor((floor(f/d) + g)/m) = floor((f +
-        d*g)/(d*m))``.
-        """
+        """Return ``floor((self + others) / m)`` , one floor: ``floor((floor(f/d) + g)/m) = floor((f + d*g)/(d*m))``."""
         return quotient_by(self.form + times(self.divisor, others), self.divisor * divisor)
 
     def __repr__(self) -> str:
@@ -294,7 +290,5 @@ def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list
 
 
 def _is_lower_bound(form: Affine) -> bool:
-    """Return whether ``form >= 0`` says that one variable is not negative: a single positive term, no positive
-    constant.
-    """
+    """Whether ``form >= 0`` says that one variable is not negative: a single positive term, no positive constant."""
     return len(form.terms) == 1 and form.terms[0][1] > 0 and form.constant <= 0

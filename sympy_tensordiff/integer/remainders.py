@@ -29,7 +29,7 @@ def remainders_in(form: Affine) -> tuple[Affine, list[Remainder]]:
     >>> remainders_in(2 * p + 1 - 8 * quotient(p, 4))
     (1, [(2, p, 4)])
     """
-    # Outer ones first: what is left of Mod(Mod(i, 3), n) without the inner remainder has none.
+    # Outer ones first: the rest of Mod(Mod(i, 3), n) without the inner remainder has none.
     quotients = sorted(sorted(dict.fromkeys(quotients_in(form))), key=_nesting_depth, reverse=True)
     remainders = []
     for quotient in quotients:
@@ -104,16 +104,14 @@ def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, li
 
 
 def _differences_to_floor(form: Affine, divisor: Affine, quotient: Any) -> tuple[Affine, Affine]:
-    """Return ``floor(form/divisor) - quotient`` in two notations of the floor: direct, and as ``-floor((d - 1 -
-    f)/d)``.
-    """
+    """Return ``floor(form/divisor) - quotient`` in two notations of the floor: direct and ``-floor((d - 1 - f)/d)``."""
     by = Affine.of(quotient.divisor)
     down = quotient_by(form, divisor) - Affine.variable(quotient)
     return down, quotient_by(by - 1 - quotient.form, by) - quotient_by(divisor - 1 - form, divisor)
 
 
 def _split_factor(form: Affine, variable: Any) -> tuple[Affine, Affine]:
-    """Return the factor of a compound in ``form``, summed over its products, and the other terms."""
+    """Split ``form`` into ``factor*variable + rest``; return the factor and the rest."""
     factor, rest = Affine(), Affine(None, form.constant)
     for v, c in form.terms:
         if v == variable:
@@ -174,9 +172,7 @@ def _is_complement(divisor: Affine, rest: Affine, factor: Affine) -> bool:
 
 
 def _with_least_coefficients(form: Affine, modulus: Affine) -> Affine:
-    """Return ``form`` with each coefficient except -1 reduced modulo a number ``modulus``; unchanged for a symbolic
-    one.
-    """
+    """Return ``form`` with each coefficient except -1 reduced modulo a numeric ``modulus``; else unchanged."""
     if not modulus.is_constant:
         return form
     d = modulus.constant

@@ -140,7 +140,9 @@ def rows_connected_to(rows: Rows, variables: frozenset[Variable], sizes: frozens
 
 
 def bounds_a_loop(row: Constraint, variables: Sequence[Variable]) -> bool:
-    """Return whether ``row`` bounds the innermost of its variables, given outermost first, by a coefficient."""
+    """Return whether the inequality ``row`` bounds the innermost of its ``variables`` (outermost first): it is linear
+    in that variable.
+    """
     for n, v in enumerate(variables):
         if row.kind == "ge" and row.form.coefficient(v) and row.form.atoms().isdisjoint(variables[n + 1 :]):
             return v not in row.form.hidden()
@@ -207,9 +209,7 @@ def _without_floor(form: Affine, quotient: Quotient | SymbolicQuotient, sign: in
 
 
 def _as_congruence(kind: str, form: Affine) -> Constraint | bool | None:
-    """Return a condition on one remainder as a congruence, or as True or False if it always or never holds; None
-    otherwise.
-    """
+    """Return a condition on one remainder as a congruence, or True or False if it always or never holds; else None."""
     found = remainders(kind, form)
     if found is None:
         return None
@@ -242,9 +242,7 @@ def remainders(kind: str, form: Affine) -> tuple[Affine, int, range] | None:
 
 
 def _normalise_congruence(form: Affine, modulus: int) -> Constraint | bool:
-    """Return ``form mod modulus == 0`` in lowest terms, with least absolute coefficients; True or False if it is
-    decided.
-    """
+    """Return ``form mod modulus == 0`` in lowest terms, with least coefficients; True or False if it is decided."""
     terms = {v: c % modulus for v, c in form.terms}
     constant = form.constant % modulus
     common = gcd(modulus, *terms.values())

@@ -23,16 +23,12 @@ class Dictionary:
     The slack of row ``i`` has the label ``n + i`` and is never negative. A form that is minimised
     is one more free variable of the basis, with the label -1.
 
-    Parameters
-    ----------
-    rows : sequence of integer vectors of length ``n + 1``, the constant last
-    size : int
-        The number ``n`` of variables.
+    The `rows` are integer vectors of length ``n + 1``, the constant last; `size` is ``n``, the number of variables.
 
     Attributes
     ----------
     feasible : bool
-        Whether a rational point fulfils all rows, decided exactly.
+        Whether a rational point satisfies all rows, decided exactly.
 
     Examples
     --------

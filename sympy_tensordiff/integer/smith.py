@@ -12,7 +12,6 @@ passed as well. Everything is exact, and the same matrix gives the same result i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from math import gcd
 from operator import index
 from typing import NamedTuple, TypeAlias
@@ -24,7 +23,6 @@ from .lattice import (
     echelon,
     first_nonzero,
     identity,
-    minus,
     negated,
     product,
     shortened,
@@ -33,20 +31,6 @@ from .lattice import (
 
 Vector: TypeAlias = tuple[int, ...]
 Matrix: TypeAlias = tuple[Vector, ...]
-
-
-class Smith(NamedTuple):
-    """The decomposition ``s = u * matrix * v``, eq. (12), ``u`` and ``v`` unimodular.
-
-    ``s`` is zero but for its first ``rank`` diagonal entries, the invariant ``factors``:
-    positive, each a divisor of the next, eqs. (10) and (11).
-    """
-
-    u: Matrix
-    s: Matrix
-    v: Matrix
-    rank: int
-    factors: Vector
 
 
 class SolutionTerm(NamedTuple):
@@ -78,40 +62,6 @@ class IntegerSolution(NamedTuple):
     kernel: Matrix
 
 
-def smith_decomposition(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Smith:
-    """Return the Smith normal form with short transforms, for a matrix of any shape and rank.
-
-    Columns ``rank`` and up of ``v`` are the `kernel_basis`, rows ``rank`` and up of ``u`` the
-    `cokernel`.
-
-    Parameters
-    ----------
-    matrix : sequence of rows of int
-    columns : int, optional
-        The number of columns; needed where there are no rows.
-
-    Examples
-    --------
-    Fig. 4 of the paper, ``x[i - 2*j - 2*k]``:
-
-    >>> smith_decomposition([[1, -2, -2]])
-    Smith(u=((1,),), s=((1, 0, 0),), v=((1, 0, 2), (0, 1, 1), (0, -1, 0)), rank=1, factors=(1,))
-
-    ``x[2*i + 4*j, 3*j]``:
-
-    >>> smith_decomposition([[2, 4], [0, 3]]).factors
-    (1, 6)
-    """
-    rows, width = _check_matrix(matrix, columns)
-    form = _diagonalise(rows, width)
-    left, factors, right, cokernel, kernel = form
-    form.divide_in_order()
-    form.shorten()
-    rank = len(factors)
-    s = tuple(tuple(factors[i] if i == j < rank else 0 for j in range(width)) for i in range(len(rows)))
-    return Smith(_as_tuples(left + cokernel), s, tuple(zip(*right, *kernel, strict=True)), rank, tuple(factors))
-
-
 def kernel_basis(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Matrix:
     """Return a short basis of the lattice of all integer ``x`` with ``matrix * x = 0``.
 
@@ -136,22 +86,6 @@ def cokernel(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Mat
     ((1, -2),)
     """
     return _as_tuples(_diagonalise(*_check_matrix(matrix, columns)).cokernel)
-
-
-def pseudo_inverse(matrix: Sequence[Sequence[int]], columns: int | None = None) -> tuple[tuple[Fraction, ...], ...]:
-    """Return the pseudo-inverse ``I`` of eqs. (18) and (19), with the law ``A * I * A == A``.
-
-    ``I * b`` is the sum of the particular terms of `solve`.
-
-    >>> pseudo_inverse([[2, 0], [0, 3]])
-    ((Fraction(1, 2), Fraction(0, 1)), (Fraction(0, 1), Fraction(1, 3)))
-    """
-    rows, width = _check_matrix(matrix, columns)
-    terms = solve(rows, width).particular
-    return tuple(
-        tuple(sum((Fraction(t.column[i] * t.row[j], t.factor) for t in terms), Fraction()) for j in range(len(rows)))
-        for i in range(width)
-    )
 
 
 def solve(matrix: Sequence[Sequence[int]], columns: int | None = None) -> IntegerSolution:
@@ -219,28 +153,6 @@ class _DiagonalForm(NamedTuple):
             if first_nonzero(left[i]) < 0:
                 left[i], right[i] = negated(left[i]), negated(right[i])
 
-    def divide_in_order(self) -> None:
-        """Make each factor, all of them positive, a divisor of the next, eq. (11), in place."""
-        factors = self.factors
-        for i in range(len(factors)):
-            for j in range(i + 1, len(factors)):
-                if factors[j] % factors[i]:
-                    self._make_divide(i, j)
-
-    def _make_divide(self, i: int, j: int) -> None:
-        """Replace factor ``i`` by the gcd and factor ``j`` by the lcm of both, and transform their vectors."""
-        left, factors, right = self[:3]
-        common = gcd(factors[i], factors[j])
-        a, b = factors[i] // common, factors[j] // common
-        x = pow(a, -1, b)  # 0 where b == 1
-        y = (1 - x * a) // b  # x*a + y*b == 1
-        left[i], left[j] = _linear_combination(x, left[i], y, left[j]), _linear_combination(-b, left[i], a, left[j])
-        right[i], right[j] = (
-            _linear_combination(1, right[i], 1, right[j]),
-            _linear_combination(-y * b, right[i], x * a, right[j]),
-        )
-        factors[i], factors[j] = common, common * a * b
-
 
 def _diagonalise(rows: Rows, width: int) -> _DiagonalForm:
     """Return a diagonal form, by echelon forms of columns and rows in turn.
@@ -273,9 +185,7 @@ def _is_diagonal(core: Rows, width: int) -> bool:
 
 
 def _check_matrix(matrix: Sequence[Sequence[int]], columns: int | None) -> tuple[Rows, int]:
-    """Return the rows as lists of plain ints, and the number of columns; raise ValueError if these differ or are
-    unknown.
-    """
+    """Return the rows as lists of plain ints, and the number of columns; ValueError if these differ or are unknown."""
     rows = [[index(x) for x in row] for row in matrix]
     if columns is None:
         if not rows:
@@ -284,11 +194,6 @@ def _check_matrix(matrix: Sequence[Sequence[int]], columns: int | None) -> tuple
     if any(len(row) != columns for row in rows):
         raise ValueError(f"all rows of {rows} should have {columns} entries")
     return rows, columns
-
-
-def _linear_combination(p: int, v: list[int], q: int, w: list[int]) -> list[int]:
-    """Return the vector ``p * v + q * w``."""
-    return minus([p * x for x in v], -q, w)
 
 
 def _as_tuples(rows: Rows) -> Matrix:

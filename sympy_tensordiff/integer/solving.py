@@ -1,4 +1,4 @@
-"""The equations over the variables of a sum, solved over the integers.
+"""Integer solutions of the equations of a sum, which eliminate variables.
 
 ``A v + c == beta`` is solved as ``v = I beta + K z``, and the sum runs over ``z``. The conditions on ``beta`` under
 which there is a solution become guards of the sum: one congruence per invariant factor greater than 1, which eq. (46)
@@ -40,12 +40,8 @@ MAX_RESIDUES = 16
 def solve_equations(names: VariableNames, variables: Sequence[int], rows: Iterable[Constraint]) -> Solution | None:
     """Solve all equations and congruences over ``variables``; None if they have no solution.
 
-    Returns
-    -------
-    (remaining, mapping, rows) or None
-        ``remaining`` are the variables to sum over, new ones among them; ``mapping`` gives the
-        others in terms of these; of the remaining ``rows`` only inequalities contain a remaining
-        variable, equations and congruences are guards. None: there is no point at all.
+    Return ``(remaining, mapping, rows)``: the variables to sum over, new ones among them; the others in terms of these;
+    and constraints: only inequalities contain a remaining variable, while equations and congruences are guards.
     """
     remaining = list(variables)
     mapping: dict[Variable, Affine] = {}
@@ -185,9 +181,7 @@ def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affin
 
 
 def _divide_by_content(row: Constraint, kept: Sequence[int]) -> tuple[Constraint, Constraint] | None:
-    """Split ``g*a + rest == 0`` into ``rest mod g == 0`` and ``a + rest/g == 0``; None if the coefficients are
-    coprime.
-    """
+    """Split ``g*a + rest == 0`` into ``rest mod g == 0`` and ``a + rest/g == 0``; None for coprime coefficients."""
     inner = {v: c for v, c in row.form.terms if v in kept}
     divisor = gcd(*inner.values())
     if divisor == 1:

@@ -141,11 +141,11 @@ class System:
         Each variable over the columns, as pairs (column, coefficient); the constant's column is ``width``.
     inequalities : dict from coefficients to constant
         The strongest inequality of each direction, in lowest terms.
-    shares : dict from coefficients to int
+    multiplicity : dict from coefficients to int
         How many rows state the strongest inequality of a direction.
     has_derived : bool
         Whether inequalities have been derived from several rows: rounding cuts, and those about products.
-    has_met : bool
+    has_implicit_equality : bool
         Whether inequalities have become an equation, so that they do not correspond to single rows.
 
     Examples

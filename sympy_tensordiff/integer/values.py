@@ -182,9 +182,7 @@ def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) 
 
 
 def _without_remainder_term(rest: Affine, factor: Affine, known: Rows) -> Affine:
-    """Return ``rest`` without one variable that is known to be between 0 and ``factor - 1``; unchanged if there is
-    none.
-    """
+    """Return ``rest`` without one variable that is known to be between 0 and ``factor - 1``; else unchanged."""
     for v, c in rest.terms:
         remainder = Affine({v: 1})
         if c == 1 and all(is_implied(Constraint("ge", form), known) for form in (remainder, factor - 1 - remainder)):
@@ -200,9 +198,7 @@ def _is_less(width: Affine, coefficient: Affine, known: Rows) -> bool:
 
 
 def are_ranges_nonempty(limits: Sequence[Bounds], facts: Rows) -> bool:
-    """Return whether every range provably contains an integer: a sufficient test by the dark shadow of each pair of
-    bounds.
-    """
+    """Whether every range provably contains an integer: a sufficient test by the dark shadow of each pair of bounds."""
     known = facts
     for limit in limits:
         for low, c in limit.lows:
@@ -226,9 +222,7 @@ def length_of_range(limit: Bounds) -> Affine | None:
 
 
 def has_point(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
-    """Return whether a nest of simple ranges provably contains a point: each range is nonempty, given the outer
-    ones.
-    """
+    """Whether a nest of simple ranges provably contains a point: each range is nonempty, given the outer ones."""
     open_variables = set(variables)
     while open_variables:
         for v in sorted(open_variables):
@@ -282,11 +276,8 @@ def find_point(
 
     The search stops with an error after ``limit`` steps.
 
-    Raises
-    ------
-    ValueError
-        If the rows contain another variable, the search would be endless in an unbounded system, or
-        it takes more steps than the limit.
+    Raise `ValueError` if the rows contain another variable, if the search may not end because the system is unbounded,
+    or after ``limit`` steps.
 
     Examples
     --------
@@ -368,10 +359,7 @@ def points_of_nest(
 ) -> Iterator[dict[Variable, int]]:
     """Yield the points of a loop nest in order, given the other variables ``known``; the yielded mapping is reused.
 
-    Raises
-    ------
-    ValueError
-        If the search takes more steps than the limit.
+    Raise `ValueError` if the search takes more steps than the limit.
     """
     values = dict(known or {})
     if not nest:

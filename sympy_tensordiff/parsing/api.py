@@ -12,7 +12,7 @@ from sympy_tensordiff.parsing.indexed.api import parse_indexed
 from sympy_tensordiff.parsing.latex.api import read_latex
 from sympy_tensordiff.parsing.matrix.api import read_matrix
 from sympy_tensordiff.parsing.parsed import ParsedExpression
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 
 
 @explained
@@ -125,7 +125,7 @@ def language_of(text: str) -> str:
 
 
 _COMMAND = re.compile(r"\\[A-Za-z]{2,}|\\\||[_^]\s*\{")
-# f(x) = … and, where nothing is declared, f = …, which index notation has with a declaration only.
+# f(x) = … and, without declarations, f = …, which index notation has with a declaration only.
 _HEADING = re.compile(
     r"\s*(declare\b[^=()]*\s)?[A-Za-z]\w*\s*\(\s*[A-Za-z]\w*(\s*,\s*[A-Za-z]\w*)*\s*\)\s*=(?!=)|\s*[A-Za-z]\w*\s*=(?!=)"
 )

@@ -37,7 +37,9 @@ RESERVED = frozenset({"declare", "expression", "derivative", "wrt", "delta", *FU
 
 
 def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -> str:
-    """Return a hint for the error message if ``token`` shows a frequent mistake, else ""."""
+    """Return a hint for the error message if the unexpected ``token`` is a frequent mistake, given the ``expected``
+    terminals and the tokens ``before`` it; else "".
+    """
     if set(expected) == {"NUMBER"} and before[-1].type == "NAME":
         return f"{token_text(token)} is not a number; expected is the order of the tensor `{short(before[-1])}`"
     if token in RESERVED and "NAME" in expected and "LEFT" not in expected:
@@ -127,9 +129,7 @@ def declared_orders(root: Tree) -> dict[str, int]:
 
 
 def parse_order(node: Tree, token: Token, highest: int = MAX_ORDER) -> int:
-    """Return the number in ``token``, a tensor order from 0 to ``highest``; raise `ParseError` at ``node``
-    otherwise.
-    """
+    """Return the number in ``token``, a tensor order from 0 to ``highest``; else raise `ParseError` at ``node``."""
     if not token.isdecimal():
         raise node.error(f"an order is a whole number, such as 2 for a matrix, not {short(token)}", token.start_pos)
     if len(token.lstrip("0")) > 2 or int(token) > highest:
@@ -169,14 +169,8 @@ class AxisClasses:
 class AxisSizes:
     """The axes of all nodes of a syntax tree, inferred bottom-up, and the size symbol of each axis.
 
-    Attributes
-    ----------
-    axes : dict
-        The axes of each node.
-    letters : dict
-        The letters of each product.
-    by_letter : dict
-        The axis of each letter of a product.
+    `axes` has the axes of each node, `letters` the letters of each product, `by_letter` the axis of each letter of a
+    product.
     """
 
     def __init__(self, declared: dict[str, int], nodes: Iterable[Tree]) -> None:

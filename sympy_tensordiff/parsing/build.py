@@ -163,9 +163,7 @@ class ThesisBuilder:
         return self.build_einsum(groups, found.output, values)
 
     def build_einsum(self, groups: list[str], output: str, values: list[Any]) -> Any:
-        """Return the einsum product of ``values`` with the letters ``groups``; products of scalars only are plain
-        products.
-        """
+        """Return the einsum product of ``values`` with the letters ``groups``; products of scalars are plain."""
         if len(values) == 1 and groups[0] == output and isinstance(values[0], FilledTensor):
             return values[0]
         if not any(groups):

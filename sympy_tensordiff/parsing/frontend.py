@@ -29,27 +29,11 @@ MistakeHint: TypeAlias = Callable[[Token, Collection[str], list[Token]], str]
 class Tree:
     """A node of the syntax tree: a subexpression, a declaration, a derivative clause, or the whole input.
 
-    Attributes
-    ----------
-    kind : str
-        The rule of the grammar.
-    text : str
-        The token that identifies the node, as in the input: a number, a name, the letters of a product with their
-        parentheses, or an operator.
-    tokens : tuple of Token
-        The tokens between the children, such as operators.
-    children : tuple of Tree
-        The operands, from left to right.
-    start, end : int
-        The range of the node in the input, including enclosing parentheses.
-    position : int
-        The position of the text in the input, at which errors point.
-    depth : int
-        The height of the tree, including this node.
-    is_enclosed : bool
-        Whether it is enclosed in parentheses.
-    source : str
-        The whole input.
+    `kind` is the rule of the grammar; `text` is the token that identifies the node: a number, a name, the letters of a
+    product with their parentheses, or an operator. `tokens` are those between the `children`, from left to right.
+    ``start`` and ``end`` are its range in `source`, enclosing parentheses included; `position` is that of `text`, at
+    which errors point. `depth` is the height of the tree, including this node; `is_enclosed` says whether it is in
+    parentheses.
     """
 
     kind: str
@@ -124,10 +108,7 @@ class Language:
 def read(language: Language, source: str) -> Tree:
     """Parse ``source`` to a syntax tree.
 
-    Raises
-    ------
-    ParseError
-        If the text is too long or too deep, or no input of the language.
+    Raise `ParseError` if the text is too long or too deep, or is not valid.
     """
     if len(source) > language.max_length:
         raise ParseError(

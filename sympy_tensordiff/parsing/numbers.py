@@ -149,9 +149,7 @@ class NumberChecks:
             raise NumberError(f"has a root of a number with more than {MAX_ROOT_DIGITS} digits; write rounded numbers")
 
     def check_call(self, name: str, values: Sequence[Any]) -> None:
-        """Raise `NumberError` if the function ``name`` of the numbers in `values` would be a number with too many
-        digits.
-        """
+        """Raise `NumberError` if the function ``name`` of the numbers in `values` would have too many digits."""
         if name in ("exp", "expm1", "logaddexp"):
             for value in values:
                 self.check_exponential(value)
@@ -159,9 +157,7 @@ class NumberChecks:
             self.check_power(values[0], S(2))
 
     def check_exponential(self, value: Any) -> None:
-        """Raise `NumberError` if ``exp(value)`` is a power of numbers that is too long, as ``exp(n*log(b))`` is
-        ``b**n``.
-        """
+        """Raise `NumberError` if ``exp(value)`` is too long a power, as ``exp(n*log(b))`` is ``b**n``."""
         for term in Add.make_args(value):
             factors = Mul.make_args(term)
             for logarithm in factors:

@@ -50,16 +50,8 @@ class Level(IntEnum):
 class Piece:
     """The text of an expression as a tree of string fragments, with its precedence and the rank of its value.
 
-    Attributes
-    ----------
-    parts : tuple of str or Piece
-        Fragments of the text, in order.
-    length : int
-        The number of its characters.
-    level : Level
-        Its precedence.
-    rank : int
-        The number of axes.
+    `parts` are the fragments in order, strings or pieces; `length` is the number of their characters, `level` the
+    precedence, `rank` the number of axes.
     """
 
     parts: tuple[Any, ...]

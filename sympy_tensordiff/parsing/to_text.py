@@ -15,7 +15,7 @@ from sympy_tensordiff.parsing.matrix.api import read_matrix
 from sympy_tensordiff.parsing.parsed import ParsedExpression
 from sympy_tensordiff.parsing.text_terms import joined_text
 from sympy_tensordiff.parsing.text_writer import ThesisWriter
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
@@ -176,7 +176,7 @@ def to_index_text(expr: Any) -> str:
 def text_parts(expr: Any) -> tuple[Any, str, str]:
     """Return the expression, the declarations of its tensors, and its derivative clauses as text ("" if it has none).
 
-    Without arguments it is an expression alone, of which no declarations are written.
+    Without arguments it is an expression alone, without declarations.
     """
     if isinstance(expr, ParsedExpression):
         arguments = "".join(f" derivative wrt {argument.name}" for argument in expr.arguments)

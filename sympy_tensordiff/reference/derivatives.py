@@ -24,12 +24,7 @@ def differentiate(
 ) -> NDArray[np.object_]:
     """Return the Jacobian at ``values`` as an object array: axes of the value first, of ``wrt`` last.
 
-    Parameters
-    ----------
-    expression : scalar or tensor expression
-    wrt : TensorSymbol or scalar symbol
-    values, sizes : mappings
-        As in `evaluate`.
+    `values` and `sizes` are those of `evaluate`.
 
     Notes
     -----
@@ -48,9 +43,7 @@ def derivative(
     *,
     total: bool = False,
 ) -> NDArray[np.object_]:
-    """Return the derivative with respect to several ``variables``, one after the other; their axes follow in that
-    order.
-    """
+    """Return the derivative with respect to several ``variables``, one after the other, with axes in that order."""
     with Interpreter((expression,), values, sizes, total=total) as interpreter:
         shapes = [
             _make_dual(interpreter, wrt, level, _one_key_per_entry(())) for level, wrt in enumerate(variables, start=1)
@@ -79,13 +72,8 @@ def hvp(
 ) -> list[tuple[NDArray[np.object_], NDArray[np.object_]]]:
     """Return, for each variable, the gradient of a scalar and its derivative along all ``directions`` jointly.
 
-    Parameters
-    ----------
-    expression : scalar
-    directions : mapping
-        A direction of its shape for every variable.
-    values, sizes, total : mappings, bool
-        As in `evaluate`.
+    `directions` has a direction for every variable, of its shape; `values`, `sizes` and `total` are those of
+    `evaluate`.
     """
     with Interpreter((expression,), values, sizes, total=total) as interpreter:
         shapes = []

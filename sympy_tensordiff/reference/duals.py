@@ -28,13 +28,8 @@ _EXACT_TYPES = frozenset({int, bool, Fraction})
 class Dual:
     """A dual number: a value with its derivatives, ``value + sum(parts[key] * d(key))``.
 
-    Parameters
-    ----------
-    value : number
-    parts : dict from key to number
-        The derivatives that are not structurally zero; a key is the entry to differentiate with respect to.
-    level : int
-        Duals of a lower level are constants for those of a higher one.
+    `parts` has the derivatives that are not structurally zero, by the entry to differentiate with respect to. A dual is
+    a constant for duals of a higher `level`.
     """
 
     __slots__ = ("level", "parts", "value")
@@ -229,13 +224,7 @@ def heaviside(number: Number, at_zero: Number) -> Number:
 def extremum(arguments: Sequence[Number], literal: Sequence[bool], direction: int) -> Number:
     """Return the largest argument (``direction`` 1) or the smallest (-1); tied arguments share the derivative.
 
-    Parameters
-    ----------
-    arguments : sequence of numbers
-    literal : sequence of bool
-        True for arguments written as numbers: they win a tie, with derivative 0. Otherwise the tied arguments share the
-        derivative equally.
-    direction : {1, -1}
+    Arguments that are written as numbers (true in `literal`) win a tie, with derivative 0.
     """
     best = arguments[0]
     for argument in arguments[1:]:

@@ -81,10 +81,7 @@ def bind_values(
 ) -> tuple[dict[Basic, ObjectArray], dict[Basic, Number]]:
     """Return the arrays by tensor and the numbers by symbol, with the sizes that the shapes determine.
 
-    Raises
-    ------
-    ArgumentError
-        If a tensor has no value. A wrong shape raises `ShapeError`.
+    Raise `ArgumentError` if a tensor has no value, `ShapeError` for a wrong shape.
     """
     values_by_symbol = {sympy.sympify(key): value for key, value in {**(sizes or {}), **values}.items()}
     arrays = {key: to_array(key, value) for key, value in values_by_symbol.items() if isinstance(key, TensorSymbol)}
@@ -127,9 +124,7 @@ def _to_symbol_value(symbol: Basic, value: Any) -> Number:
 
 
 def _solve_sizes(equations: list[tuple[Expr, int, TensorSymbol]], numbers: dict[Basic, Number]) -> None:
-    """Add to ``numbers`` the sizes that the lengths of the axes determine; raise `ShapeError` if a length contradicts
-    them.
-    """
+    """Add to ``numbers`` the sizes that axis lengths determine; raise `ShapeError` if a length contradicts them."""
     pending = equations
     while pending:
         unsolved = []
@@ -148,9 +143,7 @@ def _solve_sizes(equations: list[tuple[Expr, int, TensorSymbol]], numbers: dict[
 
 
 def _solve_size(extent: Expr, length: int, tensor: TensorSymbol) -> int:
-    """Return the value of the one size in ``extent`` for an axis of this length; raise `ShapeError` if there is
-    none.
-    """
+    """Return the one size in ``extent`` for an axis of this length; raise `ShapeError` if there is none."""
     (symbol,) = extent.free_symbols
     offset = extent.subs(symbol, 0)
     solution = (length - offset) / (extent.subs(symbol, 1) - offset)
@@ -160,9 +153,7 @@ def _solve_size(extent: Expr, length: int, tensor: TensorSymbol) -> int:
 
 
 def is_tensor(expression: object) -> bool:
-    """Return whether ``expression`` is a tensor expression, other than a tensor symbol of rank 0, which counts as a
-    scalar.
-    """
+    """Whether ``expression`` is a tensor expression, other than a tensor symbol of rank 0, which counts as a scalar."""
     return isinstance(expression, TensorExpr) and not (
         isinstance(expression, TensorSymbol) and len(expression.shape) == 0
     )

@@ -33,21 +33,9 @@ EntryReader: TypeAlias = Callable[[Environment, tuple[int, ...]], Number]
 class Interpreter:
     """Compiles expressions to closures over the given values, and runs them.
 
-    Parameters
-    ----------
-    expressions : iterable of expressions
-        The expressions to evaluate, so that a missing value raises at once.
-    values, sizes : mappings
-        As in `evaluate`.
-    total : bool
-        As in `evaluate`.
-
-    Attributes
-    ----------
-    functions : dict from undefined function to Lambda
-    arrays : dict from tensor to object array
-    numbers : dict from symbol to number
-        The environment outside all sums and comprehensions.
+    `expressions` are those to be evaluated, so that a missing value raises at once; `values`, `sizes` and `total` are
+    those of `evaluate`. `functions` maps undefined functions to `Lambda`, `arrays` tensors to object arrays, and
+    `numbers`, the environment outside all sums and comprehensions, symbols to numbers.
     """
 
     def __init__(
@@ -81,9 +69,7 @@ class Interpreter:
         return inner
 
     def compile(self, node: Basic) -> Compiled:
-        """Return a function that evaluates a scalar or a condition in an environment, a map from symbols to values;
-        cached.
-        """
+        """Return a function that evaluates a scalar or a condition in an environment (values by symbol); cached."""
         closure = self._compiled.get(node)
         if closure is None:
             closure = self._compiled[node] = self._compile_node(node)
@@ -135,9 +121,7 @@ class Interpreter:
         return run
 
     def compile_points(self, limits: Iterable[Basic]) -> Callable[[Environment], Iterator[Environment]]:
-        """Return a function that yields one environment per index tuple of a sum; the first limit is the innermost
-        loop.
-        """
+        """Return a function that yields one environment per index tuple of a sum; the first limit is innermost."""
         loops = [(k, self.compile_integer(low), self.compile_integer(high)) for k, low, high in reversed(tuple(limits))]
 
         return lambda env: _iterate_loops(loops, env)

@@ -73,9 +73,7 @@ def _compile_product(compile_: Compile, node: Expr) -> Compiled:
     zeros = [lambda env, choice=choice: duals.is_exact_zero(choice(env)) for choice in choices]
 
     def run(env: Environment) -> Number:
-        """Return the product at the environment's values, 0 without evaluating the rest if a condition makes a factor
-        0.
-        """
+        """Return the product at the environment's values, 0 without evaluating the rest if a factor is chosen 0."""
         if _any_is_decisive(zeros, True, env):
             return 0
         return reduce(duals.multiply, [factor(env) for factor in factors])
@@ -97,8 +95,8 @@ def _depends_on_indices_only(condition: Basic) -> bool:
 
 
 def _any_is_decisive(conditions: Sequence[Compiled], decisive: bool, env: Environment) -> bool:
-    """Return whether any condition has the truth value ``decisive``; else re-raise an out-of-bounds error from one of
-    them.
+    """Return whether any condition has the truth value ``decisive``. If none has, raise the first out-of-bounds error
+    that a condition has raised.
     """
     error_of_read = None
     for condition in conditions:
@@ -113,9 +111,7 @@ def _any_is_decisive(conditions: Sequence[Compiled], decisive: bool, env: Enviro
 
 
 def _compile_piecewise(compile_: Compile, node: Expr) -> Compiled:
-    """Compile a `Piecewise` to an evaluation function: the first branch whose condition is true, NaN if there
-    is none.
-    """
+    """Compile a `Piecewise` to an evaluation function: the first branch whose condition is true, else NaN."""
     pieces = [(compile_(value), compile_(condition)) for value, condition in node.args]
 
     def run(env: Environment) -> Number:
@@ -182,9 +178,7 @@ def _compile_power(compile_: Compile, node: Expr) -> Compiled:
 
 
 def _compile_function_call(compile_: Compile, node: Expr) -> Compiled:
-    """Compile a call of a SymPy function to an evaluation function, with derivatives by SymPy's differentiation
-    rules.
-    """
+    """Compile a call of a SymPy function to an evaluation function, with derivatives by SymPy's rules."""
     if isinstance(node, sympy.DiracDelta):
         raise UnsupportedError(f"the reference interpreter has no value for {node.func}: {node}")
     function = node.func

@@ -224,10 +224,7 @@ def _count_inversions(numbers: Sequence[int]) -> int:
 def inverse(matrix: ObjectArray) -> ObjectArray:
     """Return the inverse as the adjugate over the determinant.
 
-    Raises
-    ------
-    ArgumentError
-        If the matrix is singular.
+    Raise `ArgumentError` if the matrix is singular.
     """
     det = determinant(matrix)
     if primal(det) == 0:

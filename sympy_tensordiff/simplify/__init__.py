@@ -1,1 +1,1 @@
-"""From what a sweep leaves to sums over polyhedra: deltas eliminated, guards and ranges made tight."""
+"""From the result of a sweep to sums over polyhedra: deltas eliminated, guards and ranges made tight."""

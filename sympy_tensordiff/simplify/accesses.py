@@ -1,8 +1,8 @@
 """The accesses of an expression: its reads that are not proven to lie inside of their shapes, with the conditions
 around.
 
-The one walk over reads: of the check of what is written, of the reads that a result may repeat, and of the
-checks of a call.
+The one walk over reads: of the check of written reads, of the reads that a result may repeat, and of the checks of a
+call.
 
 The check of an input (`check_reads`) refuses a read that leaves its shape for every size, whatever is asked about it:
 kernels refuse a call in which a read leaves its shape, so such an input has no value at all, and a derivative of it
@@ -52,7 +52,9 @@ class AccessContext(NamedTuple):
     conditions: Rows = ()
     choices: tuple[Node, ...] = ()
     beside: Rows = ()
-    """Constraints tested together with the one in question, with data that may lie outside of their tensors as well."""
+    """Constraints tested together with the one in question, with tensor entries that may be read out of bounds as
+    well.
+    """
 
     @property
     def variables(self) -> tuple[int, ...]:
@@ -96,13 +98,8 @@ class Access(NamedTuple):
 class Accesses:
     """A walk over expressions that yields the reads not proven to lie inside of the shapes of their tensors.
 
-    Parameters
-    ----------
-    graph : Graph
-    facts : rows
-        What is known about the sizes and free indices.
-    conditional : bool
-        Whether it looks behind guards and into the branches of choices.
+    `facts` are the constraints on sizes and free indices. With `conditional`, reads below guards and in branches of
+    selects are visited, too.
     """
 
     def __init__(self, graph: Graph, facts: Rows, *, conditional: bool = True) -> None:
@@ -116,10 +113,10 @@ class Accesses:
         """Yield ``(access, axis, row)`` for each bound `row` of a read below `roots` that does not follow from its
         context.
 
-        Shared nodes below which there is none are added to `safe`, and visited no more.
+        Shared nodes without unproven reads below are added to `safe`, and not visited again.
         """
         for node in reachable(*roots):
-            # A reduction in which indices around it stand is in one place; a table is read in many.
+            # A reduction that contains outer indices is in one place; a table is read in many.
             is_shared = node.op == "comprehension" or (node.op in RANGED and all(v >= 0 for v in node.free))
             if is_shared and next(self.below([node]), None) is None:
                 self.safe.add(node)
@@ -259,19 +256,8 @@ MAX_UNPROVEN_READS = 1000
 def check_reads(reader: Reader, roots: Sequence[Node], facts: Rows) -> None:
     """Raise `OutOfShapeError` if an unconditional read below `roots` leaves its shape for every size.
 
-    Parameters
-    ----------
-    reader : Reader
-        The reader of the input.
-    roots : sequence of Node
-        The nodes that it has read.
-    facts : rows
-        What is granted, and that extents are positive (`facts.positive_sizes`).
-
-    Raises
-    ------
-    OutOfShapeError
-        The message names the read, the values of the indices at which it leaves the shape, and the range to write.
+    `roots` are the nodes read by `reader`; `facts` include that extents are positive (`facts.positive_sizes`). The
+    message names the read, the values of the indices at which it leaves the shape, and the range to write.
     """
     open_ended = bool(facts) or any(root.free for root in roots)  # all in numbers has been checked when it was built
     if open_ended and not is_empty(facts, ()):
@@ -279,9 +265,7 @@ def check_reads(reader: Reader, roots: Sequence[Node], facts: Rows) -> None:
 
 
 def check_expression(expr: Any) -> None:
-    """Raise `OutOfShapeError` if an unconditional read in the SymPy expression `expr` is out of bounds for
-    every size.
-    """
+    """Raise `OutOfShapeError` if an unconditional read in the SymPy `expr` is out of bounds for every size."""
     reader = Reader(Graph(), scans="leaf")
     node = reader.read(expr)
     check_reads(reader, [node], positive_sizes(reader.graph, [node, *reader.leaves()]))
@@ -302,7 +286,7 @@ class _Check:
             self.check(access, axis, inside)
 
     def always(self, rows: Sequence[Constraint], bound: Sequence[int]) -> bool:
-        """Return whether some values of the variables `bound` fulfil `rows` for every size; False if unknown."""
+        """Return whether for every size some values of the variables `bound` fulfil `rows`; False if unknown."""
         for case in dict.fromkeys((tuple(rows), *cases(rows))):
             found = project_exactly(case, bound)
             if found is not None and all(is_implied(row, self.facts) for row in found):

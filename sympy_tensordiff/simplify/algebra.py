@@ -1,4 +1,4 @@
-"""The last simplification of results over whole tensors: what a reader would write.
+"""Final simplification of whole-tensor results: products and sums merged, rules applied, unless that costs more.
 
 Nothing is expanded, nothing grows: a pass whose result weighs more (`products.size`), or costs more
 (`graph.cost`), is dropped; a little more weight is allowed where the text is much shorter. The result is the same after
@@ -9,7 +9,7 @@ Rules of one node (`recognition`); ``u``, ``x`` are any tensors or scalars:
 - ``log(sum(exp(u)))`` over axes is ``lse(u)``
 - ``(x**a)**n`` is ``x**(a n)``; ``exp(u)**-n`` is ``exp(-u)**n``; ``abs(x)**(2 n)`` is ``x**(2 n)``
 - functions of a transposed or repeated tensor are transposed or repeated functions
-- the diagonal of a function of repeated tensors is the function of what is repeated
+- the diagonal of a function of repeated tensors is the function of the repeated tensors
 - matrices such as ``X^T X``, ``A + A^T`` and distances, sums, functions and inverses of such are their own transposes
 - ``c x - c y`` is ``c (x - y)``; ``x (1 - a) - x a`` is ``x (1 - 2 a)``; ``a sin(u)**2 + a cos(u)**2`` is ``a``
 - sums over additions are distributed where their terms cancel then
@@ -61,8 +61,8 @@ SLACK = 2.0
 HEAVIER, SHORTER = 1.1, 0.9
 """A form may weigh so many times the first one where its text is so many times as long, or shorter.
 
-The sum over the rows of a gradient of layer norm, of which one term is 0, is one operand heavier than that of the whole
-gradient, which is there anyway; its text is half as long.
+The sum over the rows of a gradient of layer norm, one term of which is 0, is one operand heavier than that of the whole
+gradient, which is computed in any case; its text is half as long.
 """
 
 Step = Callable[[Graph, Sequence[Node], Sequence[Node]], list[Node]]
@@ -88,9 +88,7 @@ def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 class _Simplification:
-    """The state of `simplify`: the current roots, the nodes below them, their weight and cost, and the limits
-    of both.
-    """
+    """The state of `simplify`: the current roots, the nodes below them, their weight and cost, and their limits."""
 
     def __init__(self, graph: Graph, roots: Sequence[Node]) -> None:
         self.graph = graph
@@ -114,7 +112,7 @@ class _Simplification:
         is_light = weight <= max(self.limit, self.weight)
         if is_light or (weight <= HEAVIER * self.limit and written_size(changed, nodes) <= shorter):
             cost = self.model.of(changed)
-            # Where nodes only go, nothing has to be computed that was not before, in whatever order.
+            # A rewriting that only removes nodes adds no computation, in whatever order.
             goes = {node for node in nodes if not node.view}.issubset(self.nodes)
             if goes or self.model.is_no_worse(
                 cost, self.cost, self.given, self.most / max(1, self.model.value(self.cost.operations))
@@ -142,7 +140,7 @@ def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> li
 
 
 def _recognised_and_flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """Return `roots` after `recognise`, with products and sums merged that nothing else uses then.
+    """Return `roots` after `recognise`, with each product or sum that has a single user then merged into that user.
 
     ``sum(p + q)*p - (p + q)`` of a softmax ``p`` is ``(1 + sum(q))*p - p - q``, which is shorter when its terms cancel.
     """
@@ -161,12 +159,7 @@ def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> lis
     """Return `roots` with each product inside a product, and each sum inside a sum, merged into it if nothing else uses
     it.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    nodes : sequence of Node
-        All that are reachable, arguments first.
+    `nodes` are all nodes below the roots, arguments first.
     """
     inside = _nodes_to_merge(graph, nodes, counted(nodes, roots))
     if not inside:
@@ -184,9 +177,7 @@ def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> lis
 
 
 def _remaining_nodes(roots: Sequence[Node], inside: set[Node]) -> list[Node]:
-    """Return the nodes below `roots` that remain when the nodes in `inside` are merged into their users, arguments
-    first.
-    """
+    """The nodes below `roots` that remain when the nodes in `inside` are merged into their users, arguments first."""
     seen = set(roots)
     stack = list(roots)
     while stack:
@@ -219,9 +210,7 @@ def _operands(node: Node, inside: set[Node]) -> list[Operand]:
 
 
 def _terms(node: Node, inside: set[Node]) -> list[tuple[Number, Node]]:
-    """Return the terms of the sum `node` as pairs ``(number, term)``; a term in `inside` is replaced by its
-    own terms.
-    """
+    """Return the terms of the sum `node` as pairs ``(number, term)``; one in `inside` is replaced by its own terms."""
     terms: list[tuple[Number, Node]] = []
     stack: list[tuple[Number, Node]] = []
     stack += [(1, arg) for arg in reversed(node.args)]
@@ -296,7 +285,7 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
 
 
 def _multiplied(graph: Graph, term: Node) -> Node | None:
-    """Return the tensor ``x`` of a term ``x*(1 + c)``; None for other terms."""
+    """Return the tensor ``x`` of a term ``x*(a + c)`` with a scalar sum whose last term is a number; else None."""
     factors = graph.factors(term)
     for factor in factors:
         if factor.op == "add" and not factor.shape and factor.args[-1].op == "const":

@@ -1,4 +1,4 @@
-"""Quotients of an angle and its sine, which are finite where both are 0.
+"""Quotients of an angle and its sine, such as ``acos(c)/sqrt(1 - c**2)``, written so that they are finite at 0/0.
 
 The slope of ``acos(u)`` is infinite at ``u = 1``; that of ``acos(u)**2``, a squared distance on a sphere, is -2 there.
 For numbers and whole tensors, with the angle ``t = acos(u)``, whose sine is ``sqrt(1 - u**2)``::
@@ -23,9 +23,7 @@ from sympy_tensordiff.simplify.logistic import PairJoiner
 
 
 def with_finite_quotients(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with quotients like ``acos(c)/sqrt(1 - c**2)``, which are 0/0 at ``c = 1``, written with
-    ``sinc``.
-    """
+    """Return `roots` with quotients like ``acos(c)/sqrt(1 - c**2)``, 0/0 at ``c = 1``, written with ``sinc``."""
     parts = reachable(*roots)
     if not any(part.op == "call" and part.data is sympy.acos for part in parts):
         return list(roots)

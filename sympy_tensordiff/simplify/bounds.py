@@ -1,14 +1,13 @@
-"""Guards and ranges in their final form: tight, without constraints that follow from the facts.
+"""Guards and loop bounds in final form: without constraints that the context implies, and as tight as possible.
 
-One walk from the root down. What is known at a node are the facts about the whole expression
-(`simplify.facts`), the ranges of the comprehensions and sums around it, and the guards around it;
-reads are never among them. Afterwards
+One walk from the root down. The facts known at a node are those about the whole expression (`simplify.facts`), the
+ranges of the comprehensions and sums around it, and the guards around it; reads are never among them. Afterwards
 
 - no guard row follows from what is known, and a guard that cannot hold is 0;
 - the rows of a sum are triangular: each variable has bounds in those before it, outermost first,
   without redundant ones; a variable with one possible value is replaced by it;
-- factors that do not depend on the variables of a sum stand outside of it, where that reads
-  nothing that was not read before.
+- factors that do not depend on the variables of a sum are outside of it, unless that would evaluate a read that was not
+  evaluated before.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sympy_tensordiff.errors import LoopBoundError, UnsupportedError
+from sympy_tensordiff.graph.index_tests import conjuncts, unequal_forms
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node, Substitution
 from sympy_tensordiff.graph.write_forms import unlike
@@ -58,9 +58,8 @@ def tighten(
 ) -> list[Node]:
     """Return `nodes` with all guards and ranges in final form, given `facts`; the variables in `sizes` are never bound.
 
-    A table that turns out to hold one number, or entries of another tensor as they are, is read
-    there instead, unless it is among those ``written`` by the user (None: all of them are). What
-    the nodes share is visited once.
+    A table that turns out to hold one number, or entries of another tensor as they are, is read there instead, unless
+    it is among those ``written`` by the user (None: all of them are). Shared nodes are visited once.
     """
     nodes = tuple(nodes)
     work = _Tighten(graph, sizes, written, flat=any(node.has_tensor_ops for node in nodes))
@@ -112,6 +111,8 @@ class _Tighten:
                 if not linear(read.data):
                     read = self.graph.map_own_forms(read, lambda form: gist(form, facts))
                 result = self.read_through(node, read)
+            elif node.op == "select" and (split := self.on_one_side(node, facts)) is not None:
+                result = yield self.visit(split, facts)
             elif node.op == "index":
                 result = self.graph.index(gist(node.data, facts))
             else:
@@ -132,9 +133,26 @@ class _Tighten:
             args = pair_opposites(self.graph, args, facts)
         return self.graph.with_args(node, args)
 
+    def on_one_side(self, node: Node, facts: Rows) -> Node | None:
+        """Return the choice `node` by indices that differ with one disequality that `facts` decide, or as a guard where
+        they allow one sign only; None if they do neither.
+        """
+        graph = self.graph
+        condition, value, otherwise = node.args
+        for form in unequal_forms(condition):
+            rest = graph.logic("and", [one for one in conjuncts(condition) if one.args[0].data != form])
+            value = graph.select(rest, node.args[1], otherwise)
+            if is_empty((Constraint("eq", form),), facts):
+                return value
+            for side in (form, -form):
+                if is_implied(Constraint("ge", side), facts):
+                    apart = graph.guard((Constraint("ge", side - 1),), value)
+                    return graph.add((apart, graph.guard((Constraint("eq", form),), otherwise)))
+        return None
+
     def read_through(self, node: Node, read: Node) -> Node:
-        """Return the entry that `read` copies, ``x[i, j]`` for ``[x[b, a]]_ab[j, i]``; `read` itself if its table
-        computes or is the user's.
+        """Return the entry that `read` copies from another tensor, ``x[i, j]`` for ``[x[b, a]]_ab[j, i]``; `read`
+        itself if its comprehension computes something or was written by the user.
         """
         table = read.args[0]
         if self.written is None or node.args[0] in self.written or table.op != "comprehension":
@@ -215,12 +233,12 @@ class _Tighten:
             if row not in left:
                 needed, new_body = left, inside
         new = self.graph.guard(needed, new_body)
-        # What has come out of the body as a guard is looked at together with these rows.
+        # A guard that has moved out of the body is examined together with these constraints.
         return (yield self.visit(new, facts)) if new_body.op == "guard" and new is not node else new
 
     def under(self, row: Constraint, body: Node, solution: Substitution) -> Node:
-        """Return `body` with the `solution` of the equation `row` substituted; if `row` contains tensor entries, only
-        where that leaves fewer indices.
+        """Return `body` after the equation `row` is used to eliminate the variables in `solution`; if `row` contains
+        tensor entries, only in subexpressions that depend on fewer indices then.
         """
         if not data_terms(row.form):
             return self.graph.substitute(body, solution)
@@ -286,7 +304,7 @@ class _Tighten:
                     return again
             limits, outer = nest(graph, rows, variables, facts)
             limits = tuple(_with_known_quotients(limit, facts) for limit in limits)
-            # What the rows say of one variable together may leave it a single value.
+            # Several constraints together may leave a variable a single value.
             single = unique_value(variables, tuple(bound_rows(limits)), facts)
             fewer = self.without_single(node, variables, rows, new, single)
             if fewer is None:
@@ -297,15 +315,15 @@ class _Tighten:
     def without_single(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, single: UniqueValue | None
     ) -> Node | None:
-        """Return the sum over `rows` with the variables in `single` replaced by their only values; None if that changes
-        nothing.
+        """Return the sum `node` with each variable that has only one possible value, given in `single`, replaced by it;
+        None if that changes nothing.
         """
         if single is None:
             return None
         mapping, guards = single
         left = [v for v in variables if v not in mapping]
         rows = substitute_all((*rows, *guards), mapping)
-        # What follows from the definition of the new quotient would bring it into the system again.
+        # Constraints that follow from the definition of the new quotient would bring it into the system again.
         rows = tuple(row for row in rows if not (row.form.compounds() and is_implied(row, ())))
         fewer = summation(self.graph, left, rows, self.graph.substitute(body, mapping))
         return None if fewer is node else fewer
@@ -319,9 +337,7 @@ class _Tighten:
 
 
 def _scales_sums(graph: Graph, node: Node) -> bool:
-    """Whether each term of `node` is exactly one sum times factors, and some factor, such as a quotient, may be
-    undefined.
-    """
+    """Whether each term of `node` is exactly one sum times factors, some of which, as a quotient, may be undefined."""
     terms = [graph.factors(term) for term in (node.args if node.op == "add" else (node,))]
     return all(sum(factor.op == "sum" for factor in factors) == 1 for factors in terms) and any(
         not factor.total for factors in terms for factor in factors if factor.op != "sum"
@@ -352,10 +368,7 @@ def nest(
     """Return triangular bounds of `variables` in a good loop order, and the constraints in `rows` that contain none of
     them.
 
-    Raises
-    ------
-    LoopBoundError
-        Where no loop nest expresses the rows; the message has the names of the variables.
+    Raise `LoopBoundError` if no loop nest expresses the rows; the message has the names of the variables.
     """
     try:
         return nest_in_some_order(rows, variables, facts)
@@ -387,19 +400,11 @@ def without_unused_indices(
     """Return `limits` and `body` without the indices that nothing depends on: a maximum drops them, a product becomes a
     power.
 
-    A product over one that goes is a power: ``Prod_k b`` is ``b**n`` for n values of k. Equal values have
-    that value as their greatest and least one, where there is one: over an empty range that is infinite.
-    All values count where the greatest ones share a derivative: as often each, or the index stays.
+    A product over one that goes is a power: ``Prod_k b`` is ``b**n`` for n values of k. The maximum and the minimum of
+    equal values is that value, if there is a value: over an empty range that is infinite. All values count where the
+    greatest ones share a derivative: as often each, or the index stays.
 
-    Parameters
-    ----------
-    graph : Graph
-    op : str
-    limits : sequence of Bounds
-    body : Node
-    facts : rows
-    may_evaluate : callable
-        Whether a node may be evaluated where it was not before, given what is known there.
+    `may_evaluate` says whether a node may be evaluated where it was not before, given the constraints that hold there.
     """
     kept = tuple(limits)
     own = [limit.variable for limit in limits]

@@ -1,4 +1,4 @@
-"""Differences whose terms nearly cancel, as functions that keep their digits.
+"""Differences whose terms nearly cancel, rewritten so that no digits are lost.
 
 ``exp(t) - 1`` loses all digits where ``t`` is small, `expm1` none. For entries, which are real numbers::
 
@@ -90,14 +90,8 @@ def without_cancellation(
 ) -> list[Node]:
     """Return the entries `roots` with differences that lose digits replaced by the forms of this module.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    arrays : sequence of Node
-        The tensors that the first roots are the entries of: other roots may read their terms from them.
-    products : dict of Node to Node
-        Other tensors that are computed before, with their entries.
+    `arrays` are the tensors whose entries are the first roots: other roots may read their terms from these. `products`
+    maps other tensors that are computed before to their entries.
     """
     tables = {**products, **dict(zip(arrays, roots, strict=False))}
     roots = with_covariances(graph, roots, tables)
@@ -110,7 +104,7 @@ class _Rewriter:
 
     def __init__(self, graph: Graph, arrays: Mapping[Node, Node]) -> None:
         self.graph = graph
-        self.entries = {a: table for a, table in arrays.items() if is_arithmetic(_body(table))}
+        self.entries = {a: table for a, table in arrays.items() if is_arithmetic(body_of(table))}
         self.is_of_arrays = False
         """Whether entries of arrays are looked at, which are stored in any case."""
         self.minus_one = graph.const(-1)
@@ -136,8 +130,8 @@ class _Rewriter:
         return found
 
     def with_entries(self, node: Node, depth: int, reads: int) -> Node:
-        """Return `node` with entries in place of reads of arrays, in its arguments of so many levels; reads in these
-        entries are replaced likewise.
+        """Return `node` with each read of a stored array replaced by the formula of the entry, in arguments down to
+        level `depth`, and `reads` times within the formulas put in.
         """
         if node.op == "read" and node.args[0] in self.entries:
             table = self.entries[node.args[0]]
@@ -158,7 +152,7 @@ class _Rewriter:
         return self.graph.add(terms)
 
     def form_as_written(self, node: Node) -> Node:
-        """Return the entry `node` with the rules applied."""
+        """Return the entry `node` with the rule for its operation applied; its reads are not replaced by formulas."""
         if node.op == "add" and len(node.args) <= MAX_TERMS:
             return self.difference(node)
         if node.op == "call" and node.data is sympy.log:
@@ -272,7 +266,9 @@ class _Rewriter:
         return self.distances[a, b]
 
     def difference_of_powers(self, a: Node, b: Node, distance: Node, power: Fraction) -> Node:
-        """Return ``a**power - b**power``, where `distance` is ``a - b``, for a multiple of 1/2 to 1/5 or up to 4."""
+        """Return ``a**power - b**power`` as `distance`, which is ``a - b``, times a factor without cancellation;
+        `power` has a denominator of at most 5.
+        """
         graph = self.graph
 
         def raised(base: Node, exponent: Fraction) -> Node:
@@ -372,7 +368,7 @@ _SQUARES: dict[tuple[Any, Any], tuple[Any, int, int]] = {
 """From functions f and exponents to the function, the sign and the exponent of ``f**n - 1 = sign*g**exponent``."""
 
 
-def _body(table: Node) -> Node:
+def body_of(table: Node) -> Node:
     """Return the body of a comprehension, an entry itself."""
     return table.args[0] if table.op == "comprehension" else table
 

@@ -1,16 +1,16 @@
-"""One sign and no common number: ``(x[i] - x[p])**3`` is ``-(x[p] - x[i])**3``, ``(2*a - 2*b)*c`` is ``2*(a - b)*c``.
+"""Canonical signs and coefficients: ``(x[i] - x[p])**3`` is ``-(x[p] - x[i])**3``, ``(2*a - 2*b)*c`` is
+``2*(a - b)*c``.
 
-Additions that are factors, bases of integer powers, summands or arguments of odd and even functions
-give away their sign and the greatest common divisor of their coefficients. So terms that differ in
-those alone are one node, and sums of them under other bound indices, too: what is left to do is done
-by the constructors of the graph, which collect equal terms.
+Additions that are factors, bases of integer powers, summands or arguments of odd and even functions give away their
+sign and the greatest common divisor of their coefficients. So terms that differ in those alone are one node, and sums
+of them under other bound indices, too: the constructors of the graph, which collect equal terms, do the rest.
 
 Of an addition and its opposite the one stays that subtracts fewer terms, or smaller multiples of entries; of ``a - b``
 and ``b - a`` the one whose first term is added. First are numbers, then entries of tensors, those at indices from
 outside before those that a sum binds, then by name and index.
 
-Signs of floating point numbers are exact, and so is all this, but for the rounding of common
-divisors that are no powers of two.
+Signs of floating point numbers are exact, and so is the whole rewriting, except that common divisors other than powers
+of two are rounded.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ SKETCH = 16
 
 
 class Signed(NamedTuple):
-    """A node in two forms: `alone`, the form to use by itself, and the product ``number*core`` with a
-    canonical sign.
-    """
+    """A node in two forms: `alone`, for use without other factors, and ``number*core`` with a canonical sign."""
 
     alone: Node
     number: Number
@@ -47,12 +45,7 @@ class Signed(NamedTuple):
 def with_canonical_signs(graph: Graph, nodes: Sequence[Node], *, numbers: bool = True) -> list[Node]:
     """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node; nodes of whole tensors are unchanged.
 
-    Parameters
-    ----------
-    graph : Graph
-    nodes : sequence of Node
-    numbers : bool
-        Whether additions give away common numbers, too.
+    With `numbers`, common divisors of the terms of an addition are taken out, too.
     """
     work = _Signs(graph, numbers)
     return [node if node.has_tensor_ops else work.root(node) for node in nodes]
@@ -77,9 +70,7 @@ class _Signs:
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def within(self, node: Node) -> Node:
-        """Return `node` with canonical signs, rewritten bottom-up; a new node keeps the label of the node that it
-        replaces.
-        """
+        """Return `node` with canonical signs, rewritten bottom-up; new nodes keep the labels of those they replace."""
         for part in reachable(node):
             if part not in self.done:
                 self.done[part] = self.signed(part)
@@ -116,9 +107,7 @@ class _Signs:
                 return self.split(self.graph.with_args(node, [arg.alone for arg in args]))
 
     def choice(self, node: Node, args: Sequence[Signed]) -> Signed:
-        """Return the choice `node` with the sign of its first value, and the common integer factor of its values, taken
-        out.
-        """
+        """Return the choice `node` with the sign of its first value and the common integer factor of all taken out."""
         condition, *values = args
         alone = self.graph.with_args(node, [arg.alone for arg in args])
         numbers = [value.number for value in values if value.core is not self.graph.zero]
@@ -150,8 +139,8 @@ class _Signs:
         return self.graph.neg(arg.alone)
 
     def sign(self, terms: Sequence[tuple[Number, Node]]) -> int:
-        """Return -1 if most `terms` are subtracted, 1 if most are added; on a tie the sign of the first term, of
-        entries that of their numbers together, ``2*x[i] - x[j]``.
+        """Return -1 if most `terms` are subtracted, 1 if most are added. On a tie, return the sign of the sum of the
+        coefficients if all terms are tensor entries, as for ``2*x[i] - x[j]``; else that of the first term.
 
         The first term is that with the least `position`.
         """
@@ -196,9 +185,7 @@ def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 def _with_swapped_difference(graph: Graph, node: Node, uses: Counter[Node]) -> Node | None:
-    """Return ``-node`` by swapping a difference inside of it, ``b - a`` for ``a - b``; None if no difference can be
-    swapped.
-    """
+    """Return ``-node`` by swapping a difference inside of it, ``b - a`` for ``a - b``; None if none can be swapped."""
     if node.op == "add":
         terms = [graph.split_view(term) for term in node.args]
         usual = graph.one in node.args or all(term.op == "read" and abs(c) == 1 for c, term in terms)

@@ -1,8 +1,8 @@
-"""Common subexpressions of expressions, found on the graph and given names.
+"""Common subexpressions, found up to the names of bound indices, and the choice of those that get names.
 
 A part may depend on indices that are bound around it: ``exp(-D[i, j])`` under two sums is one part with two axes,
-whatever its indices are called in either place. So parts are compared after their bound variables are renamed in
-the order in which they occur; nothing is compared that is not made of equal parts.
+whatever its indices are called in either place. So parts are compared after their bound variables are renamed in the
+order in which they occur; only nodes with equal parts are compared.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_CONDITION_COMBINATIONS = 8
 """A node below more combinations of conditions has no name: each choice in a chain of choices doubles them."""
 
 MIN_OPERATIONS = 2
-"""A part of fewer operations is shorter as it is than a name and its definition."""
+"""A part of fewer operations is shorter than a name and its definition."""
 
 _LEAVES = frozenset({"const", "scalar", "index", "tensor"})
 _NAMELESS = _LEAVES | {"compare", "and", "or", "not", "read", "guard"}
@@ -76,17 +76,8 @@ class Parts:
     """The common subexpressions of several nodes, found up to names of bound variables, and their replacement by
     tensors.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-        Scalars and tensors.
-    free : iterable of int
-        The variables that are never bound: sizes and free indices.
-    facts : iterable of Constraint
-        What is known of those.
-    wanted : iterable of Node
-        Parts to be named wherever they occur, without regard to their size.
+    The variables in `free`, sizes and free indices, are never bound; `facts` are the constraints on them. Nodes in
+    `wanted` get a name wherever they occur, whatever their size.
     """
 
     def __init__(
@@ -110,7 +101,7 @@ class Parts:
         self._unconditional = self._unconditional_nodes(roots)
         self._numbers = self._always_numbers()
         self._indices = self._free - size_variables(self._nodes)
-        # Parts without free indices, of which those of an entry x[p] may be instances.
+        # Parts without free indices, which entries x[p] may be instances of.
         self._general: dict[Key, Node] = {}
         for node in self._nodes:
             if self._indices.isdisjoint(node.free) and (key := self._key(node)):
@@ -154,7 +145,7 @@ class Parts:
     def _constraints_by_path(self, roots: Sequence[Node]) -> dict[Node, set[Rows]]:
         """Return for each node the sets of constraints on its bound variables, one set for each path from a root to it.
 
-        A node with more than ``MAX_CONDITION_COMBINATIONS`` of them is recorded as crowded, and has none.
+        A node with more than ``MAX_CONDITION_COMBINATIONS`` of them is recorded as crowded, and gets none.
         """
         around: dict[Node, set[Rows]] = {node: set() for node in self._nodes}
         for root in roots:
@@ -189,9 +180,7 @@ class Parts:
         return found
 
     def _constraints_on(self, rows: Rows, node: Node) -> Rows:
-        """Return the constraints in `rows` that contain a bound variable of `node`, directly or through shared
-        variables.
-        """
+        """Return the constraints in `rows` that contain a bound variable of `node`, directly or by shared variables."""
         variables, found = node.free - self._free, set[Constraint]()
         while more := {row for row in rows - found if row.form.atoms() & variables}:
             found |= more
@@ -306,14 +295,12 @@ class Parts:
         return self._key(node) or node
 
     def _chosen(self, roots: Sequence[Node], forced: set[Key]) -> list[NamedPart]:
-        """Return the subexpressions that are worth a name, and those in `forced`; inner ones before those that contain
-        them.
-        """
+        """Return the subexpressions that are worth a name, and those in `forced`; inner ones before outer ones."""
         first: dict[Key | Node, Node] = {}
         for node in self._nodes:
             first.setdefault(self._same(node), node)
         self.operations = sum(map(_operations, first.values()))  # with equal parts computed once
-        # What moves, scales or reads a part uses it, wherever it stands itself.
+        # A node that transposes, scales or reads a part uses it, wherever that node is itself.
         halves = _other_halves(first.values())
         users = [node for node in first.values() if _core(node) is node and node not in halves]
         uses = Counter(self._same(_core(arg)) for arg in (*roots, *(a for node in users for a in self._used(node))))
@@ -337,9 +324,7 @@ class Parts:
     # -------------------------------------------------------------- the parts replaced
 
     def replaced(self, roots: Sequence[Node], leaves: Mapping[Key, Node]) -> tuple[list[Node], list[Node]]:
-        """Return the definitions of the named subexpressions, and `roots` in which the tensors `leaves`
-        replace these.
-        """
+        """Return the definitions of the named subexpressions, and `roots` with the tensors `leaves` in their place."""
         self._leaves = dict(leaves)
         for node in self._nodes:
             self._done[node] = self._read(node) or self._over(node)
@@ -380,8 +365,8 @@ class Parts:
 
 
 def _other_halves(nodes: Iterable[Node]) -> set[Node]:
-    """Return the guards in additions among `nodes` that have the body of a guard before them: ``i < j`` and ``i > j``
-    are one condition to a reader, ``i != j``.
+    """Return the guards in additions that repeat the body of an earlier guard of the same addition: ``i < j`` and
+    ``i > j`` are one condition to a reader, ``i != j``.
     """
     found: set[Node] = set()
     for node in nodes:
@@ -392,7 +377,7 @@ def _other_halves(nodes: Iterable[Node]) -> set[Node]:
 
 
 def _core(node: Node) -> Node:
-    """Return the tensor of which `node` only transposes, scales or reads entries, ``A`` for ``-2*A.T``; `node` itself
+    """Return the tensor that `node` only transposes, scales or reads entries of, ``A`` for ``-2*A.T``; `node` itself
     otherwise.
     """
     while node.op in _TRANSPARENT and not (node.op == "ein" and not node.view):

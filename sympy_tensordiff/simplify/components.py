@@ -17,7 +17,8 @@ WHOLE = OPAQUE - {"tensor", "comprehension"}
 
 
 def with_sums_over_components(graph: Graph, roots: Sequence[Node], tensors: Collection[Node]) -> list[Node]:
-    """Return `roots` with each part of an addition that has one term for each entry of an axis written as a sum.
+    """Return `roots` with sums in place of additions that have one term for each index of an axis:
+    ``x[0]**2 + x[1]**2`` becomes ``Sum x[i]**2``.
 
     The terms read `tensors`, and perhaps others, at one number each, and are equal but for this number; the numbers
     are all entries of axes of one constant extent. Other terms stay as they are.
@@ -65,6 +66,9 @@ def _at(graph: Graph, term: Node, number: int, place: Affine) -> Node:
     """Return `term` with each component `number` of an axis of constant extent replaced by the one at `place`."""
 
     def moved(node: Node) -> Node:
+        """Return `node` with each index `number` of an axis of constant extent replaced by `place`; unchanged unless it
+        is a read.
+        """
         if node.op != "read":
             return node
         pairs = zip(node.data, node.args[0].shape, strict=True)

@@ -28,22 +28,10 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Constraint]
     """Return the sum of `body` over all integer points of `rows`, with each equation solved for a variable and
     eliminated.
 
-    Parameters
-    ----------
-    graph : Graph
-    variables : sequence of int
-        The variables summed over, in the order in which one would like to lose them.
-    rows : iterable of Constraint
-        Conditions; together with the guards inside ``body`` they bound every variable. Conditions on
-        data that a variable selects are tested in the body.
-    body : Node
-        The summand. Guards in its terms become rows of their sums.
-
-    Returns
-    -------
-    Node
-        A sum over inequalities, the body itself where no variable is left, or an addition of
-        such; guarded by the rows that hold none of the variables.
+    `variables` are eliminated in the given order of preference. `rows`, together with the guards inside `body`, bound
+    every variable; guards in terms of `body` become constraints of their sums, and conditions on tensor entries that a
+    variable selects are tested in the body. The result is a sum over inequalities, `body` itself if no variable is
+    left, or an addition of such terms, guarded by the constraints without variables.
     """
     while body.op == "guard":
         rows, body = (*rows, *body.data), body.args[0]
@@ -125,8 +113,8 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return the constraints that indices of integer tensor entries in `tests` are in bounds, for variables that
-    nothing else bounds.
+    """Return the constraints that tensor entries in `tests`, such as ``p[i]``, are read in bounds; only those that
+    bound a variable which no other constraint in `rows` bounds on that side.
     """
     bounds = [row for row in rows if row not in tests]
     found = []
@@ -172,9 +160,7 @@ SPLIT_LIMIT = 2
 
 
 def ties(node: Node, variables: frozenset[int]) -> bool:
-    """Whether `node` is a guard or a sum whose constraints fix or bound some of `variables`; also in a guard within a
-    guard.
-    """
+    """Whether `node` is a guard or a sum whose constraints fix or bound some of `variables`, in inner guards too."""
     rows = node.data if node.op == "guard" or (node.op == "sum" and not node.free.isdisjoint(variables)) else ()
     if any(not row.form.atoms().isdisjoint(variables) for row in rows if node.op == "guard" or row.kind == "eq"):
         return True
@@ -255,9 +241,7 @@ def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node],
 
 
 def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Constraint, bool]) -> Node:
-    """Return `body` with the constraints of `guards` whose truth is `known` removed; a guard with a false one becomes
-    0.
-    """
+    """Return `body` with the constraints of `guards` whose truth is `known` removed; 0 if one is false."""
     new: dict[Node, Node] = {}
     for node in guards:  # inner ones first: guards may stand inside of others
         if not known.keys().isdisjoint(node.data):

@@ -23,12 +23,7 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
 
     A comprehension that is used only transposed gets its axes in that order.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    written : collection of Node
-        What the user has written, which stays.
+    Nodes in `written` are the user's and stay as they are.
     """
     nodes = reachable(*roots)
     if not any(_is_made(node, written) for node in nodes):
@@ -48,7 +43,7 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
 
 
 def _is_made(node: Node, written: Collection[Node]) -> bool:
-    """Whether `node` is a comprehension or a sum outside of `written`, and contains no variable of an outer binder."""
+    """Whether `node` is a comprehension or a sum that the user did not write, without variables of an outer binder."""
     return node.op in ("comprehension", "sum") and node not in written and all(variable >= 0 for variable in node.free)
 
 
@@ -61,7 +56,9 @@ def _as_einsum(graph: Graph, node: Node) -> Node:
 
 
 def _needs_ones(found: Node, written: Collection[Node]) -> bool:
-    """Whether the form in `found` needs a tensor of ones: it adds a vector that is repeated along a last axis."""
+    """Whether an addition below `found` can only be written with a tensor of ones: a term that is not in `written`
+    repeats its operand along a last axis.
+    """
     additions = (part for part in reachable(found) if part.op == "add" and part.has_tensor_ops)
     return any(_is_repeated(term) and term not in written for part in additions for term in part.args)
 
@@ -92,9 +89,7 @@ def _in_order(graph: Graph, node: Node) -> Node:
 
 
 def without_sparse_operands(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each einsum of a comprehension with deltas rewritten as sums, whose deltas are then
-    eliminated.
-    """
+    """Return `roots` with each einsum of a comprehension with deltas rewritten as sums, without the deltas."""
     if not any(_takes_sparse(graph, part) for part in reachable(*roots)):
         return list(roots)
     done: dict[Node, Node] = {}

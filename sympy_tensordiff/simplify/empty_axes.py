@@ -1,7 +1,7 @@
-"""Expressions at sizes that leave axes without entries.
+"""Expressions at sizes for which some axes are empty.
 
-All else takes for granted that extents are positive. Where some are 0, the sizes in them are numbers here: sums over
-such an axis are 0 and products 1, tensors with one have no entries, and what is left has positive extents only.
+All other code assumes that extents are positive. Where some are 0, the sizes in them are numbers here: sums over such
+an axis are 0 and products 1, tensors with one have no entries, and the remaining extents are positive.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ EMPTY = Affine()
 def at_sizes(graph: Graph, nodes: Sequence[Node], sizes: Substitution) -> list[Node]:
     """Return `nodes` with numbers in place of the size variables in `sizes`, in the shapes of tensors, too.
 
-    Raises
-    ------
-    ArgumentError
-        If a value of the expression does not exist at these sizes, as the greatest of no entries.
+    Raise `ArgumentError` if the expression has no value at these sizes, such as the maximum of no entries.
     """
     for row in graph.assumptions:
         if not row.form.atoms().isdisjoint(sizes) and is_empty((row.substitute(sizes),), ()):

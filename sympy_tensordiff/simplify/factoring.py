@@ -1,8 +1,8 @@
-"""Factoring: operands that the terms of a sum have in common are put once in front of the sum.
+"""Factoring: common operands of the terms of a sum are moved in front of the sum.
 
-An operand is in common where it is read under the same axes of the result and is summed over in the
-same places. What is left of the terms has to have the same axes in all of them, or it would have to
-be repeated or embedded: ``p_i d_ij - p_i p_j`` stays, ``s p_i d_ij - s p_i p_j`` is ``s (…)``.
+An operand is in common where it is read under the same axes of the result and is summed over in the same places. The
+cofactors of all terms must have the same axes, or they would have to be repeated or embedded: ``p_i d_ij - p_i p_j``
+stays, ``s p_i d_ij - s p_i p_j`` is ``s (…)``.
 
 `Keys` orders nodes in a way that does not depend on the order in which an expression was written.
 """
@@ -121,8 +121,8 @@ Role = tuple[str, int]
 
 
 class CommonFactor(NamedTuple):
-    """A factor that several terms of a sum may share: the node, and the roles of its labels (result axis or summed) and
-    of the labels of the other operands.
+    """An operand that several terms of a sum may share. Two terms can be factored by it if their candidates are equal:
+    the node, the roles of its labels (result axis or summed), and those of the labels of the other operands.
 
     `power` is True for a scalar divisor, else None. Equal candidates of several terms are a common factor.
     """
@@ -136,15 +136,8 @@ class CommonFactor(NamedTuple):
 def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: CostModel, given: Growth) -> list[Node]:
     """Return `roots` with common operands of sums factored out, where the result is not heavier and does not cost more.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    nodes : sequence of Node
-        All that are reachable, arguments first.
-    model : CostModel
-    given : growth
-        The growth of the arrays which a form may always store.
+    `nodes` are all nodes below the roots, arguments first; `given` is the growth of the arrays that a form may always
+    store.
     """
     uses = Counter(chain(roots, chain.from_iterable(node.args for node in nodes)))
     keys = Keys(graph)
@@ -192,9 +185,7 @@ class _Sum:
         self.places: dict[CommonFactor, dict[int, int]] = {}
 
     def factored(self) -> Node:
-        """Return the sum with its common factors taken out, as ``a*b + a*c`` to ``a*(b + c)``; unchanged
-        without any.
-        """
+        """Return the sum with its common factors taken out, as ``a*b + a*c`` to ``a*(b + c)``; itself without any."""
         for n, term in enumerate(self.terms):
             for m in range(len(term.parts)):
                 found = _candidate(term, m)
@@ -202,7 +193,7 @@ class _Sum:
                     self.places.setdefault(found, {}).setdefault(n, m)
         self._merge_repeated()
         self._merge_diagonals()
-        # A size is a number: out of some terms only, it would make a bracket of what is a mean in each of them.
+        # A size is a number: out of some terms only, it would turn the mean in each of them into a bracket.
         least = {c: len(self.terms) if c.base.op == "index" and not c.roles else 2 for c in self.places}
         shared = [candidate for candidate, places in self.places.items() if len(places) >= max(2, least[candidate])]
         if not shared:
@@ -219,9 +210,8 @@ class _Sum:
         return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
 
     def _merge_repeated(self) -> None:
-        """Merge groups of terms whose cofactor has fewer axes into groups whose cofactor has those and more, along
-        which it is repeated: ``A*B + c*A`` is ``A*(B + c)`` for a scalar ``c``, or a vector if ``A`` and ``B`` have all
-        axes.
+        """Merge groups of terms with one common factor whose cofactors have different axes: ``A*B + c*A`` is
+        ``A*(B + c)``, with ``c`` repeated along the axes of ``B``.
         """
         found = [(c, dict(places)) for c, places in self.places.items() if c.roles]
         for candidate, places in self.places.items():
@@ -233,7 +223,7 @@ class _Sum:
                         places.setdefault(n, m)
 
     def _is_entrywise(self, n: int, m: int) -> bool:
-        """Whether the operand at `m` of the term `n`, and another one, have all axes of the result."""
+        """Whether term number `n` has two operands with all axes of the result, its operand `m` among them."""
         parts, output = self.terms[n].parts, set(self.terms[n].output)
         full = [k for k, (_, labels) in enumerate(parts) if set(labels) == output]
         return m in full and len(full) > 1
@@ -251,9 +241,7 @@ class _Sum:
                     self.places[candidate].setdefault(n, m)
 
     def _product(self, candidate: CommonFactor, where: dict[int, int]) -> Node | None:
-        """Return the common factor times the sum of the cofactors of the terms in `where`; None if that is not
-        better.
-        """
+        """Return the common factor times the sum of the cofactors of terms in `where`; None if that is not better."""
         graph = self.graph
         terms = [self.terms[n] for n in where]
         exponent = max(_exponent(self.terms[n].parts[m][0]) for n, m in where.items())
@@ -273,9 +261,7 @@ class _Sum:
         return product if self._is_better(product, where, most, scalar=not candidate.roles) else None
 
     def _cofactor_of(self, candidate: CommonFactor, term: ContractionParts, place: int, exponent: Number) -> Node:
-        """Return the cofactor: `term` without its operand at `place`, over the axes that the cofactors of all terms
-        have.
-        """
+        """Return `term` without its operand number `place`, as a tensor over the axes of the cofactors of all terms."""
         node, labels = term.parts[place]
         parts = [part for n, part in enumerate(term.parts) if n != place]
         if candidate.power is not None and _exponent(node) != exponent:
@@ -294,8 +280,8 @@ class _Sum:
     # -------------------------------------------------------------- weights
 
     def _is_better(self, product: Node, where: Iterable[int], most: int, *, scalar: bool) -> bool:
-        """Whether `product` weighs at most `most` more than the terms at `where` that it replaces and, unless the
-        common factor is a scalar, costs no more.
+        """Whether `product` weighs at most `most` more than the terms (by number in `where`) that it replaces and,
+        unless the common factor is a scalar, does not cost more.
         """
         old = [self.args[n] for n in where]
         leaves = {_base(node) for n in where for node, _ in self.terms[n].parts}
@@ -352,9 +338,7 @@ def _scalars_of(part: Node) -> list[Node]:
 
 
 def _candidate(term: ContractionParts, place: int) -> CommonFactor | None:
-    """Return the operand at `place` of the product `term` as a possible common factor; None if its labels do not allow
-    that.
-    """
+    """Return the operand at `place` of the product `term` as a possible common factor; None if its labels forbid it."""
     node, labels = term.parts[place]
     base = _base(node)
     power = _exponent(node) < 0 if base is not node and _exponent(node) < 0 and not labels else None

@@ -1,15 +1,14 @@
-"""The constraints that an expression takes for granted: positive extents and divisors, reads inside of shapes, ranges
-of data.
+"""Assumptions of an expression: positive extents and divisors, reads in bounds, ranges of integer tensors.
 
 Only reads that happen unconditionally count: those behind guards and conditions on values do not,
 and those inside a sum only where the sum is provably not empty.
 
-What an index is divided by, ``D`` in ``floor(i/D)`` and ``Mod(i, D)``, has to be positive. A size that is no extent is
-positive where its symbol is declared so. A divisor that can be 0 and not negative, as ``2*n - 2`` for an extent ``n``,
-leaves no value where it is 0: there is nothing to differentiate, and sizes that make it positive are taken for granted.
-Where conditions or ranges already see to that, nothing is.
+What an index is divided by, ``D`` in ``floor(i/D)`` and ``Mod(i, D)``, has to be positive. A size that is not an extent
+is positive if its symbol is declared so. A divisor that can be 0 and not negative, as ``2*n - 2`` for an extent ``n``,
+leaves no value where it is 0: there is nothing to differentiate, and the sizes are assumed to make it positive. If
+conditions or ranges already ensure that, nothing is assumed.
 
-The range of a tensor of integers is what is declared of it, or the axis that all of its entries select from.
+The range of an integer tensor is the declared one, or that of the axis that all of its entries index.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def input_facts(graph: Graph, roots: Sequence[Node], positive: Rows | None = Non
     seen: Seen = set()
     for root in roots:
         for row in unconditional_reads(graph, root, tuple(rows), seen):
-            # One with a maximum is two cases, of which every question would be asked.
+            # A constraint with a maximum would split every proof into two cases.
             if linear((row,)) or not positive_parts_in((row.form,)):
                 rows[row] = None
     return positive if is_empty(tuple(rows), ()) else tuple(rows)
@@ -130,15 +129,10 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
     """Raise `UnsupportedError` if a divisor in an index may be negative; record the assumption that one that may be 0
     is positive.
 
-    The assumptions are added to ``graph.granted``. What a read at such a quotient says is known only where its divisor
-    is positive.
-
-    Raises
-    ------
-    UnsupportedError
-        If nothing tells that a divisor is not negative.
+    The assumptions are added to ``graph.granted``. The constraints of a read at such a quotient are known only where
+    its divisor is positive.
     """
-    # That something is divided by it is no reason for a divisor to be positive.
+    # A division does not prove that the divisor is positive.
     facts = tuple(row for row in input_facts(graph, roots) if not symbolic_divisors([row.form])) if divisors else ()
     for divisor in sorted(divisors):
         positive = Constraint("ge", divisor - 1)
@@ -158,9 +152,7 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
 
 
 def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
-    """Return, for each division by `divisor` below `roots`, the constraints that hold there, without those with
-    quotients.
-    """
+    """Return, for each division by `divisor` below `roots`, the constraints that hold there and have no quotients."""
     found: dict[Rows, None] = {}
     seen: set[tuple[Node, Rows]] = set()
     stack: list[tuple[Node, Rows]] = [(root, ()) for root in roots]
@@ -194,9 +186,7 @@ def has_positive_divisors(body: Node, mapping: Substitution) -> bool:
 
 
 def _forms(node: Node, rows: Rows) -> list[Affine]:
-    """Return the affine forms in `node` itself: the indices of a read, the extents of its shape, and those of
-    `rows`.
-    """
+    """Return the affine forms in `node` itself: the indices of a read, the extents of its shape, those of `rows`."""
     own = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
     return [*own, *node.shape, *(row.form for row in rows)]
 

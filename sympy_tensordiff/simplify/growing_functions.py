@@ -1,4 +1,4 @@
-"""Functions that grow beyond all numbers, or vanish, in products, quotients and logarithms that do not.
+"""Products, quotients and logarithms of functions that overflow or underflow, although the result does not.
 
 For entries, which are real numbers::
 

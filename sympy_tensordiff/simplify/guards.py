@@ -1,9 +1,9 @@
-"""The rows of guards, and guards of equal bodies as one, where the points of both together are those of fewer rows.
+"""Constraints of guards: equations, substitutions by them, and the union of two guards with equal bodies.
 
-``[p >= q + 1]*f + [p == q]*f`` is ``[p >= q]*f``, and two bands side by side are one band. The rows
-of the union are those of each guard that hold at all points of the other. They are the union if
-nothing lies between: no integer point that fulfils them violates a row of both. That is decided
-against what is known of the indices, and where it cannot be decided the guards stay apart.
+``[p >= q + 1]*f + [p == q]*f`` is ``[p >= q]*f``, and two bands side by side are one band. The rows of the union are
+those of each guard that hold at all points of the other. They are the union if there is nothing in between: no integer
+point that satisfies them violates a row of both. That is decided in the context of the indices; if it cannot be
+decided, the guards stay separate.
 
 The body of a guard with an equation is written in fewer indices. It is the same body where that of
 the other guard, with the equation put in, is.
@@ -69,17 +69,8 @@ def rewrite_in_fewest_indices(
     Under ``p == idx[t]`` the factor ``x[idx[t]]`` of a sum over t is ``x[p]``, which leaves the sum, ``exp(w[t]*x[p])``
     is ``exp(w[t]*x[idx[t]])``, a number for each t, and ``w[t]*x[idx[t]]`` stays.
 
-    Parameters
-    ----------
-    graph : Graph
-    body : Node
-        Evaluated only where ``row`` holds.
-    row : Constraint
-        An equation with data.
-    solution : mapping
-        The equation solved for the data, or empty where a multiple of the data is known.
-    fixed : set of int
-        The variables that are sizes: a part is as cheap with them as without.
+    `solution` is the equation solved for the tensor entry, empty if only a multiple of the entry is known. The
+    variables in `fixed` are sizes, which do not count as indices.
     """
     rewrites: list[Callable[[Node], Node]] = [lambda part: part, partial(_without_data, graph, row, solution)]
     data = frozenset[Variable](data_terms(row.form))
@@ -140,9 +131,7 @@ def _arguments(part: Node) -> Sequence[Node]:
 
 
 def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: Node) -> Node:
-    """Return `part` with the tensor entries in the equation `row` replaced by its other terms, after `solution` is put
-    in.
-    """
+    """Return `part` after the substitution `solution`, with tensor entries eliminated by the equation `row`."""
     part = graph.substitute(part, solution) if solution else part
     return graph.map_forms(part, lambda form: eliminate_entries_by_equations(form, (row,)))
 
@@ -227,7 +216,7 @@ class GuardJoiner:
 
     def joined(self, terms: Sequence[Node], facts: Rows) -> list[Node] | None:
         """Return the terms of an addition with two guards merged into one; None where no two can be."""
-        # One term may stand here twice, and then counts twice: parts know the place of their term.
+        # One term may occur here twice, and then counts twice: parts know the place of their term.
         parts = [part for place, term in enumerate(terms) if term.op == "guard" for part in self.parts(term, place)]
         for pair in combinations(parts if len(parts) <= MAX_GUARDED_TERMS else (), 2):
             body = self.common_body(*pair)
@@ -249,9 +238,7 @@ class GuardJoiner:
         return None
 
     def parts(self, term: Node, place: int) -> list[GuardedTerm]:
-        """Return the summands of the addition under the guard `term`, the `place`-th term, each with all its
-        constraints.
-        """
+        """Return the summands of the addition under the guard `term`, the `place`-th term, with all constraints."""
         number, core = self.graph.split_coefficient(term.args[0])
         parts = []
         for summand in core.args if core.op == "add" else (core,):
@@ -286,9 +273,7 @@ class GuardJoiner:
 
 
 def _functions(body: Node) -> int:
-    """Return the number of nodes in `body` that may be undefined: reads, powers, calls and such, not sums or
-    products.
-    """
+    """Return the number of nodes in `body` that may be undefined: reads, powers, calls etc., not sums or products."""
     return sum(node.op not in ("const", "index", "add", "mul") for node in reachable(body))
 
 

@@ -1,4 +1,4 @@
-"""Logarithms of products as sums of logarithms, where the signs of the factors are known.
+"""Logarithms of products as sums of logarithms, if the signs of the factors are known.
 
 ``exp(-1000)*exp(-1000)`` is 0 in floating point numbers, and so is a product of a thousand probabilities, but
 their logarithms are moderate. Factors are taken out of a logarithm by these laws, of numbers and of whole tensors::
@@ -16,7 +16,7 @@ variable exponents, and where it is positive, or where no factor is negative: ``
 not. All other factors stay together. Where a factor is 0, both sides are minus infinity.
 
 Products over ranges of numbers of any sign and hyperbolic cosines stay as they are for readers; there is another form
-for what is computed.
+for numbers.
 """
 
 from __future__ import annotations
@@ -42,13 +42,9 @@ _MODERATE = 2
 class Logarithms:
     """Builds logarithms that do not overflow: ``log(exp(u)*y)`` as ``u + log(y)``.
 
-    Parameters
-    ----------
-    graph : Graph
-    numbers : bool
-        Whether logarithms of hyperbolic cosines, of powers and of products over ranges are taken apart whatever the
-        signs of the factors. That is for numbers, not for readers: ``log(prod_k a(k))`` is
-        ``sum_k log(abs(a(k))) + log(prod_k sign(a(k)))``.
+    With `numbers`, for kernels rather than readers, logarithms of hyperbolic cosines, powers and products over ranges
+    are expanded whatever the signs of the factors: ``log(prod_k a(k))`` is
+    ``sum_k log(abs(a(k))) + log(prod_k sign(a(k)))``.
     """
 
     def __init__(self, graph: Graph, numbers: bool) -> None:
@@ -172,9 +168,7 @@ class Logarithms:
         return graph.add([graph.broadcast(part, node.shape) for part in parts])
 
     def sign_of(self, node: Node) -> Node:
-        """Return the sign of the product `node` as the product of the signs of its bases, since a power may
-        overflow.
-        """
+        """Return the sign of the product `node` as the product of its bases' signs, since a power may overflow."""
         graph, signs = self.graph, []
         for factor in self.factors(node):
             if not self.sign(factor):

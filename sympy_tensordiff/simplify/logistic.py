@@ -1,7 +1,7 @@
-"""Logistic functions that do not overflow, in place of the same functions written with exponentials.
+"""Exponentials in quotients as logistic functions, which do not overflow.
 
-``exp(1000)`` is no floating point number, but ``log(1 + exp(1000))`` and ``1/(1 + exp(1000))`` are.
-From the inside out, of numbers and of whole tensors, with s and p for `sigmoid` and `softplus`::
+``exp(1000)`` overflows, but ``log(1 + exp(1000))`` and ``1/(1 + exp(1000))`` do not. From the inside out, of numbers
+and of whole tensors, with s and p for `sigmoid` and `softplus`::
 
     1/(1 + exp(u))**n    s(-u)**n    exp(-m*u)*s(u)**n            s(-u)**m * s(u)**(n - m),  m <= n
     a - a*s(u)           a*s(-u)     (a - b*exp(-m*u))*s(u)**n    a*s(u)**n - b*exp(-m*u)*s(u)**n
@@ -9,8 +9,9 @@ From the inside out, of numbers and of whole tensors, with s and p for `sigmoid`
 
 and logarithms as `logarithms` says.
 
-What is differentiated is written so before: the functions above have derivatives that do not overflow either.
-Results for readers follow one more law, where ``a - b`` is one term: ``(1 - y)*s(u) - y*s(-u)`` is ``s(u) - y``::
+A function is rewritten so before it is differentiated: the functions above have derivatives that do not overflow
+either. Results for readers follow one more law, where ``a - b`` is one term: ``(1 - y)*s(u) - y*s(-u)`` is
+``s(u) - y``::
 
     a*s(u) + b*s(-u)       (a - b)*s(u) + b
 """
@@ -27,11 +28,12 @@ import sympy
 
 from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.simplify.growing_functions import is_call
 from sympy_tensordiff.simplify.logarithms import Logarithms, exponents_of
 from sympy_tensordiff.simplify.products import counted
 
 _FUNCTIONS = frozenset({sympy.exp, sympy.log, sympy.cosh, sigmoid})
-"""Functions without which nothing is rewritten."""
+"""A graph without these functions needs no rewriting."""
 
 _MAX_TERMS = 6
 """Longer additions are left as they are."""
@@ -41,13 +43,8 @@ def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> l
     """Return `roots` with ``1/(1 + exp(u))`` and the like as sigmoids, and logarithms of products as sums of
     logarithms.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    numbers : bool
-        Whether the roots are computed as they are. If not, they are differentiated and written, and some forms of
-        logarithms are none for readers.
+    With `numbers` the roots are computed; otherwise they are differentiated and printed, and forms of logarithms that
+    only serve the computation are left out.
     """
     work = _Logistic(graph, numbers)
     return _rewritten(graph, roots, work)
@@ -91,14 +88,10 @@ class PairJoiner(ABC):
 
     @abstractmethod
     def joined(self, first: Node, second: Node) -> list[Node] | None:
-        """Return the factors that replace ``first*second`` in a product; None if this rewriting has no rule for the
-        pair.
-        """
+        """Return the factors that replace ``first*second`` in a product; None if there is no rule for the pair."""
 
     def product(self, node: Node) -> Node:
-        """Return the product `node` with all pairs of factors replaced for which there is a rule; tensors need equal
-        labels.
-        """
+        """Return the product `node` with all pairs of factors replaced that have a rule; tensors need equal labels."""
         labels = node.data.inputs if node.op == "ein" else [()] * len(node.args)
         factors = list(zip(node.args, labels, strict=True))
         for second, own in [pair for pair in factors if self.may_join(pair[0])]:
@@ -183,7 +176,7 @@ class _Logistic(PairJoiner):
         `node`, and 0.
         """
         base, times = (node.args[0], node.args[1].data) if node.op == "pow" else (node, 1)
-        return base, times if _is_call(base, sigmoid) and isinstance(times, int) and times > 0 else 0
+        return base, times if is_call(base, sigmoid) and isinstance(times, int) and times > 0 else 0
 
     def may_join(self, factor: Node) -> bool:
         """Whether `factor` may be the second one of two that `joined` replaces: a power of a sigmoid or of cosh."""
@@ -224,11 +217,11 @@ class _Logistic(PairJoiner):
         """Return the function and the argument of sinh(u) or cosh(u), of ``exp(u) - exp(-u)`` or ``exp(u) + exp(-u)``;
         None and `node` for other nodes.
         """
-        if _is_call(node, sympy.sinh) or _is_call(node, sympy.cosh):
+        if is_call(node, sympy.sinh) or is_call(node, sympy.cosh):
             return node.data, node.args[0]
         if node.op == "add" and len(node.args) == 2:
             (c, one), (d, other) = map(self.graph.split_view, node.args)
-            are_opposite = all(_is_call(term, sympy.exp) for term in (one, other)) and (
+            are_opposite = all(is_call(term, sympy.exp) for term in (one, other)) and (
                 one.args[0] is self.graph.neg(other.args[0])
             )
             if are_opposite and (c, d) in ((1, 1), (1, -1), (-1, 1)):
@@ -237,7 +230,7 @@ class _Logistic(PairJoiner):
 
     def multiple(self, exponential: Node, argument: Node) -> int:
         """Return the integer m with ``exponential = exp(m*argument)``; 0 if there is none."""
-        if not _is_call(exponential, sympy.exp):
+        if not is_call(exponential, sympy.exp):
             return 0
         (c, rest), (own, other) = (self.graph.split_view(n) for n in (exponential.args[0], argument))
         if rest is not other or not own or c % own != 0:
@@ -295,8 +288,8 @@ class _Readable(_Logistic):
             inner = self.graph.factors(stack.pop())
             factors += inner if len(inner) == 1 else ()
             stack += inner if len(inner) > 1 else ()
-        found = [factor for factor in factors if _is_call(factor, sigmoid)]
-        if len(found) != 1 or any(factor.op == "pow" and _is_call(factor.args[0], sigmoid) for factor in factors):
+        found = [factor for factor in factors if is_call(factor, sigmoid)]
+        if len(found) != 1 or any(factor.op == "pow" and is_call(factor.args[0], sigmoid) for factor in factors):
             return None
         return found[0], self.graph.mul([factor for factor in factors if factor is not found[0]])
 
@@ -321,8 +314,3 @@ class _Readable(_Logistic):
 def _number_of_terms(node: Node) -> int:
     """Return the number of terms of `node`, those of an addition among its factors counted."""
     return max(len(part.args) if part.op == "add" else 1 for part in (node, *node.args))
-
-
-def _is_call(node: Node, function: type) -> bool:
-    """Whether `node` is a call of `function`."""
-    return node.op == "call" and node.data is function

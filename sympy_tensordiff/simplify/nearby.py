@@ -1,4 +1,4 @@
-"""Differences of one function at two arguments ``a`` and ``b`` that are close, without the loss of digits.
+"""Differences ``f(a) - f(b)`` at close arguments, rewritten so that no digits are lost.
 
 Where ``d = a - b`` has fewer terms than ``a`` or ``b``, or is itself a difference that is rewritten::
 
@@ -71,8 +71,8 @@ def minus(graph: Graph, a: Node, b: Node) -> Node:
 
 
 def _called(graph: Graph, node: Node) -> tuple[Any, Node]:
-    """Return the function and the argument of a call (log and ``1 + u`` for ``log1p(u)``); None and `node` if it is no
-    call.
+    """Return the function and the argument of a call (log and ``1 + u`` for ``log1p(u)``); None and `node` if it is not
+    a call.
     """
     if node.op != "call" or len(node.args) != 1:
         return None, node
@@ -166,9 +166,7 @@ def _logarithms(graph: Graph, a: Node, b: Node, d: Node) -> Node | None:
 
 
 def _logarithms_of_sums(graph: Graph, a: Node, b: Node, distance: Distance) -> Node | None:
-    """Return ``log(a) - log(b)`` of two sums of exponentials over one range whose exponents are close; None for other
-    sums.
-    """
+    """Return ``log(a) - log(b)`` of two sums of exponentials over one range whose exponents are close; else None."""
     variables, rows, body = graph.open(a)
     others, own_rows, other = graph.open(b)
     if len(others) != len(variables) or not all(_is_exponential(one) for one in (body, other)):
@@ -205,9 +203,7 @@ _RULES: dict[Any, Callable[[Graph, Node, Node, Node], Node | None]] = {
 
 
 def log_of_quotient(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(a/b)`` through ``log1p((a - b)/b)`` where a and b are close; None unless ``a - b`` has fewer
-    terms.
-    """
+    """Return ``log(a/b)`` through ``log1p((a - b)/b)`` where a is close to b; None unless ``a - b`` has fewer terms."""
     factors = argument.args if argument.op == "mul" else ()
     reciprocal = next((factor for factor in factors if _is_reciprocal(factor)), None)
     if reciprocal is None or len(factors) != 2:

@@ -1,4 +1,4 @@
-"""Properties of nodes under constraints: what they read, where they are 0, their cases, and where they are defined."""
+"""Properties of nodes under constraints: where they are defined, where they are 0, and their cases."""
 
 from __future__ import annotations
 
@@ -125,9 +125,7 @@ class NodeProperties:
 
 
 def is_chosen(graph: Graph, node: Node) -> bool:
-    """Return whether `node` is 0 unless a condition selects a term; False if more than ``LIMIT`` nodes must be
-    visited.
-    """
+    """Return whether `node` is 0 unless a condition selects a term; False if more than ``LIMIT`` nodes are visited."""
     return _is_chosen(graph, node, [LIMIT])
 
 
@@ -151,8 +149,8 @@ def count_chosen(graph: Graph, node: Node) -> Node:
     """Return a node that counts the terms of `node` selected by conditions: 0 where there are none, 1 without
     conditions.
 
-    It counts the selected terms. The value of `node` cannot tell: selected terms may cancel where a derivative is not
-    0.
+    It counts the selected terms. The value of `node` does not show this: selected terms may cancel where a derivative
+    is not 0.
     """
     if graph.is_zero(node):
         return node
@@ -230,8 +228,8 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 def context_of(
     row: Constraint, rows: Rows, variables: Sequence[int], entry: IndirectIndex | None = None
 ) -> Iterator[Constraint]:
-    """Yield the constraints in `rows` that hold where `row`, one of them, is tested: those of outer loops, or for a
-    guard all others; never one with `entry`.
+    """Yield the constraints in `rows` that are known when `row`, one of them, is tested: in a guard (no `variables`)
+    all others, in a loop nest those of outer loops. Constraints that contain `entry` are left out.
     """
     place = {v: n for n, v in enumerate(variables)}
 
@@ -306,18 +304,13 @@ def unconditional(root: Node) -> set[Node]:
 class Numbers(Container[Node]):
     """The nodes that have a finite value wherever a function has one.
 
-    These are the nodes that the function evaluates under no condition, and what `is_number_of_numbers` says of nodes
-    that are finite for all finite entries of the tensors. A quotient that the function evaluates is not among these:
-    the function may be finite where it is infinite, as ``relu(-oo)``. An exponential is, since overflow does not count.
-    Nodes that are visited are cached.
+    These are the nodes that the function evaluates unconditionally, and nodes for which `is_number_of_numbers` proves
+    that they are finite for all finite entries of the tensors. A quotient that the function evaluates is not among
+    these: the function may be finite where it is infinite, as ``relu(-oo)``. An exponential is, since overflow does not
+    count. Nodes that are visited are cached.
 
-    Parameters
-    ----------
-    graph : Graph
-    root : Node
-        The value of the function.
-    values : sequence of Node
-        The functions that `root` is a derivative of, whose exponentials are numbers too.
+    `root` is the value of the function; `values` are the functions that `root` is a derivative of, whose exponentials
+    are finite, too.
     """
 
     def __init__(self, graph: Graph, root: Node, values: Sequence[Node] = ()) -> None:
@@ -345,7 +338,8 @@ class Numbers(Container[Node]):
 def is_number_of_numbers(graph: Graph, node: Node) -> bool:
     """Return whether the operation `node` has a finite value for all finite values of its arguments, given their signs.
 
-    So have a quotient by ``1 + x**2``, the exponential of what is never positive, and softmax, ``exp(X - lse(X))``.
+    So have a quotient by ``1 + x**2``, the exponential of a value that is never positive, and softmax,
+    ``exp(X - lse(X))``.
     """
     if is_total(node.op, node.data, node.args):
         return True

@@ -6,9 +6,9 @@ entries that are divided by the largest one where the sum of squares left the ra
     sqrt(Sum_k a[k]**2)      r = sqrt(s) if 0 < 2**-80*s < oo else (m*sqrt(Sum_k (a[k]/m)**2) if 0 < m < oo else m)
 
 with ``s = Sum_k a[k]**2`` and ``m = Max_k abs(a[k])``. The product with ``2**-80`` is 0 where ``s`` is below 1e-299, in
-single precision below 1e-21: so the condition fits both types of numbers. Powers of a sum of which a root is taken are
-powers of ``r``, and its comparisons with 0 are comparisons of ``r``. The loops of the second branch run only where it
-is chosen.
+single precision below 1e-21: so the condition fits both types of numbers. If the root of a sum is taken, powers of the
+sum are powers of ``r``, and its comparisons with 0 are comparisons of ``r``. The loops of the second branch run only
+where it is chosen.
 
 Source: Blue 1978, *A Portable Fortran Program to Find the Euclidean Norm of a Vector*.
 """
@@ -21,7 +21,7 @@ from math import inf
 
 import sympy
 
-from sympy_tensordiff.graph.interning import breadth_first
+from sympy_tensordiff.graph.interning import breadth_first, outside_of_binders
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 
@@ -40,15 +40,8 @@ def with_scaled_norms(
 ) -> list[Node]:
     """Return the entries `roots` with the norms in them computed by the formula in the head of this module.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-        Numbers, and comprehensions.
-    arrays : dict of Node to Node
-        The arrays that are computed before, with their entries or comprehensions.
-    stored : callable
-        Returns the array to read the norms from, given an array of sums of squares and the entries of the norms.
+    `roots` are numbers and comprehensions; `arrays` maps arrays that are computed before to their entries. `stored`
+    returns the array from which norms are read, given an array of sums of squares and the entries of the norms.
     """
     norms = _Norms(graph, arrays, stored)
     for part in reachable(*roots):
@@ -80,7 +73,7 @@ class _Norms:
             self.bound.update(variables)
             new = self.within(body)
             return root if new is body else self.graph.over(root, variables, new)
-        outside = set(breadth_first(root, _outside_of_binders))
+        outside = set(breadth_first(root, outside_of_binders))
         powers = [part for part in outside if is_root(part) or self.is_power_of_norm(part)]
         bases = {part.args[0] for part in powers if self.norm(part.args[0]) is not None}
         done: dict[Node, Node] = {}
@@ -92,14 +85,16 @@ class _Norms:
         return done[root]
 
     def is_power_of_norm(self, node: Node) -> bool:
-        """Return whether `node` is a negative power of an entry of an array whose roots are stored."""
+        """Return whether `node` is a negative power of an entry of an array of sums of squares, whose roots are stored
+        as an array.
+        """
         if node.op != "pow" or node.args[0].op != "read" or node.args[1].op != "const":
             return False
         return self.tables.get(node.args[0].args[0]) is not None and node.args[1].data < 0
 
     def with_norm(self, node: Node, old: Node, bases: Collection[Node]) -> Node:
-        """Return `node`, which was `old` before its arguments were rewritten, as a power or comparison of a norm if it
-        is one of a sum in `bases`.
+        """Return `node` with the norm in place of the sum of squares: ``norm**(2*p)`` for ``base**p``, ``norm > 0`` for
+        ``base > 0``; unchanged if `old` (`node` before its arguments were rewritten) does not have a base in `bases`.
         """
         if old.op not in ("pow", "compare") or old.args[0] not in bases or old.args[1].op != "const":
             return node
@@ -110,9 +105,7 @@ class _Norms:
         return self.graph.compare(old.data, norm, self.graph.zero) if old.args[1] is self.graph.zero else node
 
     def norm(self, base: Node) -> Node | None:
-        """Return the root of `base`, or the read of the array that stores it; None if `base` is not a sum of
-        squares.
-        """
+        """Return the root of `base`, or the read of the array that stores it; None if it is not a sum of squares."""
         if base not in self.norms:
             if base.op == "mul":
                 self.norms[base] = self.scaled_norm(base)
@@ -134,7 +127,7 @@ class _Norms:
         return graph.mul((root, norm))
 
     def note(self, base: Node) -> None:
-        """Define the array of norms for `base` if that is an entry of an array of sums of squares."""
+        """Define the array of norms that belongs to `base`, if `base` is an entry of an array of sums of squares."""
         if base.op == "read":
             self.stored_norm(base)
 
@@ -162,7 +155,9 @@ class _Norms:
         return self.stored(array, self.graph.comprehension(variables, array.shape, formula))
 
     def formula(self, total: Node, base: Node) -> Node | None:
-        """Return the root of `total`, which `base` reads or is; None if `total` is not a sum of squares."""
+        """Return the root of the sum of squares `total` such that no square overflows or underflows; None if `total` is
+        not a sum of squares. `base` is `total`, or the array entry that stores it.
+        """
         graph = self.graph
         if total.op != "sum" or len(total.free & self.bound) > MAX_RANK:
             return None
@@ -200,11 +195,6 @@ def is_root(node: Node) -> bool:
         return False
     power = node.args[1].data
     return isinstance(power, Fraction) and power.denominator == 2
-
-
-def _outside_of_binders(node: Node) -> Sequence[Node]:
-    """Return the arguments of `node`; none if it is a sum or another node with bound variables."""
-    return () if node.op in BINDERS else node.args
 
 
 def _root_of_square(graph: Graph, node: Node) -> Node | None:

@@ -1,7 +1,7 @@
 """The order of the simplification passes: before differentiation, and over derivatives.
 
-Each pass looks for nodes of some kinds. A graph knows the kinds of its nodes (`Table.kinds`), and a pass for which it
-has none is not called.
+Each pass looks for nodes of some kinds. A graph knows the kinds of its nodes (`Table.kinds`), and a pass whose kinds do
+not occur is skipped.
 """
 
 from __future__ import annotations
@@ -85,16 +85,8 @@ def simplify_derivatives(
 ) -> list[Node]:
     """Return derivatives as a reader would write them: no deltas under sums, tight ranges, reads inside of shapes.
 
-    Parameters
-    ----------
-    graph : Graph
-    nodes : sequence of Node
-    facts : rows
-        What is known about the sizes and free indices.
-    sizes : frozenset of int
-        The variables that are never bound.
-    function : sequence of Node
-        The expression that is differentiated, and other inputs such as cotangents.
+    `facts` are the constraints on sizes and free indices; the variables in `sizes` are never bound. `function` is the
+    differentiated expression, with other inputs such as cotangents.
     """
     written = frozenset(reachable(*function))
     nodes = _run(DERIVATIVES, graph, nodes)

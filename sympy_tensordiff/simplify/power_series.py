@@ -37,15 +37,9 @@ def series_of(
 ) -> Series | None:
     """Return the series of the scalar `node` about ``t = 0``; None if it is not known.
 
-    Parameters
-    ----------
-    node : Node
-    powers : dict of Node to int
-        The nodes that are powers of ``t``, with their exponents; `node` may have no other free variables.
-    length : int
-        The number of coefficients to work with, at least 1; cancellation leaves fewer.
-    memo : dict of Node to Series or None, optional
-        The series of other nodes for the same `powers` and `length`; those of parts of `node` are added.
+    `powers` maps the nodes that are powers of ``t`` to their exponents; `node` has no other free variables. The series
+    is computed with `length` coefficients, of which cancellation leaves fewer. `memo` caches the series of nodes for
+    the same `powers` and `length`.
     """
     memo = {} if memo is None else memo
 
@@ -103,7 +97,7 @@ def _power_of(
 def _raised(found: Series, power: Fraction) -> Series | None:
     """Return the series `found` to a rational `power`; None if its first coefficient then is irrational.
 
-    A root has none where its sign depends on the sign of ``t``: ``(t**2)**(1/2)`` is ``abs(t)``.
+    A root has no series if its sign depends on the sign of ``t``: ``(t**2)**(1/2)`` is ``abs(t)``.
     """
     if (found.order * power).denominator != 1:
         return None

@@ -124,8 +124,8 @@ def _softmax(graph: Graph, product: ContractionParts) -> list[Operand] | None:
 def _axes_in(
     graph: Graph, exponential: Node, axes: tuple[int, ...], rest: Labels, other: Node, labels: Labels
 ) -> tuple[int, ...] | None:
-    """Return the axes of ``other`` that correspond to the summed axes of ``exponential``; None if the two differ in
-    more than axis order.
+    """Return the axes of the exponential ``other`` that correspond to the summed axes of ``exponential``; None unless
+    the two are equal up to the order of axes.
 
     The sum runs over some ``axes`` and has the labels ``rest``. The two may have their axes in different orders, ``A +
     V`` and ``A.T + V[:, None]``.
@@ -207,9 +207,7 @@ def normalised_axes(graph: Graph, node: Node) -> tuple[int, ...] | None:
 
 
 def _shifts(graph: Graph, exponent: Node) -> list[Node]:
-    """Return the terms of `exponent`, an addition of two terms or a multiple of one, without transpositions; []
-    otherwise.
-    """
+    """Return the terms of `exponent`, an addition of two terms or a multiple of one, not transposed; else []."""
     while exponent.op == "ein" and exponent.args and is_view(exponent):
         exponent = exponent.args[0]
     terms = [graph.split_view(term)[1] for term in exponent.args] if len(exponent.args) == 2 else []
@@ -286,9 +284,7 @@ def _base(node: Node) -> Node:
 
 
 def _powers(graph: Graph, parts: Sequence[Operand]) -> list[tuple[int, tuple[Node, Node, int]]]:
-    """Return ``(position, (node, base, exponent))`` of each operand with an integer exponent, 1 for an operand without
-    one.
-    """
+    """Return ``(position, (node, base, exponent))`` of each operand with an integer exponent, 1 if none is written."""
     found = []
     for n, (node, _) in enumerate(parts):
         base, exponent = node.args if node.op == "pow" else (node, graph.one)
@@ -303,9 +299,7 @@ def _power(graph: Graph, base: Node, exponent: int) -> Node:
 
 
 def _occurrences(product: ContractionParts, label: Label) -> int:
-    """Return how often `label` occurs in the operands; for a label of the output a number that is too large to
-    match.
-    """
+    """Return how often `label` occurs in the operands; for a label of the output a number too large to match."""
     if label in product.output:
         return len(product.parts) + 3
     return sum(list(labels).count(label) for _, labels in product.parts)
@@ -324,18 +318,10 @@ def rewritten(
 ) -> list[Node]:
     """Return `roots` with `rewriting` applied to each tensor-valued node below, arguments first.
 
-    What stands between the binders of index notation is left alone: nodes in which a bound variable is free.
+    Nodes between the binders of index notation are left unchanged: nodes in which a bound variable is free.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    nodes : sequence of Node
-        All that are reachable, arguments first.
-    rewriting : callable
-        What is made of a node.
-    uses : mapping
-        How often nodes are used; a new node takes over what it replaces.
+    `nodes` are all nodes below the roots, arguments first. `uses` counts the uses of nodes; a new node takes over the
+    count of the node that it replaces.
     """
     changed: dict[Node, Node] = {}
     for node in nodes:
@@ -351,9 +337,7 @@ def rewritten(
 
 
 def counted(nodes: Sequence[Node], roots: Sequence[Node]) -> Counter[Node]:
-    """Return how often each of `nodes` and `roots` is used; a use of a transposed or scaled tensor counts for the
-    tensor.
-    """
+    """Return the uses of each of `nodes` and `roots`; a use of a transposed or scaled tensor counts for the tensor."""
     uses: Counter[Node] = Counter(map(operand_of_view, roots))
     for node in nodes:
         if not node.view:

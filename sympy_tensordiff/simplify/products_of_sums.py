@@ -1,14 +1,14 @@
-"""Sums of products with every factor outside of the sums that it does not need.
+"""Sums of products with each factor outside of the sums over indices that it does not contain.
 
-A product under a sum falls apart into groups that share no variable: ``Sum_jk a[j]*b[k]`` is
-``(Sum_j a[j])*(Sum_k b[k])``. The same is done below each of the outer variables: for ``Sum_i Sum_ab
-a[i, a]*b[i, b]`` there is one sum over ``i`` of a product of two. Factors that are sums, and those
-that know of more indices than the inner sum does, leave it. Entries and values of functions that know
-less stay: ``Sum_ij x[i]*A[i, j]*x[j]`` reads best flat, and costs the same.
+A product under a sum is split into groups that share no variable: ``Sum_jk a[j]*b[k]`` is
+``(Sum_j a[j])*(Sum_k b[k])``. The same is done below each of the outer variables: for ``Sum_i Sum_ab a[i, a]*b[i, b]``
+there is one sum over ``i`` of a product of two. Factors that are sums, and those that know of more indices than the
+inner sum does, leave it. Entries and values of functions that know less stay: ``Sum_ij x[i]*A[i, j]*x[j]`` reads best
+flat, and costs the same.
 
-Factors that all terms of a summand have stand outside of the addition. An addition is summed term by
-term only where one term at most is left then, as in ``Sum_k (x[k] - mean)``, which is 0: the sum of
-small differences is more exact than the difference of large sums.
+Common factors of all terms of a summand are outside of the addition. An addition is summed term by term only where one
+term at most is left then, as in ``Sum_k (x[k] - mean)``, which is 0: the sum of small differences is more exact than
+the difference of large sums.
 
 An empty sum is 0, and reads nothing. So a factor leaves a sum, and a sum its neighbour, only where
 the sum is known to run, or where the factor is defined everywhere.
@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from sympy_tensordiff.graph.index_tests import is_index_choice, split_index_choice
 from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Constraint
@@ -79,7 +80,7 @@ def _powers(graph: Graph, term: Node) -> tuple[tuple[Constraint, ...], dict[Node
     exponents.
 
     A base with an exponent is a factor of all terms or leaves none: if one of them is not guarded, the factor is a
-    number already, or the addition is none.
+    number already, or it is not an addition.
     """
     rows, inner = (term.data, term.args[0]) if term.op == "guard" else ((), term)
     powers: dict[Node, int | Fraction] = {}
@@ -95,15 +96,9 @@ class ProductsOfSums:
     """Builds sums with triangular bounds: factors independent of the indices are moved out, independent sums are
     separated.
 
-    Parameters
-    ----------
-    graph : Graph
-    sizes : frozenset of int
-        The variables that are never bound.
-    may_evaluate : callable
-        Whether a node, given facts, may be evaluated where it was not before.
-    flat : bool
-        Whether sums of several variables stay as they are, for those who look for products of tensors.
+    The variables in `sizes` are never bound. `may_evaluate` says whether a node may be evaluated where it was not
+    before, given the constraints that hold there. With `flat`, sums over several variables stay as they are, for passes
+    that look for tensor products.
     """
 
     def __init__(
@@ -119,38 +114,46 @@ class ProductsOfSums:
         `facts` allow it.
         """
         if not self.flat:
-            body = factor_out_common(self.graph, body)
-        choice = self.choice(limits, body, facts)
-        if choice is not None:
-            sides = (side if side is self.graph.zero else self.of(limits, side, facts) for side in choice.args[1:])
-            return self.graph.select(choice.args[0], *sides)
+            tests, inner = split_index_choice(body)
+            body = self.graph.tested(tests, factor_out_common(self.graph, inner))
+        graph = self.graph
+        for choice in graph.factors(body):
+            if self.may_leave(choice, limits, facts):
+                others = [factor for factor in graph.factors(body) if factor is not choice]
+                sides = [graph.mul((*others, side)) for side in choice.args[1:]]
+                sums = [side if side is graph.zero else self.of(limits, side, facts) for side in sides]
+                return graph.select(choice.args[0], *sums)
         return self.product(
             limits, [part for factor in self.graph.factors(body) for part in self.parts(factor, limits, facts)], facts
         )
 
-    def choice(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return `body` if it is a select whose condition does not depend on `limits` and may be evaluated without
-        them; else None.
+    def may_leave(self, choice: Node, limits: Limits, facts: Rows) -> bool:
+        """Return whether a factor of a sum is a select whose condition does not depend on `limits` and may be evaluated
+        without them.
         """
-        graph = self.graph
-        if not graph.is_choice(body):
-            return None
-        condition = body.args[0]
+        if not self.graph.is_choice(choice):
+            return False
+        condition = choice.args[0]
         outside = condition.free.isdisjoint([limit.variable for limit in limits])
-        return body if outside and (are_ranges_nonempty(limits, facts) or self.may_evaluate(condition, facts)) else None
+        return outside and (are_ranges_nonempty(limits, facts) or self.may_evaluate(condition, facts))
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
-        """Split a guard `factor` into factors that do not depend on `limits`, and the guard of the rest; another factor
-        is returned alone.
+        """Split a guard `factor`, or a choice by indices that differ, into factors that do not depend on `limits`, and
+        the guard or choice of the rest; another factor is returned alone.
         """
-        if factor.op != "guard":
+        graph = self.graph
+        is_choice = is_index_choice(factor)
+        if factor.op != "guard" and not is_choice:
             return [factor]
         variables = frozenset(limit.variable for limit in limits)
-        inside = self.graph.factors(factor.args[0])
+        inside = graph.factors(factor.args[1 if is_choice else 0])
         free = [part for part in inside if part.free.isdisjoint(variables) and self.may_evaluate(part, facts)]
         if not free:
             return [factor]
-        return [*free, self.graph.guard(factor.data, self.graph.mul([part for part in inside if part not in free]))]
+        rest = graph.mul([part for part in inside if part not in free])
+        if is_choice:
+            return [*free, graph.tested(factor.args[0], rest)]
+        return [*free, graph.guard(factor.data, rest)]
 
     def product(self, limits: Limits, factors: Sequence[Node], facts: Rows) -> Node:
         """Return the sum over `limits` of a product: independent factors in front, and one sum per group of connected
@@ -187,8 +190,8 @@ class ProductsOfSums:
         ]
 
     def may_part(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
-        """Return whether a sum may be split into one sum per group of factors: each group can be computed even where
-        another's range is empty. True if ``run``.
+        """Return whether a sum may be split into one sum per group of factors. With ``run=False``, each group must be
+        defined even where another group's range is empty.
         """
         if run:
             return True
@@ -202,9 +205,7 @@ class ProductsOfSums:
         return True
 
     def group(self, limits: list[Bounds], factors: Sequence[Node], facts: Rows) -> Node:
-        """Return the sum of connected `factors` over `limits`, with inner sums where some factors need fewer
-        indices.
-        """
+        """Return the sum of connected `factors` over `limits`, with inner sums where factors need fewer indices."""
         graph = self.graph
         last = limits[-1]
         if all(last.variable not in factor.free for factor in factors):
@@ -239,9 +240,7 @@ class ProductsOfSums:
         return count if is_implied(Constraint("ge", count), facts) else positive_part(count)
 
     def is_better(self, inner: Limits, free: Sequence[Node], bound: Sequence[Node]) -> bool:
-        """Whether moving the factors `free` out of the `inner` sum splits that sum or makes it depend on fewer
-        indices.
-        """
+        """Whether moving the factors `free` out of the `inner` sum splits it or makes it depend on fewer indices."""
         if len(self.groups(inner, bound)) > 1:
             return True
         needed = self.sizes.union(*(factor.free for factor in bound), *(_atoms(limit) for limit in inner))
@@ -259,10 +258,10 @@ class ProductsOfSums:
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
     def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of an addition `body` term by term if at most one term remains, as the others cancel; else
-        None.
+        """Return the sum of an addition `body` term by term, over all `limits` or over the innermost one, if all terms
+        but at most one cancel then; else None.
 
-        It is taken apart over all variables, or over the innermost one.
+        It is split over all variables, or over the innermost one.
         """
         for n in sorted({0, len(limits) - 1}):
             apart = self.by_terms(limits[n:], body, (*facts, *bound_rows(limits[:n])))
@@ -305,9 +304,7 @@ def _holds_loops(factor: Node) -> bool:
     """Whether `factor` is a reduction, or has one among the operands of its additions, products and powers."""
 
     def operands(node: Node) -> Sequence[Node]:
-        """Return the arguments of an addition, product or power that contains loops or guards; empty for any other
-        node.
-        """
+        """Return the arguments of an addition, product or power that contains loops or guards; else empty."""
         return node.args if node.op in ("add", "mul", "pow") and not node.is_guard_free else ()
 
     return any(node.op in RANGED for node in breadth_first(factor, operands))

@@ -8,7 +8,7 @@ A product is a coefficient and rational exponents of its factors, a sum is a pol
     c + e*(u - 1) + e      c + e*u           x/(x + y) + y/(x + y)    1
 
 with ``a`` that is computed, such as a norm, in ``(a - b)/a``: see `Quotients.shortest`. Each form of a node is compared
-with the node itself by what a reader sees of it, and the shortest one is taken. Factors that cancel are not 0 and not
+with the node itself by its printed length, and the shortest one is taken. Factors that cancel are not 0 and not
 infinite where the node is a number.
 """
 
@@ -58,12 +58,7 @@ def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[No
     """Return `roots` with sums and products replaced by equal forms with fewer operators, such as one fraction for
     several.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    nodes : sequence of Node, optional
-        All that are reachable, arguments first, if they are known.
+    `nodes` are all nodes below the roots, arguments first, if known.
     """
     nodes = reachable(*roots) if nodes is None else nodes
     # Derivatives of squared arccosines have forms of their own, which are finite at both ends.
@@ -114,9 +109,7 @@ def _is_quotient(node: Node) -> bool:
 
 
 class Quotients:
-    """Rewrites sums and products as polynomials in their subexpressions, and measures the printed length of the
-    results.
-    """
+    """Rewrites sums and products as polynomials in their subexpressions, and measures the length of the results."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -184,9 +177,7 @@ class Quotients:
         yield lambda: self._distributed(self.term(node))
 
     def _sums(self, node: Node) -> Iterator[Callable[[], Node]]:
-        """Yield functions without arguments that return equal forms of the sum `node`: one fraction, or
-        multiplied out.
-        """
+        """Yield functions of no argument that return equal forms of the sum `node`: one fraction, or multiplied out."""
         yield lambda: self._over_one_denominator(node.args, node.shape, True)
         yield lambda: self._over_one_denominator(node.args, node.shape, False)
         yield lambda: self._built_sum(self._opened(self._polynomial(map(self.term, node.args))), node.shape)
@@ -197,10 +188,7 @@ class Quotients:
         """Return `node` as ``coefficient * prod(base**exponent)``; common factors of a sum that cancel with others are
         taken out.
 
-        Raises
-        ------
-        _Inexact
-            If it contains a floating point number, or a sum with too many terms.
+        Raise `_Inexact` for a floating point number, and for a sum with too many terms.
         """
         if node not in self.terms:
             self.terms[node] = None
@@ -300,7 +288,7 @@ class Quotients:
     def _over_one_denominator(self, args: Sequence[Node], shape: tuple[Affine, ...], greatest: bool) -> Node:
         """Return the sum of `args` as one fraction, with common factors of numerator and denominator cancelled.
 
-        Of a divisor of all terms the `greatest` power that all have stands outside, else the least.
+        With `greatest`, the greatest power of a divisor that all terms have is outside, else the least.
         """
         polynomial = self._polynomial(map(self.term, args))
         below: dict[Node, Fraction] = {}
@@ -359,9 +347,7 @@ class Quotients:
         return self.graph.broadcast(total, shape) if shape and not total.shape else total
 
     def length(self, node: Node) -> int:
-        """Return the number of operators and function names in the text of `node`, the number of divisors as a
-        tie-breaker.
-        """
+        """Return the number of operators and function names in the text of `node`, then the number of divisors."""
         for part in reachable(node, known=self.lengths):
             own = sum(self.lengths[arg] for arg in part.args) + _SIGN * (_coefficient(part) not in (1, -1))
             if part.op in ("add", "mul", "ein"):
@@ -429,8 +415,9 @@ def _times(one: Term, other: Term) -> Term:
 
 
 def _content_of(polynomial: Polynomial, *, common: bool = False, greatest: bool = False) -> Term:
-    """Return the common content of the terms of `polynomial`: their numeric divisor and the divisors in all terms; with
-    `common` also other common factors, with `greatest` only divisors that all terms have.
+    """Return the factor to take out of `polynomial`: its rational content and the common denominator of its terms; with
+    `common` also their common factors. Of a base that is not a tensor or symbol (with `greatest`, of any base) only the
+    divisor that all terms have is taken.
     """
     if not polynomial:
         return Term(Fraction(1), {})

@@ -1,8 +1,8 @@
-"""Explicit reads: a guard around each read that is not proven to lie inside of its tensor; sums that read forwards.
+"""Guards around reads that are not proved in bounds; sums with forward indices.
 
-A read outside of its shape is 0 by definition, and all other passes rely on it. What is printed reads inside, so this
+A read outside of its shape is 0 by definition, and all other passes rely on it. Printed reads are in bounds, so this
 pass puts a guard around each read that needs one. Data that an index, a condition or a range selects are 0 outside of
-their shape, too, or whatever else: such a node is split into the case where they are inside and the cases where they
+their shape, too, or whatever else: such a node is split into the case where they are in bounds and the cases where they
 are not, most of which have no point.
 """
 
@@ -39,15 +39,12 @@ MOST_TRIES = 60
 
 
 def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: Sequence[Node] = ()) -> list[Node]:
-    """Return `nodes` with a guard around each read that is not proven in bounds, by `facts` or as `function` makes it
-    as well.
+    """Return `nodes` with guards around reads that neither `facts` nor the reads of ``function`` prove in bounds.
 
-    What the ``function`` reads itself is inside: a call with other arguments is refused.
+    Reads of ``function`` itself are in bounds: a call with other arguments is refused.
 
-    Raises
-    ------
-    UnsupportedError
-        Where data that may be read outside of their tensor end the range of a product, a maximum or a minimum.
+    Raise `UnsupportedError` if the range of a product, a maximum or a minimum ends at a tensor entry that may be read
+    out of bounds.
     """
     work = _Explicit(graph, WrittenReads(graph, function, facts), facts)
     return [trampoline(work.visit(node, facts)) for node in nodes]
@@ -69,13 +66,7 @@ class _Written(NamedTuple):
 class WrittenReads:
     """The reads of the original function; a derivative may assume that these are in bounds.
 
-    Parameters
-    ----------
-    graph : Graph
-    function : sequence of Node
-        The expressions as they are written.
-    facts : rows
-        What is known about the sizes and free indices.
+    `function` are the expressions as written, `facts` the constraints on sizes and free indices.
     """
 
     def __init__(self, graph: Graph, function: Sequence[Node], facts: Rows) -> None:
@@ -158,9 +149,7 @@ class WrittenReads:
 
 
 class _Explicit:
-    """The recursion of `explicit_reads`, which puts guards around reads; results are cached by node, facts and
-    conditions.
-    """
+    """The recursion of `explicit_reads`, with guards around reads; results are cached by node, facts and conditions."""
 
     def __init__(self, graph: Graph, written: WrittenReads, facts: Rows) -> None:
         self.graph = graph
@@ -171,9 +160,7 @@ class _Explicit:
         self.done: dict[tuple[Node, Rows, Conditions], Node] = {}
 
     def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return `node` with guards around its unproven reads, from the cache if it was visited under the same
-        `facts`.
-        """
+        """Return `node` with guards around its unproven reads, from the cache if visited under the same `facts`."""
         if node.op == "comprehension":  # what is around it says nothing of the variables that it does not use
             facts = tuple([row for row in facts if row in self.facts or row.form.atoms() <= node.free])
         if node.is_guard_free and not self.unproven(tuple(self.choices.read_conditions(node)), facts):
@@ -186,7 +173,7 @@ class _Explicit:
     def explicit(self, node: Node, facts: Rows) -> Recursion[Node]:
         """Return `node` with guards around its unproven reads, computed anew.
 
-        A node whose data may lie outside of their tensor is split into cases.
+        A node whose tensor entries may be read out of bounds is split into cases.
         """
         graph = self.graph
         variables: Variables = ()
@@ -217,9 +204,7 @@ class _Explicit:
         return graph.guard(self.unproven(inside_shape(graph, node), facts), result)
 
     def unproven(self, rows: Rows, facts: Rows) -> Rows:
-        """Return the constraints in `rows` that follow neither from `facts` nor from a read of the original
-        function.
-        """
+        """Return the constraints in `rows` that follow neither from `facts` nor from a read of the given function."""
         return tuple([row for row in without_implied(rows, facts) if not self.proven(row, facts)])
 
     def proven(self, row: Constraint, facts: Rows) -> bool:
@@ -278,9 +263,8 @@ class _Explicit:
         None if one fails.
 
         The rows are None where one of them fails. A result is right whatever value an entry outside of its tensor has,
-        since its function does not depend on that. The value taken is below all numbers: no equation holds there,
-        nothing is read at such an index, and of the inequalities those hold in which the entry has a negative
-        coefficient.
+        since its function does not depend on that. The value taken is below all numbers: no equation holds there, the
+        entry is not read at such an index, and the inequalities hold in which the entry has a negative coefficient.
         """
         inside = self.unproven(self.shape(entry), known)
         yield inside, rows

@@ -51,17 +51,10 @@ def recognise(
 ) -> list[Node]:
     """Return `roots` with the rules of this module applied to each node, until none applies any more.
 
-    What is differentiated is better recognised before: the derivatives are short, and finite where
-    an exponential overflows.
+    A function is better recognised before it is differentiated: the derivatives are short, and finite where an
+    exponential overflows.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    nodes : sequence of Node, optional
-        All that are reachable, arguments first, if they are known.
-    rules : mapping, optional
-        The rules by kinds of nodes, if not all.
+    `nodes` are all nodes below the roots, arguments first, if known; `rules` are the rules by op (default: all).
     """
     if not any(root.has_tensor_ops for root in roots):
         return list(roots)
@@ -209,7 +202,7 @@ def _power(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _roots_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite (sqrt(2) x)**2 as 2 x**2; None where no roots of numbers become numbers."""
+    """Rewrite (sqrt(2) x)**2 as 2 x**2; None unless roots of numbers disappear by that."""
     power = _integer(node.args[1])
     factor, core = graph.split_view(node.args[0])
     if not power or not is_core(core) or len(core.data.output) < len(core.data.extents):
@@ -333,7 +326,7 @@ def _distributed(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _without_zero(graph: Graph, term: Node, levels: int) -> Node:
-    """Return the zero if `term` is a sum whose terms all cancel, looked at down to `levels`; else `term`."""
+    """Return 0 if `term` is a sum whose terms all cancel, as far as `levels` nested sums show it; else `term`."""
     _, core = graph.split_view(term)
     found = _cancelled_terms(graph, core, levels - 1) if core.op == "ein" and levels else None
     return term if found is None or not graph.is_zero(found) else found
@@ -384,9 +377,7 @@ def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand:
-    """Return `arg` under repeated `labels`, ``f(A)[i, i]``, with the diagonals taken inside of an element-wise
-    function.
-    """
+    """Return `arg` under repeated `labels`, ``f(A)[i, i]``, with the diagonals taken inside element-wise functions."""
     own = tuple(dict.fromkeys(labels))
     tensors = [part for part in arg.args if part.shape]
     if len(own) == len(labels) or arg.op not in ("select", "call", "pow") or not all(map(_is_repeated, tensors)):
@@ -416,7 +407,7 @@ ORDERED: Rules = {"ein": (_ordered,)}
 """What makes two products with a symmetric operand one."""
 
 WITHOUT_TRANSPOSES: Rules = {"ein": (_diagonal, _unmoved, _ordered)}
-"""The same, without the transposes of what is symmetric."""
+"""The same rules, without those that drop transposes of symmetric matrices."""
 
 SINGLE: tuple[Rules, ...] = tuple({op: (rule,)} for op, rules in RULES.items() for rule in rules)
 """The rules one by one."""

@@ -1,4 +1,4 @@
-"""Sums with equations that no index can be solved for, as one sum for each remainder of the sizes in an equation.
+"""Sums whose equation determines no index, as one sum per residue class of the sizes.
 
 Some equations multiply one index by a number and others by sizes, ``2*i - n*t == p``, as ``Mod(2*i, n)`` has it. None
 of the indices can be solved for over the integers without knowing the sizes, but their remainders decide. The index
@@ -24,9 +24,7 @@ CASES_LIMIT = 16
 
 
 class RemainderSum(NamedTuple):
-    """A sum whose equation has been eliminated, for one residue class of the sizes in it: variables,
-    constraints, body.
-    """
+    """A sum whose equation is eliminated, for one residue class of the sizes in it: variables, constraints, body."""
 
     variables: list[int]
     rows: Rows
@@ -36,9 +34,7 @@ class RemainderSum(NamedTuple):
 def systems_by_remainders(
     graph: Graph, variables: Sequence[int], rows: Rows, body: Node, facts: Rows
 ) -> list[RemainderSum] | None:
-    """Return one sum without the equation for each residue class of its size coefficients; None without such an
-    equation.
-    """
+    """Return one sum without the equation for each residue class of its size coefficients; None if there is none."""
     for row in rows:
         hidden = row.form.hidden().intersection(variables) if row.kind == "eq" else ()
         numbers = [(abs(c), v) for v, c in row.form.terms if hidden and v in variables and v not in hidden]
@@ -90,7 +86,8 @@ def _system(
     given: Rows,
     digits: Collection[int],
 ) -> RemainderSum:
-    """Return the sum with the variable `v` eliminated by `equation`, for one residue class of the sizes.
+    """Return the sum with the variable `v` eliminated by `equation`, for the residue class of the sizes that is
+    described by the constraints `given`.
 
     Of the constraints `given` the last is the congruence under which ``v`` is an integer; it is solved for another
     index if possible. The `digits` are indices that are known to be remainders by the coefficient of ``v``.
@@ -117,8 +114,8 @@ def _system(
 
 
 def _without(row: Constraint, v: int, equation: Affine, value: Substitution) -> Constraint:
-    """Return the constraint `row` with `v` eliminated: multiplied by its coefficient rather than divided where `row` is
-    linear in `v`.
+    """Return the constraint `row` with `v` eliminated by `equation`; if `row` is linear in `v` it is multiplied by the
+    coefficient of `v`, so that no quotient arises.
     """
     parts = slope(row.form, v)
     if parts is None:

@@ -1,4 +1,4 @@
-"""Entries whose terms cancel at 0, by their power series there.
+"""Removable singularities: entries whose terms cancel near 0, replaced there by a power series.
 
 ``(exp(u) - 1 - u)/u**2`` is 1/2 at ``u = 0``; in floating point it is NaN there and has no digits nearby. Such an entry
 becomes a choice of two forms::
@@ -51,7 +51,7 @@ MAX_ENTRIES = 500
 """The number of entries of arrays that are looked into at most."""
 
 _COEFFICIENTS_TO_TELL = 14
-"""The number of coefficients that tell whether terms cancel."""
+"""The number of coefficients by which cancellation is recognised."""
 
 _ROUNDING = sys.float_info.epsilon / 8
 """The coefficients that are left out are together this much smaller than the first one."""
@@ -77,8 +77,8 @@ class Powers(dict[Node, int]):
 class Variable(NamedTuple):
     """The variable ``u`` of a series: ``node`` is ``u``, ``powers`` has the nodes that are powers of it.
 
-    ``u`` may be a product: then ``lead`` is one of its factors, by which powers of ``u`` are told, and ``others`` is
-    the product of the other ones; else ``lead`` is ``u`` itself, and ``others`` is 1.
+    ``u`` may be a product: then ``lead`` is one of its factors, whose powers are recognised as those of
+    ``u``, and ``others`` is the product of the other ones; else ``lead`` is ``u`` itself, and ``others`` is 1.
     """
 
     node: Node
@@ -107,12 +107,7 @@ def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, N
 
     An entry inside of one that is replaced stays as it is.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    arrays : dict of Node to Node
-        The tensors that are computed before, with their comprehensions: terms may be read from them.
+    `arrays` maps tensors that are computed before to their comprehensions: terms may be read from them.
     """
     nodes = reachable(*roots)
     outer = set(roots)
@@ -170,11 +165,10 @@ def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, 
 
 
 def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
-    """Return the arguments of `node` that may be rewritten independently; ``whole`` maps each to its form without
-    reads.
+    """Return the arguments of `node` that may be rewritten one by one: all but several factors with exponentials.
 
-    Exponentials in several factors of a product may grow beyond all numbers while the product does not: kernels
-    scale them together, and need all of them as they are.
+    ``whole`` maps each argument to its form without reads. Exponentials in several factors of a product may grow
+    beyond all numbers while the product does not: kernels scale them together, and need all of them as they are.
     """
     growing = [
         arg
@@ -243,7 +237,7 @@ class ArithmeticParts(dict[Node, frozenset[Node]]):
 
 
 def _constants(entry: Node) -> list[Node]:
-    """Return the number that is a term of the sum `entry`, in a list; none for other entries."""
+    """Return the terms of the addition `entry` that are numbers; [] for other entries."""
     return [term for term in entry.args if entry.op == "add" and term.op == "const"]
 
 
@@ -261,7 +255,7 @@ def _arithmetic(node: Node) -> Sequence[Node]:
 
 
 def _variables(graph: Graph, parts: ArithmeticParts, node: Node) -> Iterator[Variable]:
-    """Yield the variables u of which the functions of `node` have power series, each once."""
+    """Yield the variables u such that functions in `node` have power series in u, each once."""
     seen: set[tuple[Node, Node]] = set()
     for part in parts.functions(node):
         argument = part.args[0]
@@ -276,7 +270,9 @@ def _variables(graph: Graph, parts: ArithmeticParts, node: Node) -> Iterator[Var
 
 
 def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
-    """Yield `node` as a variable, its base if it is a power, and its factors as leads if it is a product."""
+    """Yield the candidates for the variable ``u`` of a series at `node`: itself, the base of a power, and a product
+    itself once for each factor by which powers of it are recognised (`Variable.lead`).
+    """
     if node.op == "const":
         return
     if node.op == "mul":
@@ -293,7 +289,7 @@ def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
 
 
 def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> SeriesTerm:
-    """Return the term `node` with its factors told apart: those in ``u``, and the rest."""
+    """Return the term `node` split into its factors: those in ``u``, and the rest."""
     rest: list[Node] = []
     factors: list[Node] = []
     order = 0
@@ -322,7 +318,7 @@ def _is_integer(exponent: Node) -> bool:
 
 
 def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series | None:
-    """Return the series of a sum of terms with one rest."""
+    """Return the series of the sum of `terms`, all of which have the same rest; None if a term has no series."""
     found = [term.series(powers, length) for term in terms]
     known = [one for one in found if one is not None]
     return None if len(known) < len(found) else total(known)

@@ -1,6 +1,4 @@
-"""Properties of values that follow from their structure: the sign, and whether the derivative is 0 wherever the value
-is.
-"""
+"""Sign analysis: the sign of a node, and whether its derivative is 0 wherever its value is 0."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Sums over the same range with a factor in common as one: ``Sum r*a + Sum r*b`` is ``Sum r*(a + b)``.
+"""Merging of sums over equal ranges with common factors: ``Sum r*a + Sum r*b`` is ``Sum r*(a + b)``.
 
-Only where a sum stands below one of them, so that something is computed or written once instead of
-several times: for sums of plain products, loops apart are as short, and each reads its tensors in
-the order that is best for it. A tensor and its transpose are one factor all the same, ``W[i, p] + W[p, i]``,
-which kernels take apart again. And only where all depend on the same indices, so that nothing is
-repeated for more of them than before.
+Only if there is a sum below one of them, so that something is computed or written once instead of several times: for
+sums of plain products, separate loops are as short, and each reads its tensors in its best order. A tensor and its
+transpose are one factor nevertheless, ``W[i, p] + W[p, i]``, which kernels separate again. And only where all depend on
+the same indices, so that nothing is repeated for more of them than before.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+from sympy_tensordiff.graph.index_tests import split_index_choice
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
@@ -48,15 +48,9 @@ def merged_sums(
     """Return `nodes` with ``Sum f + Sum g`` over one range as ``Sum (f + g)``; additions of whole tensors are
     unchanged.
 
-    Parameters
-    ----------
-    graph : Graph
-    nodes : sequence of Node
-    sizes : frozenset of int
-        The variables that are never bound: sums may differ in those that they know.
-    selected : bool
-        Whether equations with data are factors, ``Sum_t f[t]*([p == a[t]] - [p == b[t]])``: ``f[t]`` is read outside
-        of them then.
+    The variables in `sizes` are never bound: sums may differ in factors that contain no others. With `selected`,
+    equations with tensor entries are factors, ``Sum_t f[t]*([p == a[t]] - [p == b[t]])``, and ``f[t]`` is read outside
+    of them.
     """
     done: dict[Node, Node] = {}
     for part in reachable(*nodes):
@@ -76,9 +70,7 @@ def merged_sums(
 
 
 def _common_outside(graph: Graph, body: Node) -> Node:
-    """Return `body` with common factors taken out of its addition, and sums in it distributed where terms then
-    cancel.
-    """
+    """Return `body` with common factors taken out of its addition, and sums distributed where terms then cancel."""
     new = factor_out_common(graph, body)
     return body if new is body else graph.mul([_shortened(graph, factor) for factor in graph.factors(new)])
 
@@ -88,13 +80,16 @@ def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node
 
     The sum may be empty, and tensors too small for an entry at a number then: such an entry stays.
     """
-    factors = graph.factors(total.args[0]) if total.op == "sum" else ()
+    if total.op != "sum":
+        return total
+    tests, body = split_index_choice(total.args[0])
+    factors = graph.factors(body)
     outside = [factor for factor in factors if factor.is_guard_free and factor.total and factor.free <= sizes]
     outside = [factor for factor in outside if not any(part.op == "read" and part.data for part in reachable(factor))]
     if not outside or len(outside) == len(factors):
         return total
     rest = graph.mul([factor for factor in factors if factor not in outside])
-    return graph.mul([*outside, graph.rebind(total, rest)])
+    return graph.mul([*outside, graph.rebind(total, graph.tested(tests, rest))])
 
 
 def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], selected: bool) -> Node:
@@ -149,9 +144,7 @@ def _by_terms(graph: Graph, term: Summed) -> list[Node] | None:
 
 
 def _terms(graph: Graph, addition: Node) -> list[Node]:
-    """Return the terms of `addition`, with ``c*(a + b)`` in it replaced by ``c*a`` and ``c*b`` if that
-    contains sums.
-    """
+    """Return the terms of `addition`, with ``c*(a + b)`` in it replaced by ``c*a`` and ``c*b`` if it contains sums."""
     found = []
     for term in addition.args:
         number, core = graph.split_coefficient(term)
@@ -176,7 +169,7 @@ def _lowered(node: Node, count: int) -> tuple[Constraint, ...]:
     """
     base = node.height - count
     own = {-(base + 1 + n): Affine.variable(-(n + 1)) for n in range(count)}
-    # What is bound around keeps clear of them.
+    # Bound variables of outer binders are different from these.
     around = {v: Affine.variable(v - count) for v in node.free if v < 0}
     return tuple(sorted(row.substitute({**own, **around}) for row in node.data))
 
@@ -186,24 +179,28 @@ def _merge_group(
 ) -> list[Node]:
     """Return the sums in `group`, which run over one range, with those merged whose summands share factors."""
     variables, rows, _ = graph.open(group[0].node)
-    terms = []
+    alike: dict[Node | None, list[SummedTerm]] = {}
     for number, _, node in group:
         own, _, body = graph.open(node)
-        body = graph.substitute(body, renaming_map(own, variables))
+        tests, body = split_index_choice(graph.substitute(body, renaming_map(own, variables)))
         factor, body = graph.split_coefficient(body)
-        terms.append(
+        alike.setdefault(tests, []).append(
             _with_equations(graph, number * factor, body)
             if selected
             else SummedTerm(number * factor, graph.factors(body))
         )
     parts = []
-    for term in _factored(graph, terms, levels, sizes, selected):
-        parts.append(graph.scale(term.number, graph.sum(variables, rows, graph.mul(term.factors))))
+    for tests, terms in alike.items():
+        for term in _factored(graph, terms, levels, sizes, selected):
+            body = graph.tested(tests, graph.mul(term.factors))
+            parts.append(graph.scale(term.number, graph.sum(variables, rows, body)))
     return parts
 
 
 def _with_equations(graph: Graph, number: Number, body: Node) -> SummedTerm:
-    """Return ``number*body`` as a product; a guard that only compares tensor entries is one of its factors."""
+    """Return ``number*body`` as a product; if `body` is a guard of equations with tensor entries, its condition is one
+    factor.
+    """
     if body.op != "guard" or not all(row.kind == "eq" and data_entries([row.form]) for row in body.data):
         return SummedTerm(number, graph.factors(body))
     factor, inner = graph.split_coefficient(body.args[0])

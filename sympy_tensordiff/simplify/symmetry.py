@@ -1,5 +1,4 @@
-"""Tensors that the exchange of two axes leaves as they are, or only changes the sign of, because of how they are made:
-``X^T X``, ``A + A^T``, ``cos(x_i - x_j)``, distances, inverses of such, and ``x_i - x_j``.
+"""Symmetric and antisymmetric tensors, recognised from their structure, as ``X^T X``, ``A + A^T`` and ``x_i - x_j``.
 
 A product is symmetric where it is the same product after the exchange of its two axes. To see that, products are
 brought into one order first: inner products are multiplied out, and a symmetric operand, which may be read as
@@ -33,12 +32,7 @@ MOST_FACTORS = 16
 def is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
     """Return whether the matrix `node` is provably its own transpose; results for comprehensions are cached in `known`.
 
-    Parameters
-    ----------
-    graph : Graph
-    node : Node
-        A matrix of which the arguments are in ``known`` where they are symmetric.
-    known : dict of Node to bool
+    The symmetric matrices among the arguments of `node` must be in `known`.
     """
     for arg in node.args:
         if arg.op == "comprehension" and arg not in known:
@@ -81,7 +75,9 @@ def _may_be_exchanged(node: Node) -> bool:
 
 
 def _exchanged_parts(node: Node, a: int, b: int) -> list[Exchange]:
-    """Return the arguments of `node` that have both axes, each with the positions of these in it."""
+    """Return ``(argument, first, second)`` for each argument of `node` that has both axes `a` and `b` of `node`, at its
+    axes ``first`` and ``second``.
+    """
     if node.op in _ENTRYWISE:
         return [(arg, a, b) for arg in node.args if arg.shape]
     if node.op == "inv":
@@ -120,7 +116,7 @@ def _exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def _sign_of_sum(graph: Graph, node: Node, a: int, b: int) -> int:
-    """Return the sign of an addition: that of all its terms, or of those which the exchange brings to others."""
+    """Return the sign of an addition: that of all its terms, or of terms that the exchange maps to one another."""
     own = {arg: graph.exchange_signs[arg, a, b] if arg.shape else 1 for arg in node.args}
     pairs = [arg for arg, sign in own.items() if not sign]
     found = set(own.values()) - {0}
@@ -159,8 +155,8 @@ def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -> tuple[int, list[Operand]]:
-    """Return a sign and the operands `parts` of a product with axes that may be exchanged in the order of `in_order`:
-    the first axis of the result, summed ones, other axes of the result.
+    """Return a sign and the operands `parts` with exchangeable axes sorted: the first axis of the result, then summed
+    ones, then other axes of the result. Each exchange of two axes of an antisymmetric operand changes the sign.
     """
 
     def rank(label: Label) -> int:
@@ -242,9 +238,7 @@ def with_outer_factors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     nodes, known = reachable(*roots), symmetric_nodes(graph, roots)
 
     def rewriting(node: Node) -> Node:
-        """Return the product `node` as a product of its groups of connected operands; unchanged if there is
-        one group.
-        """
+        """Return the product `node` as a product of its groups of connected operands; itself if that is one group."""
         if not is_core(node):
             return node
         parts: list[Operand] = []
@@ -335,9 +329,7 @@ def _ordered_product(
 
 
 def _may_be_flipped(parts: Sequence[Operand], output: Labels) -> bool:
-    """Whether the product may be symmetric: the same tensors have its first axis as its second (a cheap necessary
-    test).
-    """
+    """Whether the product may be symmetric: the same tensors have its first axis as its second (a necessary test)."""
     first, second = output
     at_first = sorted(arg.id for arg, labels in parts if first in labels and second not in labels)
     return at_first == sorted(arg.id for arg, labels in parts if second in labels and first not in labels)

@@ -1,9 +1,8 @@
-"""Tables without tests on their own axes: the guards are moved to the reads, where they become constraints of the sums.
+"""Comprehensions split by their guards: dense terms in one, guarded terms in smaller ones read under the guard.
 
-``T[i, j] = [j == f(i)] E(i, j)`` is read as ``[j == f(i)] S[i]`` with a table ``S[i] = E(i, f(i))``
-that has lost the axis: a sum over ``j`` then collapses, where a table of ``T`` would be mostly zeros.
-The ranges in a table that is made anew for every index around it are repeated at its reads, too, so
-that the sums there run where it is not zero.
+``T[i, j] = [j == f(i)] E(i, j)`` is read as ``[j == f(i)] S[i]`` with a table ``S[i] = E(i, f(i))`` that has lost the
+axis: a sum over ``j`` then collapses, where a table of ``T`` would be mostly zeros. The ranges in a comprehension that
+is computed for every index around it are repeated at its reads, too, so that the sums there run where it is not zero.
 
 And tensors that are better written into the places where they are read than tabulated (`inline_single_reads`).
 """
@@ -20,30 +19,17 @@ from sympy_tensordiff.integer.rows import substitute_all
 from sympy_tensordiff.integer.solving import solve_equations
 
 SPARSE_SIZE = 200
-"""What is written at every read of a table is at most this large, so that chains stay linear."""
+"""An entry that is written at every read of a table is at most this large, so that chains stay linear."""
 
 TABLE_SIZE = 20
-"""What a table of its own counts as among that."""
+"""The weight of a table of its own within that size."""
 
 
 def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node, sizes: frozenset[int]) -> Node:
     """Return `entry`, over the indices `axes`, as reads of comprehensions: one for its dense terms, smaller ones for
     guarded terms.
 
-    Parameters
-    ----------
-    graph : Graph
-    axes : sequence of int
-        The indices of the entry, with ``0 <= axis < extent``.
-    extents : sequence of Affine
-    entry : Node
-    sizes : frozenset of int
-        The variables that are never bound.
-
-    Returns
-    -------
-    Node
-        The sum of its guarded terms, each in the axes that are left to it, and of one table of the others.
+    The indices have the ranges ``0 <= axis < extent``; the variables in `sizes` are never bound.
     """
     terms = entry.args if entry.op == "add" else (entry,)
     dense, sparse, size = [], [], 0

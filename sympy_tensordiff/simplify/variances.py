@@ -1,4 +1,4 @@
-"""Variances and covariances that are written as means of products minus products of means.
+"""Variances and covariances written as ``mean(x*y) - mean(x)*mean(y)``, computed from differences from the means.
 
 Both terms may be much larger than their difference. Where the means are over the same range of ``N`` points, and so the
 factors fit::
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from sympy_tensordiff.graph.interning import breadth_first
+from sympy_tensordiff.graph.interning import breadth_first, outside_of_binders
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import Rows
@@ -36,13 +36,7 @@ def with_covariances(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, 
     """Return the entries `roots` with covariances like ``mean(x*y) - mean(x)*mean(y)`` computed from ``(x - mean(x))*(y
     - mean(y))``, outside of sums.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-        Numbers, and comprehensions.
-    arrays : dict of Node to Node
-        The arrays that are computed before, with their entries or comprehensions.
+    `roots` are numbers and comprehensions; `arrays` maps arrays that are computed before to their entries.
     """
     return [_with_covariances(graph, root, arrays) for root in roots]
 
@@ -50,10 +44,10 @@ def with_covariances(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, 
 def _with_covariances(graph: Graph, root: Node, arrays: Mapping[Node, Node]) -> Node:
     """Return the entry `root` with its covariances computed from the differences from the means."""
     is_table = root.op == "comprehension"
-    if not any(map(_may_have_covariance, breadth_first(root.args[0] if is_table else root, _outside_of_binders))):
+    if not any(map(_may_have_covariance, breadth_first(root.args[0] if is_table else root, outside_of_binders))):
         return root
     variables, _, body = graph.open(root) if is_table else ((), (), root)
-    outside = set(breadth_first(body, _outside_of_binders))
+    outside = set(breadth_first(body, outside_of_binders))
     done: dict[Node, Node] = {}
     for part in reachable(body):
         if part in outside:
@@ -62,11 +56,6 @@ def _with_covariances(graph: Graph, root: Node, arrays: Mapping[Node, Node]) -> 
     if done[body] is body:
         return root
     return graph.over(root, variables, done[body]) if is_table else done[body]
-
-
-def _outside_of_binders(node: Node) -> Sequence[Node]:
-    """Return the arguments of `node`; none if it is a sum or another node with bound variables."""
-    return () if node.op in BINDERS else node.args
 
 
 def _may_have_covariance(node: Node) -> bool:
@@ -130,8 +119,8 @@ def _scaled_sum(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> Scaled
 
 
 def _value(graph: Graph, factor: Node, arrays: Mapping[Node, Node]) -> Node | None:
-    """Return `factor` if it is a sum, or the formula of the array entry that it reads if that has a sum as a factor;
-    else None.
+    """Return the formula of `factor`: itself if it is a sum, or the formula of the array entry that it reads if a
+    factor of that is a sum; else None.
     """
     if factor.op == "sum":
         return factor

@@ -23,7 +23,7 @@ from sympy_tensordiff.structure.pattern import TermGroup, find_pattern, group_te
 from sympy_tensordiff.structure.points import evaluate
 from sympy_tensordiff.structure.terms import DerivativeTerm
 from sympy_tensordiff.structure.values import EntryEvaluator, ValueKernel, direction_symbols
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.printing import short
 from sympy_tensordiff.symbolic.tensors import TensorSymbol

@@ -18,16 +18,9 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 class CheckedArguments(NamedTuple):
     """The arguments of one call, checked and converted for the kernels, with the sizes read off their shapes.
 
-    Attributes
-    ----------
-    values : tuple
-        Arrays of the type of the results, in C order, and numbers.
-    environment : dict
-        The sizes by symbol, and copies of the integer arrays by tensor.
-    key : tuple
-        A cache key: equal for calls whose sizes and index arrays give the same sparsity pattern.
-    dtype : dtype
-        The type of the results.
+    `values` are numbers, and arrays of the `dtype` of the results in C order. `environment` has the sizes by symbol,
+    and copies of the integer arrays by tensor. `key` is equal for calls whose sizes and index arrays give the same
+    sparsity pattern.
     """
 
     values: tuple[Any, ...]
@@ -39,14 +32,8 @@ class CheckedArguments(NamedTuple):
 class ArgumentReader:
     """Checks and converts the arguments of calls of one structured derivative; caches the last call.
 
-    Parameters
-    ----------
-    args : tuple
-        The symbols of the arguments.
-    functions : tuple of Expr
-        The expressions whose reads are checked.
-    index_expressions : sequence of Expr
-        The index expressions and conditions on which a pattern depends.
+    `args` are the symbols of the arguments. The reads of `functions` are checked; a pattern depends on the conditions
+    and indices in `index_expressions`.
     """
 
     def __init__(self, args: tuple[Any, ...], functions: Sequence[Any], index_expressions: Sequence[Any]) -> None:

@@ -24,9 +24,7 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in
 
 
 class _SeparatedTerm(NamedTuple):
-    """A dense term as a product of one factor in the row indices and one in the column indices, summed over ``inner``
-    ranges.
-    """
+    """A dense term as a product of a factor in the row and one in the column indices, summed over ``inner`` ranges."""
 
     inner: tuple[IndexRange, ...]
     left: tuple[tuple[IndexRange, ...], Expr, BlockIndex]

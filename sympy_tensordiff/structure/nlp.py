@@ -22,7 +22,7 @@ from sympy_tensordiff.structure.api import (
 )
 from sympy_tensordiff.structure.values import direction_symbols, unused_name
 from sympy_tensordiff.symbolic import reductions
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -30,16 +30,7 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 class FlatVariables:
     """Converts between variables of known shapes and one flat vector of all their entries.
 
-    Parameters
-    ----------
-    variables : sequence of TensorSymbol or Symbol
-    shapes : sequence of tuple of int
-
-    Attributes
-    ----------
-    names : list of str
-    size : int
-        The length of the vector.
+    `shapes` are those of the `variables`, `names` their names, and `size` is the length of the vector.
     """
 
     def __init__(self, variables: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> None:
@@ -170,9 +161,7 @@ class NonlinearProgram:
         return self._hessian(*self._lagrangian_arguments(x, own, obj_factor))
 
     def jacobian_operator(self, x: NDArray[Any]) -> Any:
-        """Return the derivatives of the constraints as a `StructuredOperator`; raise `ArgumentError` without
-        constraints.
-        """
+        """Return the constraints' derivatives as a `StructuredOperator`; raise `ArgumentError` without constraints."""
         if self._jacobian is None:
             raise ArgumentError("the problem has no constraints")
         return self._jacobian(*self._call_arguments(x))

@@ -22,9 +22,7 @@ Shapes = Sequence[tuple[int, ...]]
 
 
 class TermGroup(NamedTuple):
-    """Terms with the same index ranges and conditions, evaluated in one loop; ``dense`` if they fill blocks of the
-    matrix.
-    """
+    """Terms with the same index ranges and conditions, evaluated in one loop; ``dense`` if they fill blocks."""
 
     binders: tuple[IndexRange, ...]
     conditions: tuple[Any, ...]

@@ -138,9 +138,7 @@ def _cached_low_rank_factors(operator: LinearOperator) -> tuple[NDArray[Any], ND
 
 
 def _solve_woodbury(operator: LinearOperator, matrix: Any, b: Vector) -> Vector:
-    """Solve a sparse matrix plus a low-rank product by the Woodbury formula; raise `_NotApplicable` without low-rank
-    factors.
-    """
+    """Solve a sparse matrix plus a low-rank product by the Woodbury formula; raise `_NotApplicable` without factors."""
     factors = _cached_low_rank_factors(operator)
     if factors is None:
         raise _NotApplicable("the matrix is not a sparse matrix plus a product of two thin matrices")
@@ -190,9 +188,7 @@ def _make_sparse_solver(matrix: Any, name: str, symmetric: bool) -> Callable[[Ve
 
 
 def _diagonal_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    """Return the solver of a diagonal matrix; raise `_NotApplicable` if it is not diagonal, `SingularMatrixError` for a
-    0.
-    """
+    """Return the solver of a diagonal matrix; raise `_NotApplicable` for others, `SingularMatrixError` for a 0."""
     if any(_bandwidths(matrix)):
         raise _NotApplicable("entries are outside of the diagonal")
     entries = matrix.diagonal()

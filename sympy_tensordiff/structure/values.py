@@ -29,13 +29,8 @@ class ValueKernel:
 
     Box indices are loops. Other points are given as coordinate arrays, and one loop runs over them.
 
-    Attributes
-    ----------
-    groups : tuple of Group
-    arguments, results_of_terms : tuple
-    function : CompiledFunction
-        Takes the arguments of the derivative, then the coordinates of the points of each group that is not a box.
-        Returns the values of one group after the other.
+    `function` takes the arguments of the derivative, then the coordinates of the points of each group that is not a
+    box; it returns the values of one group after the other.
     """
 
     def __init__(self, args: Sequence[Any], groups: Sequence[TermGroup], options: dict[str, Any]) -> None:
@@ -130,13 +125,7 @@ class _ValueBuffers(NamedTuple):
 class EntryEvaluator:
     """Computes the values of all entries of a sparsity pattern, at the sizes and index arrays of that pattern.
 
-    Parameters
-    ----------
-    pattern : Pattern
-    groups : sequence of Group
-        The groups that the pattern was made from.
-    kernel : callable
-        Returns the `ValueKernel` of a tuple of groups.
+    `groups` are those from which `pattern` was made; `kernel` returns the `ValueKernel` of a tuple of groups.
     """
 
     def __init__(

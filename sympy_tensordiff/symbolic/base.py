@@ -22,9 +22,7 @@ from sympy.matrices.matrixbase import MatrixBase
 from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
-from sympy_tensordiff.symbolic import depth, hooks
-from sympy_tensordiff.symbolic import misplaced_tensors as whole
-from sympy_tensordiff.symbolic import sympy_callers as walkers
+from sympy_tensordiff.symbolic import depth, hooks, misplaced_tensors, sympy_callers
 from sympy_tensordiff.symbolic.canonical import canonical
 from sympy_tensordiff.symbolic.depth import Measures, measures
 from sympy_tensordiff.symbolic.indices import IndexRenaming, Substitution, as_expr, is_integer_in
@@ -80,15 +78,13 @@ def refuse_array(variable: Any) -> None:
     if isinstance(variable, (MatrixBase, NDimArray)):
         entries = tuple(flatten(variable))
         raise ArgumentTypeError(
-            f"cannot differentiate by {variable}, an explicit array: use a tuple of its entries; td.gradient, "
-            f"td.jacobian, td.hessian and td.vjp take {entries}"
+            f"cannot differentiate with respect to {variable}, an explicit array: use a tuple of its entries; "
+            f"td.gradient, td.jacobian, td.hessian and td.vjp take {entries}"
         )
 
 
 def no_variable(value: Any) -> ArgumentTypeError:
-    """Return (not raise) the error that ``value`` cannot be differentiated with respect to, with advice that fits its
-    type.
-    """
+    """Return (not raise) the error that ``value`` cannot be differentiated with respect to, with advice."""
     advice = "give a TensorSymbol or a real scalar symbol"
     if isinstance(value, Symbol):
         advice += f"; {value} is an integer, declared so or by its use"
@@ -98,7 +94,7 @@ def no_variable(value: Any) -> ArgumentTypeError:
             f"it is the value of a function; write IndexedBase({name!r}) with the entries {name}[{places}], or put a "
             f"symbol in its place, .subs({value}, Symbol({name!r}))"
         )
-    return ArgumentTypeError(f"cannot differentiate by {value!r}: {advice}")
+    return ArgumentTypeError(f"cannot differentiate with respect to {value!r}: {advice}")
 
 
 def counted(variables: tuple[Any, ...]) -> list[tuple[Any, int]]:
@@ -134,10 +130,8 @@ def _number_of_times(value: Any, variables: tuple[Any, ...]) -> int:
     return int(value)
 
 
-class TensorNode(walkers.CallerDependent, NoCode, Expr):
-    """The base class of all expression nodes of this package: immutable and interned, with the whole state in
-    ``args``.
-    """
+class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
+    """The base class of all expression nodes of this package: immutable and interned, with all state in ``args``."""
 
     is_commutative = True
     is_named = False
@@ -147,9 +141,7 @@ class TensorNode(walkers.CallerDependent, NoCode, Expr):
 
     @property
     def index_parts(self) -> tuple[Any, ...]:
-        """Return the index expressions of the node itself: those in its indices, loop bounds and extents; () by
-        default.
-        """
+        """Return the index expressions of the node: those in its indices, loop bounds and extents; () by default."""
         return ()
 
     @classmethod
@@ -188,15 +180,16 @@ class TensorNode(walkers.CallerDependent, NoCode, Expr):
 
     def has_free(self, *patterns: Any) -> bool:
         """Override `Basic.has_free`; patterns that are symbols are looked up in the free symbols, without a walk."""
-        if all(isinstance(pattern, Symbol) or (whole.is_whole(pattern) and pattern.is_symbol) for pattern in patterns):
+        if all(
+            isinstance(pattern, Symbol) or (misplaced_tensors.is_whole(pattern) and pattern.is_symbol)
+            for pattern in patterns
+        ):
             return not self.free_symbols.isdisjoint(patterns)
         depth.refuse_walk(self, "has_free")
         return bool(super().has_free(*patterns))
 
     def count_ops(self, visual: Any = None) -> Any:
-        """Override `Expr.count_ops`: a shared operation counts once per occurrence; raise `UnsupportedError` for a huge
-        node.
-        """
+        """Override `Expr.count_ops`: each occurrence counts; raise `UnsupportedError` for a huge node."""
         depth.refuse_walk(self, "the number of operations")
         return super().count_ops(visual)
 
@@ -206,11 +199,11 @@ class TensorNode(walkers.CallerDependent, NoCode, Expr):
         """
         is_symbol = isinstance(variable, (Symbol, Idx)) and variable in self.free_symbols
         integer = is_symbol and is_integer_in(variable, self)
-        scalar_by_tensor = whole.is_whole(variable) and not whole.is_whole(self)
-        if (integer or scalar_by_tensor) and walkers.asks_whether_constant(sys._getframe(1)):
+        scalar_by_tensor = misplaced_tensors.is_whole(variable) and not misplaced_tensors.is_whole(self)
+        if (integer or scalar_by_tensor) and sympy_callers.asks_whether_constant(sys._getframe(1)):
             return None  # an unevaluated Derivative, which is not 0
         if integer:
-            raise UnsupportedError(f"{self} has no derivative by {variable}, which is an integer")
+            raise UnsupportedError(f"{self} has no derivative with respect to {variable}, which is an integer")
         return hooks.derivative(self, variable)
 
     def diff(self, *variables: Any, **assumptions: Any) -> Any:
@@ -221,12 +214,12 @@ class TensorNode(walkers.CallerDependent, NoCode, Expr):
         for variable in variables:
             if is_entry(variable) and not variable.is_symbol:
                 raise UnsupportedError(
-                    f"cannot differentiate by {variable}: it is an entry of an expression; name the expression "
-                    "as a TensorSymbol, or differentiate by an entry of a variable"
+                    f"cannot differentiate with respect to {variable}: it is an entry of an expression; name the "
+                    "expression as a TensorSymbol, or differentiate with respect to an entry of a variable"
                 )
         # Derivative answers an absent variable with the scalar 0, and walks the result twice.
         direct = len(variables) == 1 and is_variable(variables[0])
-        if not direct and not whole.is_whole(self):
+        if not direct and not misplaced_tensors.is_whole(self):
             return super().diff(*variables, **assumptions)
         try:
             pairs = counted(variables)
@@ -248,7 +241,7 @@ class TensorNode(walkers.CallerDependent, NoCode, Expr):
         """
         answer: bool | None = super().is_constant(*wrt, **flags)
         asked = self.free_symbols.intersection(wrt) if wrt else self.free_symbols
-        # SymPy differentiates by symbols that are numbers, and takes the others for absent.
+        # SymPy differentiates with respect to symbols that are numbers, and takes the others for absent.
         return None if answer and any(symbol.kind is not NumberKind for symbol in asked) else answer
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
@@ -266,9 +259,7 @@ class TensorNode(walkers.CallerDependent, NoCode, Expr):
         return depth.answered(self, question, lambda node: Expr._subs(node, old, new, **hints))
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:
-        """SymPy's hook for `subs`: substitute unvalidated if ``new`` is SymPy's placeholder; else None, SymPy's
-        default.
-        """
+        """SymPy's hook for `subs`: substitute unvalidated if ``new`` is SymPy's placeholder; else None (default)."""
         return self._substituted(old, new) if is_placeholder(new) else None
 
     def _substituted(self, old: Basic, new: Basic) -> Any:
@@ -294,9 +285,7 @@ class TensorNode(walkers.CallerDependent, NoCode, Expr):
         return replaced
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:
-        """Apply the mapping or transform ``rule`` to this node's parts; return the result and whether anything
-        changed.
-        """
+        """Apply the mapping or transform ``rule`` to this node's parts; return the result and whether it changed."""
         if isinstance(rule, Transform) and self not in rule:
             return self, False  # a function on numbers or products, as in nfloat: indices and bounds stay exact
         if self in rule:
@@ -313,9 +302,7 @@ class TensorNode(walkers.CallerDependent, NoCode, Expr):
         return (self._unchecked if isinstance(rule, IndexRenaming) else self.func)(*args), True
 
     def canonical(self) -> Any:
-        """Return the canonical form, one for all expressions that differ only in names of bound indices
-        (`td.canonical`).
-        """
+        """Return the canonical form, one for all expressions that differ in names of bound indices (`td.canonical`)."""
         return canonical(self)
 
     def as_dummy(self) -> Any:

@@ -17,8 +17,7 @@ from typing import Any
 from sympy import ITE, Basic, Dummy, Expr, Idx, Indexed, KroneckerDelta, Piecewise, Symbol, Tuple
 
 from sympy_tensordiff.errors import TensorDiffError
-from sympy_tensordiff.symbolic import depth, hooks
-from sympy_tensordiff.symbolic import sympy_callers as walkers
+from sympy_tensordiff.symbolic import depth, hooks, sympy_callers
 from sympy_tensordiff.symbolic.base import TensorNode, argument, arguments
 from sympy_tensordiff.symbolic.canonical import CanonicalNames, canonical
 from sympy_tensordiff.symbolic.depth import measures
@@ -67,21 +66,17 @@ class Binder(TensorNode):
 
     @property
     def free_symbols(self) -> set[Basic]:
-        """Override `Basic.free_symbols`: return the symbols that are free in body or limits, computed bottom-up and
-        cached.
-        """
+        """Override `Basic.free_symbols`: return the free symbols of body and limits, computed bottom-up and cached."""
         if self._free is None:
             done: set[int] = set()
             for node in postorder(self, done, _uncached_arguments, id):
                 done.add(id(node))
                 if isinstance(node, Binder) and node._free is None:
                     node._free = node._compute_free_symbols()
-        return walkers.shown_symbols(self, set(self._free or ()), sys._getframe(1))
+        return sympy_callers.shown_symbols(self, set(self._free or ()), sys._getframe(1))
 
     def _compute_free_symbols(self) -> frozenset[Basic]:
-        """Return the free symbols of body and limits minus the bound indices; those of inner binders must be cached
-        already.
-        """
+        """Return the free symbols of body and limits minus the bound indices; those of inner binders are cached."""
         free: set[Basic] = free_symbols_in(self.args)
         # SymPy hides the sizes in the range of an Idx.
         sizes = [s.args[1].free_symbols for s in free if isinstance(s, Idx) and len(s.args) > 1]
@@ -91,9 +86,7 @@ class Binder(TensorNode):
 
     @classmethod
     def _trusted(cls, body: Expr, limits: Iterable[Any]) -> Any:
-        """Return the binder of ``body`` and ``limits`` without validation; the caller guarantees that they are
-        valid.
-        """
+        """Return the binder of ``body`` and ``limits`` without validation; the caller guarantees validity."""
         return cls._unchecked(body, *(limit if isinstance(limit, Tuple) else Tuple(*limit) for limit in limits))
 
     def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:

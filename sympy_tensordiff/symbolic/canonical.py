@@ -1,9 +1,9 @@
 """The canonical form of an expression: one expression for all that differ only in the names of their bound indices.
 
-Bottom-up: a binder whose parts are in canonical form calls its indices ``_n``, ``_n+1``, …, with the
-lowest n that no binder between an index and its binder has taken. A name depends on what is below and
-on nothing that the user chose, so the order of terms and factors, which SymPy makes from names,
-depends on nothing else either. Binders side by side share names; equal ones become one.
+Bottom-up: a binder whose parts are in canonical form calls its indices ``_n``, ``_n+1``, …, with the lowest n that no
+binder between an index and its binder has taken. A name depends on the nodes below and on nothing that the user chose,
+so the order of terms and factors, which SymPy derives from names, depends on nothing else either. Binders side by side
+share names; equal ones become one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from sympy import Basic, Idx, Symbol
 
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.traversal import names_in, parts, postorder
 
@@ -40,7 +40,7 @@ def canonical(expr: Any) -> Any:
     Raises
     ------
     ArgumentTypeError
-        If ``expr`` is no SymPy object.
+        If ``expr`` is not a SymPy object.
 
     Examples
     --------
@@ -54,15 +54,11 @@ def canonical(expr: Any) -> Any:
 
 
 class CanonicalNames(dict[Any, Any]):
-    """A mapping from bound indices to canonical names; passed to `xreplace`, it gives the canonical form of a
-    binder.
-    """
+    """A mapping from bound indices to canonical names; passed to `xreplace`, it makes a binder canonical."""
 
 
 class Canonical:
-    """Computes one canonical form (equal for expressions that differ in names of bound indices), iteratively, each node
-    once.
-    """
+    """Computes one canonical form (equal up to names of bound indices), iteratively, each node once."""
 
     def __init__(self) -> None:
         # Of a node in canonical form: every symbol that is free there, and the lowest number that is
@@ -97,9 +93,7 @@ class Canonical:
         return Symbol(f"{self.stem}{number}", integer=True)
 
     def closed(self, binder: Any) -> Basic:
-        """Return ``binder`` with its bound indices renamed to canonical names; its parts are in canonical form
-        already.
-        """
+        """Return ``binder`` with its bound indices renamed to canonical names; its parts are canonical already."""
         variables: tuple[Any, ...] = binder.variables
         for part in binder.args:
             self.read(part)
@@ -110,9 +104,7 @@ class Canonical:
         self.top = max(self.top, lowest + len(variables))
 
         def touched(node: Any) -> tuple[Any, ...]:
-            """Return the parts of ``node``; () if no index of the binder is free in it, so that nothing needs
-            renaming.
-            """
+            """Return the parts of ``node``; () if no index of the binder is free in it, so nothing needs renaming."""
             if node is not binder:
                 self.read(node)
                 if self.free[node].keys().isdisjoint(variables):

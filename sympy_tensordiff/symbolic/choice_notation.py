@@ -31,9 +31,7 @@ def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | N
 
 
 def _argument(value: Any, values: dict[Any, Any]) -> Any | None:
-    """Return the notation of a branch value: a number, a function argument or a nested choice; None for
-    anything else.
-    """
+    """Return the notation of a branch value: a number, a function argument or a nested choice; else None."""
     if isinstance(value, Piecewise):
         return choice_notation(value, values)
     return Leaf(value) if value.is_Number else values.get(value)

@@ -10,7 +10,7 @@ import sympy
 from sympy import And, Ne, Not, Or, Piecewise, S, sympify
 from sympy.logic.boolalg import Boolean
 
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.elementwise import TensorFunction
 from sympy_tensordiff.symbolic.entrywise_functions import elementwise, public
 from sympy_tensordiff.symbolic.operations import operand
@@ -111,8 +111,8 @@ def _indicator_of(connective: Any, conditions: Sequence[Any], owner: str) -> Any
     def indicator(*values: Any) -> Any:
         """Return the indicator for scalars ``values`` in place of the operands of all conditions."""
         rest = iter(values)
-        held = [truth.holds(*islice(rest, len(truth.operands))) for truth in truths]
-        return Piecewise((1, connective(*held)), (0, True))
+        relations = [truth.holds(*islice(rest, len(truth.operands))) for truth in truths]
+        return Piecewise((1, connective(*relations)), (0, True))
 
     operands = [operand for truth in truths for operand in truth.operands]
     return elementwise(indicator, *operands) if operands else indicator()

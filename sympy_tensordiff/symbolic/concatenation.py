@@ -9,7 +9,7 @@ from typing import Any
 from sympy import Expr, Mod, Mul, Piecewise, S
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.indices import as_int
 from sympy_tensordiff.symbolic.matrix_functions import checked_axis
 from sympy_tensordiff.symbolic.operations import operand, shape_of
@@ -38,7 +38,7 @@ def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
     ArgumentError
         If there is no tensor.
     ShapeError
-        If their shapes differ, or there is no such place.
+        If their shapes differ, or there is no such position.
 
     Examples
     --------
@@ -108,9 +108,7 @@ def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
     shape[along] = ends[-1]
 
     def entry(*at: Expr) -> Any:
-        """Return the entry at the indices ``at``: a `Piecewise` that picks the operand whose range contains the
-        index.
-        """
+        """Return the entry at the indices ``at``: a `Piecewise` that picks the operand by the range of the index."""
         place = at[along]
         branches: list[Any] = []
         for part, start, end in zip(parts, [S.Zero, *ends], ends, strict=False):

@@ -71,8 +71,8 @@ KnownMeasures: TypeAlias = dict[int, tuple[Any, Measures]]
 def measures(expr: Any, known: KnownMeasures | None = None) -> Measures:
     """Return the measures of ``expr``, adding those of all nodes visited to ``known``.
 
-    Nodes of ours remember theirs. Native nodes cannot, so that a caller who builds an expression step by step passes
-    one ``known`` to all calls, and each node is visited once.
+    Nodes of ours remember theirs. Native nodes cannot, so a caller who builds an expression step by step passes one
+    ``known`` to all calls, and each node is visited once.
     """
     remembered: Measures | None = getattr(expr, "_measures", None)
     if remembered is not None:
@@ -104,9 +104,7 @@ def _without_measures(node: Any) -> tuple[Any, ...]:
 
 
 class _Passes(local):
-    """Per thread: the recursive questions that are being answered bottom-up over a deep node, with their answers so
-    far.
-    """
+    """Per thread: the recursive questions being answered bottom-up over a deep node, with their answers so far."""
 
     def __init__(self) -> None:
         self.running: dict[Hashable, dict[Any, Any]] = {}
@@ -156,9 +154,8 @@ def refuse_walk(node: Any, operation: str) -> None:
         )
 
 
-def not_walked(node: Any, walk: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``node`` that SymPy's breadth-first walk (the frame ``walk``) has not visited yet."""
-    collected = walk.f_locals["args"]
+def not_walked(node: Any, collected: list[Any]) -> tuple[Any, ...]:
+    """Return the arguments of ``node`` that are not among the nodes ``collected`` by SymPy's breadth-first walk."""
     if _seen.collected is not collected:
         _seen.collected, _seen.ids, _seen.count = collected, set(), 0
     _seen.ids.update(map(id, collected[_seen.count :]))
@@ -187,7 +184,7 @@ def atoms(node: Any, types: tuple[Any, ...]) -> set[Any]:
 # ---------------------------------------------------------------------------- scalars of bounded depth
 
 OPERANDS_PER_LEVEL = 50
-"""As many operands count as a level more: what stands above a wide node goes through its operands each time."""
+"""As many operands count as a level more: each ancestor of a wide node goes through its operands."""
 
 
 class BoundedDepth:
@@ -252,9 +249,7 @@ def _operand_order(argument: Any, measured: Measures) -> tuple[bool, int, bytes]
 
 
 def packed(root: Basic) -> list[tuple[Any, tuple[int, ...] | None]]:
-    """Return the nodes of ``root`` for pickling: (leaf, None) or (class, positions of its arguments earlier in the
-    list).
-    """
+    """Return the nodes of ``root`` for pickling: (leaf, None) or (class, earlier positions of its arguments)."""
     numbers: dict[int, int] = {}
     result: list[tuple[Any, tuple[int, ...] | None]] = []
     for node in ordered(root):

@@ -45,16 +45,15 @@ class EinsumProduct(TensorOperation):
     Parameters
     ----------
     subscripts : str
-        The labels of the axes of each operand, ``->``, the labels of the result, as in
-        `numpy.einsum`. Labels are letters. A label that is repeated in an operand means its
-        diagonal; numbers and scalars have none. ``...`` stands for the other axes, and without ``->``
-        the result has the labels that stand once, in the order of the alphabet.
+        The labels of the axes of each operand, ``->``, the labels of the result, as in `numpy.einsum`. Labels are
+        letters. A label that is repeated in an operand means its diagonal; numbers and scalars have none. ``...`` means
+        the other axes, and without ``->`` the result has the labels that occur once, in the order of the alphabet.
     *operands : Expr or number
         Tensor expressions of any rank, and real scalars.
     semiring : str, optional
-        By default sums of products. Otherwise entries are added in place of multiplied, and what is summed over is
-        reduced by ``"log"``: ``log(sum(exp(...)))``, without overflow; ``"max"``; or ``"min"``. The result is then an
-        expression in index notation and no `EinsumProduct`. Tied entries share the derivative of an extremum.
+        By default sums of products. Otherwise entries are added instead of multiplied, and summed axes are reduced by
+        ``"log"``: ``log(sum(exp(...)))``, without overflow; ``"max"``; or ``"min"``. The result is then an expression
+        in index notation and no `EinsumProduct`. Tied entries share the derivative of an extremum.
 
     Raises
     ------
@@ -69,7 +68,7 @@ class EinsumProduct(TensorOperation):
 
     Notes
     -----
-    The product is linear in each operand: its derivative by one is the product of the others (Laue,
+    The product is linear in each operand: its derivative with respect to one is the product of the others (Laue,
     Mitterreiter & Giesen 2020, *A Simple and Efficient Tensor Calculus*).
 
     Examples
@@ -172,7 +171,7 @@ class DeltaTensor(TensorOperation):
     Raises
     ------
     ShapeError
-        If an extent is no positive integer.
+        If an extent is not a positive integer.
 
     Examples
     --------
@@ -215,7 +214,7 @@ class FilledTensor(TensorOperation):
     ArgumentTypeError, UnsupportedError
         If the value is a tensor of rank > 0, or no real scalar.
     ShapeError
-        If an extent is no positive integer.
+        If an extent is not a positive integer.
 
     Examples
     --------

@@ -20,9 +20,7 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
 
 def order_key(expr: Any) -> Any:
-    """Return the sort key of an operand: SymPy's, then a digest, so that the order is total and the same in every
-    process.
-    """
+    """Return the sort key of an operand: SymPy's, then a digest, for a total order, the same in every process."""
     return bool(shape_of(expr)), default_sort_key(expr), measures(expr).digest
 
 
@@ -154,7 +152,7 @@ class TensorPow(Entrywise):
 
     Notes
     -----
-    Tensors are real: the base of a power that is no integer is not negative.
+    Tensors are real: the base of a power with a non-integer exponent is not negative.
 
     Examples
     --------
@@ -193,7 +191,7 @@ class TensorFunction(Entrywise):
     Raises
     ------
     ArgumentTypeError
-        If the template is no `sympy.Lambda` of symbols.
+        If the template is not a `sympy.Lambda` of symbols.
     ArgumentError
         If something is free in it, or it has not as many variables as there are operands.
     ShapeError

@@ -20,15 +20,13 @@ from sympy_tensordiff.errors import (
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.indirect import IndirectIndex
 from sympy_tensordiff.integer.products import IndexProduct, SymbolicQuotient, divide_with_rest
-from sympy_tensordiff.symbolic import depth
-from sympy_tensordiff.symbolic import misplaced_tensors as whole
-from sympy_tensordiff.symbolic import sympy_callers as walkers
+from sympy_tensordiff.symbolic import depth, misplaced_tensors, sympy_callers
 from sympy_tensordiff.symbolic.base import RealScalar, TensorNode, argument, arguments
 from sympy_tensordiff.symbolic.entry_printing import PrintedEntry
 from sympy_tensordiff.symbolic.indices import Substitution, as_expr, is_data, parse
 from sympy_tensordiff.symbolic.missing_names import INSTEAD as INSTEAD
 from sympy_tensordiff.symbolic.missing_names import METHODS as METHODS
-from sympy_tensordiff.symbolic.missing_names import OPERATORS_OF_NUMPY, of_tensor, of_ufunc
+from sympy_tensordiff.symbolic.missing_names import OPERATORS_OF_NUMPY, message_for_ufunc, raise_for_attribute
 from sympy_tensordiff.symbolic.printing import short
 
 
@@ -46,7 +44,7 @@ class TensorExpr(TensorNode):
             return ufunc.__name__ == "not_equal"  # an array is not an expression, as == of SymPy says
         name = OPERATORS_OF_NUMPY.get(ufunc.__name__)
         if name is None or method != "__call__" or kwargs:
-            raise ArgumentTypeError(of_ufunc(ufunc.__name__, inputs))
+            raise ArgumentTypeError(message_for_ufunc(ufunc.__name__, inputs))
         left, right = inputs
         if isinstance(left, TensorExpr):
             return getattr(left, f"__{name}__")(right)
@@ -63,7 +61,7 @@ class TensorExpr(TensorNode):
     __iter__ = None  # without it, Python iterates by T[0], T[1], … for ever
 
     def __getattr__(self, name: str) -> Any:
-        of_tensor(self, name)
+        raise_for_attribute(self, name)
 
     @property
     def shape(self) -> tuple[Expr, ...]:
@@ -77,9 +75,7 @@ class TensorExpr(TensorNode):
 
     @property
     def _op_priority(self) -> float:
-        """Return SymPy's priority of operators: above that of scalars for rank > 0, so that ``x + T`` is decided by
-        ``T``.
-        """
+        """Return SymPy's priority of operators: above that of scalars for rank > 0, so ``T`` decides ``x + T``."""
         return 30.0 if self.rank else Expr._op_priority  # x + T asks T first
 
     @property
@@ -108,10 +104,8 @@ class TensorExpr(TensorNode):
 
     @property
     def is_scalar(self) -> bool:
-        """Return whether the rank is 0; raise `UnsupportedError` if SymPy asks in order to use a whole tensor as a
-        scalar.
-        """
-        whole.refuse_property_access(self, sys._getframe(1))
+        """Whether the rank is 0; raise `UnsupportedError` if SymPy asks in order to use a whole tensor as a scalar."""
+        misplaced_tensors.refuse_property_access(self, sys._getframe(1))
         return self.rank == 0
 
     def _eval_Mod(self, other: Any) -> Any:  # noqa: N802
@@ -125,7 +119,7 @@ class TensorExpr(TensorNode):
         """Return True for rank 0, else None; raise `UnsupportedError` if SymPy asks in order to use a whole tensor as a
         scalar.
         """
-        whole.refuse_property_access(self, sys._getframe(1))
+        misplaced_tensors.refuse_property_access(self, sys._getframe(1))
         return self._eval_is_extended_real()
 
     def _eval_is_extended_real(self) -> bool | None:
@@ -137,18 +131,18 @@ class TensorExpr(TensorNode):
         """Return `ArrayKind` for a whole tensor, so that SymPy does not replace it by a number, and `NumberKind` for a
         scalar.
         """
-        return ArrayKind(NumberKind) if whole.is_whole(self) else NumberKind
+        return ArrayKind(NumberKind) if misplaced_tensors.is_whole(self) else NumberKind
 
     def match(self, pattern: Any, old: bool = False) -> Any:
         """Override `Basic.match`: return None for a whole tensor and a ``pattern`` for scalars."""
-        if whole.is_whole(self) and not isinstance(pattern, (Wild, TensorExpr)):
+        if misplaced_tensors.is_whole(self) and not isinstance(pattern, (Wild, TensorExpr)):
             return None
         return super().match(pattern, old)
 
     @property
     def is_finite(self) -> bool:
         """Return True; raise `UnsupportedError` if SymPy asks in order to use a whole tensor as a scalar."""
-        whole.refuse_property_access(self, sys._getframe(1))
+        misplaced_tensors.refuse_property_access(self, sys._getframe(1))
         return True
 
     def _eval_is_finite(self) -> bool:
@@ -157,15 +151,13 @@ class TensorExpr(TensorNode):
 
     @property
     def __sympy__(self) -> bool:
-        whole.refuse_taken(self, sys._getframe(1))
+        misplaced_tensors.refuse_as_argument(self, sys._getframe(1))
         return True
 
     def _eval_Eq(self, other: Any) -> None:  # noqa: N802
-        """SymPy's hook for `Eq`: raise `UnsupportedError` if a side is a whole tensor; None leaves the rest to
-        SymPy.
-        """
+        """SymPy's hook for `Eq`: raise `UnsupportedError` if a side is a whole tensor; else None, for SymPy."""
         for side in (self, other):
-            whole.refuse_whole(side, "Eq of a whole tensor", whole.comparison("equal"))
+            misplaced_tensors.refuse_whole(side, "Eq of a whole tensor", misplaced_tensors.comparison("equal"))
 
 
 class TensorEntry(PrintedEntry, RealScalar):
@@ -230,18 +222,16 @@ class TensorEntry(PrintedEntry, RealScalar):
     @property
     def _diff_wrt(self) -> bool:
         """SymPy's flag for variables of derivatives: return whether this is an entry of a tensor symbol."""
-        return bool(self.args[0].is_symbol) and not walkers.means_one_argument(self, sys._getframe(1))
+        return bool(self.args[0].is_symbol) and not sympy_callers.means_one_argument(self, sys._getframe(1))
 
     @property
     def free_symbols(self) -> set[Basic]:
         """Override `Basic.free_symbols`: return the symbols of the tensor and of the indices."""
         free: set[Basic] = set().union(*(arg.free_symbols for arg in self._args))
-        return walkers.shown_symbols(self, free, sys._getframe(1))
+        return sympy_callers.shown_symbols(self, free, sys._getframe(1))
 
     def doit(self, **hints: Any) -> Any:
-        """Override `Basic.doit`: return the entry in index notation, evaluated; an entry of a variable is returned
-        unchanged.
-        """
+        """Override `Basic.doit`: return the entry in index notation, evaluated; an entry of a variable is unchanged."""
         depth.refuse_walk(self, "doit")
         body = self.tensor.write_out(self.indices)
         if body is None:

@@ -13,16 +13,16 @@ from sympy.printing.precedence import PRECEDENCE, precedence, precedence_traditi
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
 from sympy_tensordiff.symbolic.depth import measures
+from sympy_tensordiff.symbolic.index_printing import show_index
 from sympy_tensordiff.symbolic.printing import (
     Printed,
     joined,
     names_a_point,
-    position_in_formula,
     shown_body,
     unlabelled,
 )
-from sympy_tensordiff.symbolic.readable import show_index
 from sympy_tensordiff.symbolic.repeated_tensors import is_a, repeated_tensor
+from sympy_tensordiff.symbolic.sympy_callers import position_in_formula
 from sympy_tensordiff.symbolic.tensor_printing import softmax_notation
 
 _ONE_LETTER = re.compile(r"([a-zA-Z]|\\[a-zA-Z]+)(_\{\w+\})?'*")
@@ -46,9 +46,7 @@ class PrintedEntry(Printed):
         return int(precedence(written) if place == "text" else precedence_traditional(written))
 
     def of_operands(self: Any) -> Any | None:
-        """Return the operation on operands' entries that this entry of an elementwise operation is; None for any other
-        entry.
-        """
+        """Return the operation on operands' entries that this entry of an elementwise operation is, or None."""
         return None if self.tensor.is_symbol else _entry_of_operands(self)
 
     def _sympystr(self: Any, printer: Any) -> str:
@@ -73,7 +71,7 @@ class PrintedEntry(Printed):
         if not self.tensor.is_symbol or "_" in base or "^" in base:
             base = rf"\left({base}\right)"
         indices = [show_index(printer, unlabelled(index)) for index in self.indices]
-        # Single letters stand side by side; A_{1 2} would read as twelve.
+        # Single letters are written side by side; A_{1 2} would read as twelve.
         plain = all(_ONE_LETTER.fullmatch(index) for index in indices)
         return f"{base}_{{{(' ' if plain else ', ').join(indices)}}}"
 
@@ -102,9 +100,7 @@ def _entry_of_operands(entry: Any) -> Any | None:
         return None
 
     def read(operand: Any, indices: Sequence[Any], varying: Any = None) -> Any:
-        """Return the entry of ``operand``, itself written by the entries of its operands; a scalar is returned
-        unchanged.
-        """
+        """Return the entry of ``operand``, itself written by the entries of its operands; a scalar is unchanged."""
         if not getattr(operand, "shape", ()):
             return operand
         at = [S.Zero if extent == 1 else index for index, extent in zip(indices, operand.shape, strict=True)]

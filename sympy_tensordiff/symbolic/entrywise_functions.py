@@ -13,7 +13,7 @@ from sympy.core.function import FunctionClass
 
 from sympy_tensordiff.errors import ArgumentTypeError
 from sympy_tensordiff.functions.table import log_of_sum
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.einsum import aligned
 from sympy_tensordiff.symbolic.elementwise import TensorFunction, apply_to, placeholders
 from sympy_tensordiff.symbolic.indices import as_expr
@@ -302,7 +302,7 @@ def square(A: Scalar) -> Any:
 
 @explained
 def clip(A: Scalar, low: Any = None, high: Any = None) -> Any:
-    """The entries, at least ``low`` and at most ``high``; None is no bound.
+    """The entries, at least ``low`` and at most ``high``; None is not a bound.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from sympy import Integer, KroneckerDelta
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
 from sympy_tensordiff.symbolic import entrywise_functions
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import Entrywise
 from sympy_tensordiff.symbolic.indices import as_int
@@ -124,7 +124,7 @@ def trace(A: Expression) -> Any:
     Raises
     ------
     ShapeError
-        If it is no square matrix.
+        If it is not a square matrix.
 
     Examples
     --------
@@ -249,7 +249,7 @@ def dot(x: Expression, y: Expression) -> Any:
     Raises
     ------
     ShapeError
-        If they are no vectors, or their extents differ.
+        If they are not vectors, or their extents differ.
 
     Examples
     --------
@@ -312,7 +312,7 @@ def logdet(A: Expression) -> Any:
     Raises
     ------
     ShapeError
-        If it is no square matrix.
+        If it is not a square matrix.
 
     Examples
     --------
@@ -343,7 +343,7 @@ def solve(A: Expression, b: Expression) -> Any:
     Raises
     ------
     ShapeError
-        If the last two axes of ``A`` are no square matrix, or the extents differ.
+        If the last two axes of ``A`` are not a square matrix, or the extents differ.
 
     Examples
     --------

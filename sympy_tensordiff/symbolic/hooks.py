@@ -59,9 +59,7 @@ notations: dict[Any, Callable[[Any], Any]] = {}
 
 
 def notation(target: Any) -> Callable[[Any], Any] | None:
-    """Return the function that converts expressions to the class ``target``; None if this package has no such
-    conversion.
-    """
+    """Return the function that converts expressions to the class ``target``; None if there is no such conversion."""
     import_module(_DERIVATIVES)
     return notations.get(target)
 

@@ -32,7 +32,7 @@ from sympy_tensordiff.integer.extrema import maximum_of, minimum_of
 from sympy_tensordiff.integer.indirect import IndirectIndex
 from sympy_tensordiff.integer.products import divide_with_rest, quotient_by, times
 from sympy_tensordiff.integer.rows import renaming_map
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.traversal import native_parts, nodes_in
 
@@ -75,19 +75,10 @@ def indices(names: str, *others: str) -> Any:
 def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
     """Return the affine form of an index expression over ``variable(atom)`` for each integer symbol.
 
-    Parameters
-    ----------
-    expr : Expr or int
-        Integer combination of integer ``Symbol``, ``Dummy`` and ``Idx``, of ``floor`` and
-        ``ceiling`` of rational combinations, of ``Mod`` by a positive integer, of ``Max``, ``Min``
-        and ``Abs``, and of entries of tensors of integers, each a `IndirectIndex` of the tensor's name.
-    variable : callable
-        Maps a symbol to the variable that stands for it (hashable and orderable).
-
-    Raises
-    ------
-    IndexExpressionError
-        For anything else; the message names the part that does not fit.
+    `expr` is an integer combination of integer symbols, of floors and ceilings of rational combinations, of ``Mod`` by
+    a positive integer, of ``Max``, ``Min`` and ``Abs``, and of entries of integer tensors, each an `IndirectIndex`.
+    `variable` maps a symbol to its variable (hashable and orderable). Raise `IndexExpressionError` for anything else,
+    with the part that does not fit in the message.
 
     Examples
     --------
@@ -168,9 +159,7 @@ def as_expr(value: object, description: str) -> Any:
 
 
 def as_int(value: Any, description: str) -> int:
-    """Return ``value`` as an int; raise `ArgumentTypeError`, which calls it ``description``, for anything else, a bool
-    too.
-    """
+    """Return ``value`` as an int; raise `ArgumentTypeError`, which calls it ``description``, for others and bools."""
     try:
         if not isinstance(value, bool):
             return index(value)
@@ -277,9 +266,7 @@ def _quotient_form(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
 
 
 def _rounding(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return ``(numerator form, denominator)`` of ``floor`` or ``ceiling``, or of ``frac`` of a quotient by a
-    number.
-    """
+    """Return ``(numerator form, denominator)`` of ``floor``, ``ceiling``, or ``frac`` of a quotient by a number."""
     form, divisor = _quotient_form(expr.args[0], slots)
     if isinstance(expr, floor):
         return quotient_by(form, divisor), 1
@@ -298,9 +285,7 @@ def _over_common_denominator(dividend: Expr, modulus: Expr, slots: Slots) -> tup
 
 
 def _remainder(form: Affine, divisor: Affine, denominator: int, expr: Expr) -> tuple[Affine, int]:
-    """Return ``(numerator form, denominator)`` of ``Mod(form, divisor)/denominator``; a symbolic divisor is assumed
-    positive.
-    """
+    """Return ``(numerator form, denominator)`` of ``Mod(form, divisor)/denominator``; symbolic ones are positive."""
     if divisor.is_constant and divisor.constant < 1:
         raise IndexExpressionError(f"the modulus of {expr} must be positive, not {expr.args[1]}")
     return form - times(quotient_by(form, divisor), divisor), denominator
@@ -373,9 +358,7 @@ def _index_parts(node: Any) -> Iterable[Any]:
 
 
 def _side_of_congruence(relation: Any) -> tuple[Any, ...]:
-    """Return the left side of a congruence ``Mod(e, m) == number`` as the only index expression; none for another
-    relation.
-    """
+    """Return the left side of a congruence ``Mod(e, m) == number`` as the only index expression; else ()."""
     left, right = relation.args
     is_congruence = isinstance(left, Mod) and right.is_Integer and left.args[1].is_Integer and left.args[1] > 1
     return (left,) if is_congruence else ()

@@ -14,7 +14,7 @@ from sympy_tensordiff.errors import ArgumentError, ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import TensorNode
 from sympy_tensordiff.symbolic.binders import Binder, fresh_index
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.indices import as_expr, may_be_integer, parse
 from sympy_tensordiff.symbolic.lift_arrays import whole_operation
@@ -36,8 +36,8 @@ def lift(expr: Any) -> Any:
     ----------
     expr : Expr, or tuple or list of them
         Any expression of SymPy with `sympy.Sum`, `sympy.Product`, `sympy.IndexedBase`, `sympy.Idx` and
-        `sympy.KroneckerDelta` anywhere inside, matrix expressions and array expressions; classes
-        of this package stay as they are.
+        `sympy.KroneckerDelta` anywhere inside, matrix expressions and array expressions; classes of this package are
+        unchanged.
 
     Returns
     -------
@@ -63,13 +63,12 @@ def lift(expr: Any) -> Any:
 
     Notes
     -----
-    SymPy's ``Sum`` follows Karr's convention (J. ACM 28, 1981): a sum from 5 to 2 is the negative
-    of the sum from 3 to 4, and a product is the inverse of that. Ranges whose length is a number are
-    lifted to exactly that. Where the length depends on symbols, an empty range sums to 0, and
-    multiplies to 1, after lifting, which is what is meant by ``Sum(x[i], (i, 0, n - 1))`` at ``n = 0``
-    in either convention.
+    SymPy's ``Sum`` follows Karr's convention (J. ACM 28, 1981): a sum from 5 to 2 is the negative of the sum from 3 to
+    4, and a product is the inverse of that. Ranges whose length is a number are lifted to exactly that. If the length
+    depends on symbols, an empty range sums to 0, and multiplies to 1, after lifting, which is the meaning of
+    ``Sum(x[i], (i, 0, n - 1))`` at ``n = 0`` in either convention.
 
-    Lifting is local: an expression is lifted to the same whatever stands around it.
+    Lifting is local: an expression is lifted to the same result in any context.
 
     Examples
     --------
@@ -136,8 +135,8 @@ class _Lift(Rewriting):
                     "or use two names"
                 )
             raise ShapeError(
-                f"two different tensors are called {tensor.name}: {origin} of shape {other.shape}{kind_of(other)} "
-                f"and {written} of shape {tensor.shape}{kind_of(tensor)}; {way_out}"
+                f"two different tensors are called {tensor.name}: {origin} of shape {other.shape}"
+                f"{properties_of(other)} and {written} of shape {tensor.shape}{properties_of(tensor)}; {way_out}"
             )
         return tensor
 
@@ -146,9 +145,7 @@ class _Lift(Rewriting):
         return self.register_tensor(expr, expr)
 
     def visit_indexed_base(self, expr: sympy.IndexedBase, scope: Scope) -> Any:
-        """Return the tensor symbol of an `IndexedBase` that is used as a whole; raise `ShapeError` if it has no
-        shape.
-        """
+        """Return the tensor symbol of an `IndexedBase` used as a whole; raise `ShapeError` if it has no shape."""
         if expr.shape is None:
             raise ShapeError(
                 f"the IndexedBase {expr} as a whole has no known rank: give it a shape, "
@@ -157,9 +154,7 @@ class _Lift(Rewriting):
         return self.register_tensor(_tensor_of_base(expr, ()), expr)
 
     def visit_entry(self, expr: sympy.Indexed, scope: Scope) -> Recursion[Any]:
-        """Convert ``x[i]`` of an `IndexedBase` to a tensor entry; raise `UnsupportedError` for an entry of another
-        base.
-        """
+        """Convert ``x[i]`` of an `IndexedBase` to a tensor entry; raise `UnsupportedError` for another base."""
         if not isinstance(expr.base, sympy.IndexedBase):
             raise UnsupportedError(
                 f"{expr} is an entry of {expr.base} ({type(expr.base).__name__}): only entries of an IndexedBase are "
@@ -280,15 +275,13 @@ def _tensor_of_base(base: Any, shape: tuple[Expr, ...]) -> TensorSymbol:
 
 
 def _size_symbols(name: str, rank: int) -> tuple[Expr, ...]:
-    """Return size symbols for the ``rank`` axes of the tensor ``name`` whose shape is not given; no two tensors share
-    one.
-    """
+    """Return size symbols for the ``rank`` axes of the tensor ``name`` without a shape; no two tensors share one."""
     if rank == 1 and not re.search(r"_\d+$", name):
         return (Symbol(f"n_{name}", integer=True, positive=True),)
     return tuple(Symbol(f"n_{name}_{axis}", integer=True, positive=True) for axis in range(rank))
 
 
-def kind_of(tensor: TensorSymbol | NamedTensor) -> str:
+def properties_of(tensor: TensorSymbol | NamedTensor) -> str:
     """Return the properties of a tensor symbol as a text for messages: symmetric, positive definite, of integers below
     a bound; empty for none.
     """

@@ -1,7 +1,7 @@
 """Lifting of SymPy's array expressions and explicit arrays, one rule per class.
 
 Products, contractions, diagonals and permutations of axes, of matrices too, all become an `EinsumProduct` of factors
-whose axes have labels. What reads entries at computed indices becomes a `TensorComprehension`.
+whose axes have labels. An operation that reads entries at computed indices becomes a `TensorComprehension`.
 """
 
 from __future__ import annotations

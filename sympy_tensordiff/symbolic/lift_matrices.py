@@ -1,8 +1,8 @@
 """Lifting of SymPy's matrix expressions, one rule per class.
 
 Inside of a matrix expression the operators keep SymPy's matrix meaning: ``A*B`` is the matrix product. Matrices are
-real, so that the adjoint is the transpose; shapes are SymPy's, vectors of n x 1 and 1 x n included. What has no index
-form (permanents, factorisations, …) is rejected by name.
+real, so that the adjoint is the transpose; shapes are SymPy's, vectors of n x 1 and 1 x n included. A node without an
+index form (permanents, factorisations, …) is rejected by name.
 """
 
 from __future__ import annotations
@@ -52,21 +52,9 @@ MATRIX_CLASSES: tuple[Any, ...] = (
 def lift_matrix(expr: Any, lift: Lift) -> Any:
     """Convert a matrix or array expression, or a scalar made of matrices, into the classes of this package.
 
-    Parameters
-    ----------
-    expr : instance of one of `MATRIX_CLASSES`
-    lift : callable
-        Lifts the sub-expressions of ``expr``.
-
-    Returns
-    -------
-    TensorExpr or Expr
-        Of rank 2 for a matrix; a scalar for entries, traces, dot products and full contractions.
-
-    Raises
-    ------
-    UnsupportedError
-        There is no index form; the message names the node and the way out.
+    `expr` is an instance of one of `MATRIX_CLASSES`; `lift` converts its subexpressions. A matrix becomes a tensor of
+    rank 2; entries, traces, dot products and full contractions become scalars. Raise `UnsupportedError` if there is no
+    index form; the message names the node and what to write instead.
 
     Examples
     --------

@@ -161,9 +161,7 @@ def check_axes(axes: tuple[Tuple, ...], owner: str) -> None:
 
 
 def check_names(body: Expr, limits: tuple[Tuple, ...], owner: str) -> None:
-    """Raise `ArgumentError` if two indices look alike: an `Idx` and a symbol of its name, or two limits with
-    one name.
-    """
+    """Raise `ArgumentError` if two indices look alike: an `Idx` and a symbol of its name, or two of one name."""
     indices = [limit[0] for limit in limits]
     labels = [_label(index) for index in indices]
     for position, label in enumerate(labels):

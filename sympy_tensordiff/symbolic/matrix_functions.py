@@ -29,9 +29,7 @@ ShapeError
 
 
 def square(value: Any, owner: str) -> Any:
-    """Return ``value`` as a square matrix, or a stack of matrices in its last two axes; raise `ShapeError` if it is not
-    one.
-    """
+    """Return ``value`` as a square matrix, or a stack of matrices in its last two axes, or raise `ShapeError`."""
     matrix = operand(value, owner)
     shape = shape_of(matrix)
     if len(shape) < 2:
@@ -129,7 +127,7 @@ class TensorCofactor(TensorOperation):
     Raises
     ------
     ArgumentTypeError
-        If the order is no such number.
+        If the order is not such a number.
     ShapeError
         If the matrix is not square.
 
@@ -183,7 +181,7 @@ class TensorLogSumExp(TensorOperation):
     ShapeError
         If the tensor has no such axis, or one is named twice, or none.
     ArgumentTypeError
-        If an axis is no number.
+        If an axis is not a number.
 
     Examples
     --------
@@ -235,9 +233,7 @@ class TensorLogSumExp(TensorOperation):
 
 
 def checked_axis(axis: Any, tensor: Any, owner: str) -> int:
-    """Return ``axis`` of ``tensor``, perhaps negative, as a number from 0 on; raise `ShapeError` if there is no such
-    axis.
-    """
+    """Return ``axis`` of ``tensor``, perhaps negative, as a number from 0 on; raise `ShapeError` if there is none."""
     return checked_axes((axis,), tensor, owner)[0]
 
 

@@ -15,8 +15,8 @@ from sympy_tensordiff.symbolic.notation import (
     Call,
     Chain,
     Constant,
-    Contraction,
     Diagonal,
+    Einsum,
     Inverse,
     Leaf,
     Outer,
@@ -76,7 +76,7 @@ def added_labels(inputs: Sequence[str], output: str) -> list[str]:
     return found
 
 
-def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Contraction:
+def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Einsum:
     """Return the product in index notation; an outer product among the operands is split into its two vectors, and
     operands of three axes or more with the same labels are one operand.
     """
@@ -90,7 +90,7 @@ def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Contraction
             place = factors.index(own[0])
             factors = [factor for factor in factors if factor[0] != labels]
             factors.insert(place, (labels, product(factors=[tensor for _, tensor in own])))
-    return Contraction(tuple(labels for labels, _ in factors), output, tuple(tensor for _, tensor in factors))
+    return Einsum(tuple(labels for labels, _ in factors), output, tuple(tensor for _, tensor in factors))
 
 
 class _Network:
@@ -121,7 +121,7 @@ class _Network:
         self.matrices[column][row] = transposed(joined)
 
     def to_matrix_products(self, output: str) -> tuple[list[Any], Any] | None:
-        """Return ``(scalar factors, matrix-valued factor or None)`` of the einsum; None if it is no matrix product.
+        """Return ``(scalar factors, matrix-valued factor or None)`` of the einsum; None if it is not a matrix product.
 
         Returns ``(scalars, tensor)``, ``tensor`` being None for a scalar result; None if the einsum has no matrix form.
         """
@@ -151,8 +151,8 @@ class _Network:
         return sum(len(self.matrices[label]) for label in component) // 2
 
     def _between_neighbours(self, component: Sequence[str], kept: Collection[str]) -> str | None:
-        """Return a label not in ``kept`` with exactly two edges, preferably between labels that share an edge; None if
-        there is none.
+        """Return a label not in ``kept`` with two edges, whose product can be taken there; None if there is none.
+        Labels whose neighbours share an edge come first.
         """
         ends = {label: list(self.matrices[label]) for label in component if label not in kept}
         found = [label for label in ends if len(ends[label]) == 2]
@@ -206,9 +206,7 @@ class _Network:
         return path
 
     def _vectors_at(self, label: str, without: Collection[str]) -> list[Any]:
-        """Return the vectors at ``label``; a subtree behind an edge to a label not in ``without`` counts as one
-        vector.
-        """
+        """Return the vectors at ``label``; a subtree behind an edge to a label not in ``without`` is one vector."""
         hanging = [
             Chain((matrix, *self._columns(other, label)))
             for other, matrix in self.matrices[label].items()
@@ -217,9 +215,7 @@ class _Network:
         return self.vectors[label] + hanging
 
     def _columns(self, label: str, before: str) -> tuple[Any, ...]:
-        """Return the factors after a matrix with columns ``label`` in a chain ``A B v``; ``before`` is the label of its
-        rows.
-        """
+        """Return the factors after a matrix with columns ``label`` in a chain ``A B v``, whose rows are ``before``."""
         others = [other for other in self.matrices[label] if other != before]
         if self.vectors[label] or len(others) != 1:
             return (self._column(label, (before,)),)
@@ -235,12 +231,12 @@ class _Network:
         """
         factors: list[Any] = []
         for place, label in enumerate(path):
-            beside = [*path[max(place - 1, 0) : place], *path[place + 1 : place + 2]]
-            if open_ends or len(beside) == 2:
-                vectors = self._vectors_at(label, beside)
+            neighbours = [*path[max(place - 1, 0) : place], *path[place + 1 : place + 2]]
+            if open_ends or len(neighbours) == 2:
+                vectors = self._vectors_at(label, neighbours)
                 factors += [Diagonal(product(factors=vectors))] if vectors else []
             else:
-                column = self._column(label, beside)
+                column = self._column(label, neighbours)
                 factors.append(column if place else Row(column))
             factors += [self.matrices[label][path[place + 1]]] if place + 1 < len(path) else []
         return _chain(factors)

@@ -1,9 +1,9 @@
-"""Whole tensors in the place of scalars: errors that say what to write instead.
+"""Whole tensors used as scalars: errors that say what to write instead.
 
 SymPy takes every `Expr` for a scalar, so ``exp(A)`` or ``Max(A, 0)`` would be meaningless scalars. SymPy first converts
 an argument to a SymPy object, which asks for ``__sympy__``; Max, Min and comparisons ask for ``is_extended_real``,
-products with 0 for ``is_finite``. The calling frame says what is built. (Operators, Add, Mul and Pow have a meaning,
-see `operators`.)
+products with 0 for ``is_finite``. The calling frame shows the object under construction. (Operators, Add, Mul and Pow
+have a meaning, see `operators`.)
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from sympy import Abs, adjoint, conjugate, transpose
 from sympy.core.function import Application
 
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.symbolic import sympy_callers
 
 CASES = "select entries by td.where(td.greater(A, B), A, B)"
 
@@ -36,7 +37,7 @@ SUM = (
 )
 ARRAY = "write td.lift(array) in place of the array"
 
-# Who asks a tensor for a property, by module and name: constructors of scalar nodes, and those who would take it for
+# Who asks a tensor for a property, by module and name: constructors of scalar nodes, and solvers that would take it for
 # an unknown: where x is the only free symbol of ``x[0] > 0``, simplify solves for it, unless that is not implemented.
 ASKING = {
     ("sympy.functions.elementary.miscellaneous", "_new_args_filter"): (
@@ -47,8 +48,8 @@ ASKING = {
     ("sympy.solvers.inequalities", "solve_univariate_inequality"): ("the solution for a whole tensor", ""),
     ("sympy.tensor.array.arrayop", "tensorproduct"): ("tensorproduct of whole tensors", "write td.outer(A, B)"),
     ("sympy.tensor.array.array_derivatives", "_dispatch_eval_derivative_n_times"): (
-        "SymPy's derivative of or by its own matrices and arrays",
-        "write td.diff(td.lift(M), X), or differentiate by entries, X[i, j]",
+        "SymPy's derivative of or with respect to its own matrices and arrays",
+        "write td.diff(td.lift(M), X), or differentiate with respect to entries, X[i, j]",
     ),
     ("sympy.core.mul", "<genexpr>"): ("Mul with 0", "SymPy makes it the scalar 0: write 0*A or td.zeros(A.shape)"),
 }
@@ -83,7 +84,7 @@ TAKING = {
     ),
 }
 ENTRYWISE = (Abs, adjoint, conjugate, transpose)
-"""Functions of SymPy that ask a tensor what they are, entry by entry or of the whole."""
+"""Functions of SymPy that ask a tensor for properties of its entries, or of the whole."""
 
 
 def is_whole(operand: Any) -> bool:
@@ -113,48 +114,34 @@ def refuse_whole(operand: Any, place: str, way_out: str = "", also: str = "") ->
 
 def refuse_property_access(tensor: Any, asking: FrameType) -> None:
     """Raise `UnsupportedError` if the calling frame reads a property of the whole ``tensor`` as if it were a scalar."""
-    found = ASKING.get(_function_of(asking))
+    found = ASKING.get(sympy_callers.function_of(asking))
     if found is not None:
         refuse_whole(tensor, *found)
 
 
-def refuse_taken(tensor: Any, asking: FrameType) -> None:
-    """Raise `UnsupportedError` if the SymPy constructor that calls (found on the stack) would use the whole tensor as a
-    scalar.
-    """
-    taking = asking.f_back
-    if taking is None or not is_whole(tensor):
+def refuse_as_argument(tensor: Any, asking: FrameType) -> None:
+    """Raise `UnsupportedError` if the calling SymPy function, found on the stack, would use the tensor as a scalar."""
+    frames = sympy_callers.frames_around(asking, 3) if is_whole(tensor) else []
+    if not frames:
         return
-    kind = taking.f_locals.get("cls") if taking.f_code.co_name == "__new__" else None
+    kind, args = sympy_callers.class_under_construction(frames[0])
     if isinstance(kind, type) and issubclass(kind, Application) and kind not in ENTRYWISE:
-        operands = ", ".join("ABCDEFGH"[: len(taking.f_locals.get("args", ()))]) or "A"
+        operands = ", ".join("ABCDEFGH"[: len(args)]) or "A"
         refuse_whole(
             tensor,
             f"{kind.__name__} of a whole tensor",
             f"entry by entry it is td.elementwise({kind.__name__}, {operands}); td.exp, td.log, td.sin and others "
             "have names",
         )
-    frame: FrameType | None = taking
-    for _ in range(3):
-        if frame is None:
-            return
-        place = _function_of(frame)
+    for frame in frames:
+        place = sympy_callers.function_of(frame)
         if place == ("sympy.core.power", "__new__"):
-            _refuse_trivial_power(tensor, frame)
+            _refuse_trivial_power(tensor, *sympy_callers.base_and_exponent(frame))
         if place in TAKING:
             refuse_whole(tensor, *TAKING[place])
-        frame = frame.f_back
 
 
-def _refuse_trivial_power(tensor: Any, power: FrameType) -> None:
-    """Raise `UnsupportedError` if the frame ``power`` of SymPy's ``Pow.__new__`` has base 1 or exponent 0, as SymPy
-    would make the scalar 1 of it.
-    """
-    base, exponent = power.f_locals.get("b"), power.f_locals.get("e")
+def _refuse_trivial_power(tensor: Any, base: Any, exponent: Any) -> None:
+    """Raise `UnsupportedError` for the base 1 or the exponent 0, where SymPy's ``Pow`` would return the scalar 1."""
     if base == 1 or exponent == 0:
         refuse_whole(tensor, f"Pow({base}, {exponent})", "SymPy makes it the scalar 1: write ** or td.ones(A.shape)")
-
-
-def _function_of(frame: FrameType) -> tuple[str, str]:
-    """Return the module and the name of the function that ``frame`` runs."""
-    return frame.f_globals.get("__name__", ""), frame.f_code.co_name

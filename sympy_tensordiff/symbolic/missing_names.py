@@ -105,7 +105,7 @@ def shown(expr: Any) -> str:
     return "…" if getattr(expr, "ndim", 0) else str(expr)
 
 
-def of_ufunc(name: str, operands: Sequence[Any]) -> str:
+def message_for_ufunc(name: str, operands: Sequence[Any]) -> str:
     """Return the error text for the NumPy function ``name`` applied to tensor expressions."""
     ours = _OF_NUMPY.get(name, name)
     known = ours in sys.modules["sympy_tensordiff"].__all__
@@ -114,7 +114,7 @@ def of_ufunc(name: str, operands: Sequence[Any]) -> str:
     return f"numpy.{name} computes with arrays, and tensors are expressions: {way_out}"
 
 
-def of_module(name: str) -> Any:
+def attribute_of_module(name: str) -> Any:
     """Return ``td.name`` if it is a name that is imported on first use; else raise `AttributeError`, naming a
     replacement if one is known.
     """
@@ -132,7 +132,7 @@ def of_module(name: str) -> Any:
     raise AttributeError(text, name=name, obj=module)
 
 
-def of_tensor(tensor: Any, name: str) -> NoReturn:
+def raise_for_attribute(tensor: Any, name: str) -> NoReturn:
     """Raise `AttributeError` for a missing ``tensor.name``, with a replacement if one is known."""
     text = f"{type(tensor).__name__!r} object has no attribute {name!r}"
     if name in METHODS:
@@ -141,4 +141,4 @@ def of_tensor(tensor: Any, name: str) -> NoReturn:
 
 
 # By assignment: to a type checker, a module with a function of this name would have all names.
-vars(sys.modules["sympy_tensordiff"])["__getattr__"] = of_module
+vars(sys.modules["sympy_tensordiff"])["__getattr__"] = attribute_of_module

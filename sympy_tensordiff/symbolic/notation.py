@@ -131,9 +131,7 @@ class Expanded(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """A notation that is printed differently in Python's text and in formulas, such as ``X*v[:, None]`` and ``diag(v)
-    X``.
-    """
+    """A notation with different Python text and formula, such as ``X*v[:, None]`` and ``diag(v) X``."""
 
     text: Any
     formula: Any
@@ -146,9 +144,7 @@ def variant(text: Any, formula: Any) -> Any:
 
 
 def in_forms(change: Callable[..., Any], *notations: Any) -> Any:
-    """Return ``change(*notations)``; a `Variant`, with ``change`` applied to each form, if one of ``notations``
-    is one.
-    """
+    """Return ``change(*notations)``; a `Variant`, with ``change`` applied to each form, if a notation is one."""
     if not any(isinstance(notation, Variant) for notation in notations):
         return change(*notations)
     return variant(*(change(*(getattr(n, form, n) for n in notations)) for form in Variant._fields))
@@ -182,7 +178,7 @@ class Choice(NamedTuple):
     rest: Any
 
 
-class Contraction(NamedTuple):
+class Einsum(NamedTuple):
     """A product that needs index notation: operands with their labels, and the labels of the result."""
 
     inputs: tuple[str, ...]
@@ -218,9 +214,7 @@ def product(
     factors: Iterable[Any] = (),
     divisors: Iterable[Divisor] = (),
 ) -> Any:
-    """Return an elementwise product of notations: products among the factors merged, scalars in front, sums at
-    the end.
-    """
+    """Return an elementwise product of notations: products in factors merged, scalars in front, sums at the end."""
     factors, all_scalars, all_inner, all_divisors = list(factors), list(scalars), list(inner), list(divisors)
     if any(isinstance(factor, Variant) for factor in factors):
         forms = ([getattr(factor, form, factor) for factor in factors] for form in Variant._fields)
@@ -307,9 +301,7 @@ def _is_vector(notation: Any) -> bool:
 
 
 def entrywise(function: Callable[[Any], Any], matrix: Any) -> Any:
-    """Return ``function(matrix)``, an entry-by-entry notation; as ``function(matrix.T).T`` if that has fewer
-    transposes.
-    """
+    """Return ``function(matrix)``, entry by entry; as ``function(matrix.T).T`` if that has fewer transposes."""
     turned = transposed(matrix) if count_transposes(matrix) > 1 else matrix
     if count_transposes(turned) + 1 < count_transposes(matrix):
         return transposed(function(turned))
@@ -415,7 +407,7 @@ def is_ones(notation: Any) -> bool:
     return is_filled_with_ones(notation) and len(notation.shape) == 1
 
 
-def index_names(notation: Contraction) -> dict[str, str]:
+def index_names(notation: Einsum) -> dict[str, str]:
     """Return an index name for each label: the label, unless an operand has a symbol of this name."""
     labels = dict.fromkeys("".join(notation.inputs))
     taken = {str(symbol) for operand in notation.operands for symbol in _symbols(operand)}

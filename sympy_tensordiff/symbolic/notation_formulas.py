@@ -18,7 +18,7 @@ from sympy_tensordiff.symbolic.notation import (
     Choice,
     Connected,
     Constant,
-    Contraction,
+    Einsum,
     Indicator,
     Inverse,
     Leaf,
@@ -76,7 +76,7 @@ class TraditionalWriter(Writer):
     by_entry: str  # the sign of products entry by entry
     power_sign: str  # before the exponent of a power entry by entry
     words: tuple[str, str]  # before the condition of a case, and in its place
-    superscript: Callable[..., Any]  # of a base and what stands above it on the right
+    superscript: Callable[..., Any]  # of a base and its exponent
     subscript: Callable[..., Any]  # of a form and the indices below it
     bracketed: Callable[..., Any]  # of a form
     summed: Callable[..., Any]  # of indices and a form
@@ -87,9 +87,7 @@ class TraditionalWriter(Writer):
     connective: Callable[..., str]  # of its name
 
     def replacement(self, notation: Any) -> Any:
-        """Return the notation to write instead of ``notation``; a scalar added to a matrix becomes a multiple of
-        ones.
-        """
+        """Return the notation to write instead of ``notation``; a scalar added to a matrix is a multiple of ones."""
         # In a sum of matrices, a number may be read as a multiple of the unit matrix.
         if isinstance(notation, Repeated) and len(notation.shape) > 1:
             return product(factors=[in_front(notation.scalar), Constant("ones", notation.shape)])
@@ -99,18 +97,16 @@ class TraditionalWriter(Writer):
         """Return the precedence of the written form of ``notation``."""
         if isinstance(notation, Row) and isinstance(notation.vector, Chain):
             return MUL
-        if isinstance(notation, Contraction) and (not notation.output or self.has_two_factors(notation)):
+        if isinstance(notation, Einsum) and (not notation.output or self.has_two_factors(notation)):
             return CONTRACTED
         return super().level(notation)
 
-    def has_two_factors(self, notation: Contraction) -> bool:
+    def has_two_factors(self, notation: Einsum) -> bool:
         """Return whether a contraction is written as a product of two tensors with their labels."""
         return False
 
     def row(self, notation: Row) -> Any:
-        """Return the form of a transposed vector; the transpose of a product is written as transposed factors in
-        reverse.
-        """
+        """Return the form of a transposed vector; the transpose of a product has transposed factors in reverse."""
         vector = notation.vector
         if not isinstance(vector, Chain):
             return self.superscript(vector, self.top)
@@ -137,9 +133,7 @@ class TraditionalWriter(Writer):
         return self.superscript(notation.base, self.joined(self.power_sign, exponent))
 
     def elementwise(self, factors: Sequence[Any], alone: int) -> Any:
-        """Return the form of an elementwise product; a single factor gets parentheses below the precedence
-        ``alone``.
-        """
+        """Return the form of an elementwise product; a single factor has parentheses below the precedence ``alone``."""
         return self.between(self.by_entry, [self.at(factor, POW if len(factors) > 1 else alone) for factor in factors])
 
     def front(self, scalar: Any) -> Any:
@@ -174,7 +168,7 @@ class TraditionalWriter(Writer):
         ]
         return self.cases([*branches, (self.at(notation.rest, 0), otherwise)])
 
-    def contraction(self, notation: Contraction) -> Any:
+    def einsum(self, notation: Einsum) -> Any:
         """Return the form of a contraction: the sum of the product of the entries, in brackets with the indices of the
         result.
         """
@@ -206,7 +200,7 @@ class LatexWriter(TraditionalWriter):
     words = r"\text{for}\: ", r"\text{otherwise}"
     has_sums = False
 
-    def has_two_factors(self, notation: Contraction) -> bool:
+    def has_two_factors(self, notation: Einsum) -> bool:
         """Return whether a contraction is written as a product of two tensors with their labels: it has a tensor as its
         result and no constants.
         """
@@ -317,9 +311,7 @@ class LatexWriter(TraditionalWriter):
         return (rf"{name}_{{{below[0]}}}" if below else name) + self.parenthesized(", ".join(args))
 
     def applied(self, notation: Applied) -> str:
-        """Return the LaTeX of an elementwise function: an undefined function by its name, with primes for
-        derivatives.
-        """
+        """Return the LaTeX of an elementwise function: an undefined one by its name, with primes for derivatives."""
         args = self.parenthesized(", ".join(self.arguments(notation.args)))
         body, names = notation.template.expr, notation.template.variables
         body = body.shown() if isinstance(body, Subs) else body
@@ -329,21 +321,19 @@ class LatexWriter(TraditionalWriter):
             return f"{self.printer._hprint_Function(function.func.__name__)}{primes}{args}"
         return f"{self.printer._print(notation.template)}{args}"
 
-    def contraction(self, notation: Contraction) -> str:
+    def einsum(self, notation: Einsum) -> str:
         """Return the LaTeX of a contraction, of two factors as a product with their labels."""
         if self.has_two_factors(notation):
             left, right = (self.at(operand, POW) for operand in notation.operands)
             return rf"{left} *_{{\left({', '.join(notation.inputs)} \to {notation.output}\right)}} {right}"
-        return str(super().contraction(notation))
+        return str(super().einsum(notation))
 
     def entry(self, tensor: Any, indices: Sequence[str]) -> str:
-        """Return ``tensor`` with ``indices`` as its subscript, in parentheses if it has a subscript or superscript
-        already.
-        """
+        """Return ``tensor`` with ``indices`` as its subscript, in parentheses if it has a script already."""
         base = self.at(tensor, ATOM)
-        # What is above or below a function's arguments does not touch its indices; what is at its name does.
+        # Text above or below a function's arguments does not touch its indices; text at its name does.
         ends = base.partition(r"\left(")[0] if isinstance(tensor, Call) else base
-        is_open = isinstance(tensor, Leaf | Constant | Contraction | Call) and base == self.at(tensor, 0)
+        is_open = isinstance(tensor, Leaf | Constant | Einsum | Call) and base == self.at(tensor, 0)
         if is_open and re.search(r"[_^]", ends):
             base = self.parenthesized(base)
         return self.subscript(base, indices)

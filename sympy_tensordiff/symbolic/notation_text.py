@@ -21,8 +21,8 @@ from sympy_tensordiff.symbolic.notation import (
     Choice,
     Connected,
     Constant,
-    Contraction,
     Diagonal,
+    Einsum,
     Expanded,
     Indicator,
     Inverse,
@@ -70,9 +70,7 @@ class Writer:
         return getattr(self, type(notation).__name__.lower())(notation)
 
     def replacement(self, notation: Any) -> Any:
-        """Return the notation to write instead of ``notation``: the formula of a `Variant`, the scalar of a
-        `Repeated`.
-        """
+        """Return the notation to write for ``notation``: the formula of a `Variant`, the scalar of a `Repeated`."""
         if isinstance(notation, Variant):
             return self.replacement(notation.formula)
         return notation.scalar if isinstance(notation, Repeated) else notation
@@ -229,7 +227,7 @@ class TextWriter(Writer):
             rest = Call("where", (condition, value, rest))
         return self.call(rest)
 
-    def contraction(self, notation: Contraction) -> Any:
+    def einsum(self, notation: Einsum) -> Any:
         """Return the text of a contraction: a ``sum`` over axes, or an ``EinsumProduct``."""
         if (total := sum_of_axes(notation)) is not None:
             return self.call(total)
@@ -247,7 +245,7 @@ def _with_one_root(factors: Sequence[Any]) -> list[Any]:
     return [Pow(quotient, S.Half, evaluate=False), *(factor for factor in factors if factor not in roots)]
 
 
-def sum_of_axes(notation: Contraction) -> Call | None:
+def sum_of_axes(notation: Einsum) -> Call | None:
     """Return a contraction of one tensor as ``sum(A, axis=...)``; None for any other contraction."""
     labels, output = notation.inputs[0], notation.output
     kept = [label for label in labels if label in output]
@@ -264,7 +262,7 @@ def mean_of(notation: Any, extents: Sequence[Any]) -> Any | None:
 
     The sum may be the notation itself, the end of a matrix product, or a factor, perhaps in a diagonal matrix.
     """
-    if isinstance(notation, Contraction):
+    if isinstance(notation, Einsum):
         total = sum_of_axes(notation)
         return None if total is None else total._replace(name="mean")
     if isinstance(notation, Chain):

@@ -15,8 +15,7 @@ from sympy.tensor.array.expressions.array_expressions import _ArrayExpr
 from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError, UnsupportedError
-from sympy_tensordiff.symbolic import depth
-from sympy_tensordiff.symbolic import sympy_callers as walkers
+from sympy_tensordiff.symbolic import depth, sympy_callers
 from sympy_tensordiff.symbolic.base import TensorNode, interned, is_placeholder
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr
@@ -70,7 +69,7 @@ class TensorOperation(PrintedTensor, TensorExpr):
     @property
     def free_symbols(self) -> set[Basic]:
         """Override `Basic.free_symbols`: return the free symbols of all arguments."""
-        return walkers.shown_symbols(self, free_symbols_in([self]), sys._getframe(1))
+        return sympy_callers.shown_symbols(self, free_symbols_in([self]), sys._getframe(1))
 
     def write_out(self, indices: tuple[Expr, ...]) -> Expr | None:
         """Return the entry at ``indices`` in index notation, one level deep; None for an operation without index
@@ -94,9 +93,7 @@ class TensorOperation(PrintedTensor, TensorExpr):
         return self if args == self.args else self._of_shape(args, self._shape)
 
     def doit(self, **hints: Any) -> Any:
-        """Override `Basic.doit`: return the operation with its operands evaluated; raise `UnsupportedError` for a huge
-        one.
-        """
+        """Override `Basic.doit`: return the node with operands evaluated; raise `UnsupportedError` for a huge one."""
         depth.refuse_walk(self, "doit")
         return super().doit(**hints)
 
@@ -158,7 +155,7 @@ def operand(value: Any, owner: str) -> Expr:
 def _arguments(node: Any) -> tuple[Any, ...]:
     """Return the arguments of a scalar to search for anything that is not a real number.
 
-    Those of tensors' entries are none, nor is an infinite value of a choice, a score that is left out.
+    Arguments of tensor entries are left out, and so are infinite values of choices (masked scores).
     """
     if isinstance(node, (TensorNode, Indexed)):
         return ()

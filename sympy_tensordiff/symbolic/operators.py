@@ -15,7 +15,7 @@ from typing import Any
 from sympy import Abs, Add, Basic, Expr, Integer, Mul, Pow, S, floor
 
 from sympy_tensordiff.errors import IndexExpressionError, ShapeError, UnsupportedError
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor, aligned, broadcast_shape, with_unit_axes
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, TensorPow
@@ -284,20 +284,9 @@ def install(tensor_class: Any) -> None:
 def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
     """Return ``tensor[indices]`` by NumPy's basic indexing: an index removes an axis, None inserts one of extent 1.
 
-    Parameters
-    ----------
-    tensor : Expr
-    indices : tuple of Expr, int, slice, None or Ellipsis
-        Axes that have none are taken whole.
-
-    Raises
-    ------
-    ShapeError
-        If there are more indices than axes, or a part has no entries.
-    IndexExpressionError
-        If there are two ellipses, or a step is 0.
-    OutOfShapeError
-        If an index lies outside of the shape.
+    Axes without an index are taken whole. Raise `ShapeError` if there are more indices than axes or a part has no
+    entries, `IndexExpressionError` for two ellipses or a step of 0, and `OutOfShapeError` for an index outside of the
+    shape.
 
     Examples
     --------

@@ -108,9 +108,7 @@ class Subs(sympy.Subs):
         return sympy.Add(*terms)
 
     def shown(self) -> Any:
-        """Return a native SymPy `Subs` to print, which substitutes only differentiated arguments that are no
-        variables.
-        """
+        """Return a native SymPy `Subs` to print, which substitutes differentiated arguments other than variables."""
         wrt = {v for n, v in enumerate(self.variables) if v in self.expr.variables and not _is_variable(self.point, n)}
         taken = {symbol.name for symbol in self.point.atoms(sympy.Symbol) | self.free_symbols}
         rule, bound, point = {}, [], []
@@ -252,9 +250,7 @@ def _is_variable(args: Sequence[Any], position: int) -> bool:
 
 
 def _is_shared(args: Sequence[Any], position: int) -> bool:
-    """Return whether another argument may depend on argument ``position``; entries of one tensor may be the
-    same entry.
-    """
+    """Whether another argument may depend on argument ``position``; entries of one tensor may be the same entry."""
     arg = args[position]
     base = arg.tensor if getattr(arg, "is_tensor_entry", False) else arg
     return any(base in other.free_symbols for n, other in enumerate(args) if n != position)
@@ -270,9 +266,7 @@ def _differentiated(formula: Any, variable: Any) -> Any:
 
 
 def _point_values(plain: sympy.Subs) -> dict[Any, Any]:
-    """Return the value of each variable of a native `Subs`, with later variables substituted, since SymPy joins nested
-    ones.
-    """
+    """Return the value of each variable of a native `Subs`, later variables substituted, as SymPy joins nested ones."""
     rule: dict[Any, Any] = {}
     for variable, value in reversed([*zip(plain.variables, plain.point, strict=True)]):
         rule[variable] = value.xreplace(rule)

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from math import gcd, prod
-from types import FrameType
 from typing import Any
 
 from sympy import Add, Idx, Integer, Mod, Mul, Piecewise, S, Symbol, latex, srepr
@@ -24,8 +23,8 @@ from sympy.printing.str import StrPrinter
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.depth import MAX_RECURSIVE_SIZE, measures
+from sympy_tensordiff.symbolic.index_printing import show_index, with_methods
 from sympy_tensordiff.symbolic.indices import IndexRenaming
-from sympy_tensordiff.symbolic.readable import show_index, with_methods
 from sympy_tensordiff.symbolic.traversal import nodes_in
 
 
@@ -186,7 +185,7 @@ def upright(name: str) -> str:
 
 
 _DIFFERENTIAL = re.compile(r"d([A-Za-z]+)((?:_\{[^{}]*\})?)")
-"""The text of a derivative by something: its name, and a subscript in LaTeX."""
+"""The text of a derivative: its name, and a subscript in LaTeX."""
 
 
 def shown_body(printer: Any, body: Any) -> Any:
@@ -249,11 +248,9 @@ def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
 
 
 def _remainders_without_brackets(printer: Any) -> dict[str, Callable[..., Any]]:
-    """Return printer methods that bracket only remainders in LaTeX, where SymPy brackets every term that
-    contains one.
-    """
+    """Return printer methods that bracket only remainders in LaTeX, where SymPy brackets every term that has one."""
 
-    # What is asked for its precedence looks for a frame of this name (`position_in_formula`).
+    # A node that is asked for its precedence looks for a frame of this name (`position_in_formula`).
     def _needs_mul_brackets(expr: Any, first: bool = False, last: bool = False) -> bool:
         """SymPy's hook: return whether a factor needs brackets."""
         if not expr.has(Mod):
@@ -307,19 +304,6 @@ def _fractions_joined(printer: Any) -> dict[str, Callable[..., Any]]:
     return {"_print_floor": rounded, "_print_ceiling": rounded}
 
 
-def position_in_formula(asking: FrameType) -> str:
-    """Return the position of a node whose precedence the frame ``asking`` reads: "text", "factor", "last" (factor) or
-    "other".
-    """
-    # SymPy recognises its own Sum by name; only the calling frame knows the position of the factor.
-    frame = asking.f_back
-    if frame is None or frame.f_code.co_name != "precedence_traditional" or frame.f_back is None:
-        return "text"
-    if frame.f_back.f_code.co_name != "_needs_mul_brackets":
-        return "other"
-    return "last" if frame.f_back.f_locals.get("last") else "factor"
-
-
 def unlabelled(expr: Any) -> Any:
     """Return ``expr`` with symbols in place of `Idx`, whose ranges SymPy would print everywhere."""
     return expr.xreplace(IndexRenaming((index, index.label) for index in expr.atoms(Idx)))
@@ -340,9 +324,7 @@ METHODS = (
 
 
 def print_code(node: Any, printer: Any, *args: Any, **options: Any) -> Any:
-    """SymPy's hook of code printers: return the name of a variable of rank 0; raise `UnsupportedError` for any other
-    node.
-    """
+    """SymPy's hook of code printers: return the name of a variable of rank 0; raise `UnsupportedError` for others."""
     if node.is_symbol and not node.is_tensor_entry and node.rank == 0 and node in node.free_symbols:
         return printer._print(Symbol(node.name, real=True))
     what = f"the entry of {short(node.tensor)}" if node.is_tensor_entry else f"{short(node)} ({type(node).__name__})"
@@ -359,7 +341,7 @@ class NoCode:
     is_tensor_entry = False
 
     def __format__(self: Any, spec: str) -> str:
-        """Return the text; in messages, what is too large for one line is named by its class and size."""
+        """Return the text; in messages, an expression too large for one line is named by its class and size."""
         return described(self) if not spec and measures(self).is_unprintable else format(str(self), spec)
 
 

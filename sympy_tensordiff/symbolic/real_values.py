@@ -24,11 +24,7 @@ def undeclared(expr: Any, integers: Collection[Any] = ()) -> list[str]:
     """Return the declarations that would make ``expr`` real, one for each symbol, base and function; empty if it is
     real.
 
-    Parameters
-    ----------
-    expr : Basic
-    integers : collection of Symbol
-        The symbols that are indices around ``expr``.
+    `integers` are the indices that are bound around `expr`.
     """
     nodes = nodes_in([expr], _parts_to_search)
     bound = {variable for node in nodes if isinstance(node, ExprWithLimits) for variable in node.variables}

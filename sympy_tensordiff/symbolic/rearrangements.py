@@ -11,7 +11,7 @@ from typing import Any
 from sympy import And, Expr, Mod, Mul, Piecewise, S
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.functions import transpose
 from sympy_tensordiff.symbolic.indices import as_expr, as_int
 from sympy_tensordiff.symbolic.matrix_functions import checked_axes
@@ -48,7 +48,7 @@ def reshape(A: Expression, shape: Any) -> Any:
     A : Expr
         A tensor expression.
     shape : int, Expr, or sequence of them
-        One extent may be -1: it is what is left.
+        One extent may be -1: it is the remaining length.
 
     Returns
     -------

@@ -11,15 +11,15 @@ from sympy import Ne
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
+from sympy_tensordiff.symbolic.index_printing import show_index
 from sympy_tensordiff.symbolic.printing import (
     Printed,
-    position_in_formula,
     positive_first,
     refuse_unprintable,
     shown_body,
     unlabelled,
 )
-from sympy_tensordiff.symbolic.readable import show_index
+from sympy_tensordiff.symbolic.sympy_callers import follows_as_factor, position_in_formula
 
 
 class PrintedReduction(Printed):
@@ -112,7 +112,7 @@ class PrintedExtremum(PrintedReduction):
         for low, index, sign, high in _ranges(printer, this):
             below.append(rf"{low} \le {index} {_LATEX[sign]} {high}")
         ranges = r",\, ".join(below)
-        # What is below of two words in a row would touch.
+        # The texts below two adjacent words would touch.
         space = r" \;" if isinstance(this.body, PrintedExtremum) else ""
         return [rf"\{self._word}_{{{ranges}}}{space}"]
 
@@ -133,9 +133,7 @@ _LATEX = {"<": "<", "<=": r"\le"}
 
 
 def _ranges(printer: Any, this: Any) -> list[tuple[Any, Any, str, Any]]:
-    """Return (start, index, sign, end) per range, outermost first, each printed; ``k <= n - 1`` is written ``k
-    < n``.
-    """
+    """Return printed (start, index, sign, end) per range, outermost first; ``k <= n - 1`` is written ``k < n``."""
     found = []
     for index, low, high in reversed(this.limits):
         sign = "<" if high.is_Add and high.as_coeff_Add()[0] == -1 else "<="
@@ -160,9 +158,7 @@ def _split_excluded_value(this: Any) -> tuple[Any, Any]:
 
 
 class _PrintedBody:
-    """The body after a sum sign as an object for SymPy's printer; in parentheses if it is a sum or starts with
-    a minus.
-    """
+    """The body after a sum sign as an object for SymPy's printer, in parentheses if it is a sum or has a minus."""
 
     def __init__(self, body: Any) -> None:
         self.body = body
@@ -185,10 +181,7 @@ class _LastFactor(prettyForm):
     def binding(self) -> int:
         """Return how tightly the form binds: as a sum if another factor follows in a product, else as a product."""
         # As for LaTeX: only the product knows the position of the factor.
-        product = sys._getframe(1)
-        if product.f_code.co_name == "__mul__" and product.f_locals.get("others", ())[-1:] != (self,):
-            return int(prettyForm.ADD)
-        return int(prettyForm.MUL)
+        return int(prettyForm.ADD if follows_as_factor(self, sys._getframe(1)) else prettyForm.MUL)
 
     @binding.setter
     def binding(self, value: int) -> None:

@@ -9,7 +9,7 @@ from sympy import Expr, Mul, S
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic import entrywise_functions
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor, with_unit_axes
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul
 from sympy_tensordiff.symbolic.entrywise_functions import sqrt, square

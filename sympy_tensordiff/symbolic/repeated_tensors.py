@@ -66,9 +66,7 @@ def repeated_tensor(node: Any) -> tuple[Any, tuple[int, ...]] | None:
 
 
 def _squeezed(tensor: Any, axes: Sequence[int]) -> Any | None:
-    """Return ``tensor`` without ``axes`` of extent 1 that tensors of ones inserted; None if an operand depends
-    on one.
-    """
+    """Return ``tensor`` without ``axes`` of extent 1 that tensors of ones inserted; None if operands depend on one."""
     if is_a(tensor, "EinsumProduct"):
         gone = {tensor.output[axis] for axis in axes}
         pairs = [(labels, part) for labels, part in zip(tensor.inputs, tensor.operands, strict=True)]

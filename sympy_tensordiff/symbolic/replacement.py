@@ -11,7 +11,7 @@ from sympy_tensordiff.symbolic.traversal import native_parts, postorder, with_ar
 class Replacement:
     """A callable replacement rule that can be applied to several expressions that share parts.
 
-    What is shared before is shared after: a part is one object in all results. Nodes of this package apply the rule
+    Nodes shared before are shared after: a part is one object in all results. Nodes of this package apply the rule
     themselves, since they know which indices they bind.
 
     Examples

@@ -28,7 +28,7 @@ from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.matrix_functions import TensorCofactor, TensorDeterminant, TensorInverse, TensorLogSumExp
 from sympy_tensordiff.symbolic.matrix_notation import einsum_notation
 from sympy_tensordiff.symbolic.misplaced_tensors import is_whole
-from sympy_tensordiff.symbolic.notation import Call, Chain, Constant, Contraction, Diagonal, Leaf, Outer, Product, Row
+from sympy_tensordiff.symbolic.notation import Call, Chain, Constant, Diagonal, Einsum, Leaf, Outer, Product, Row
 from sympy_tensordiff.symbolic.operations import TensorOperation
 from sympy_tensordiff.symbolic.subscripts import LETTERS
 from sympy_tensordiff.symbolic.sums import IndexedSum
@@ -40,22 +40,9 @@ from sympy_tensordiff.symbolic.traversal import EMPTY, Recursion, Rewriting, Rul
 def to_matrices(expr: Any) -> Any:
     """Convert tensors of rank 1 and 2 in ``expr`` to SymPy's matrices.
 
-    Parameters
-    ----------
-    expr : tensor expression of rank up to 2, or scalar
-
-    Returns
-    -------
-    MatrixExpr or Expr
-        A vector is a column, a matrix of shape ``(n, 1)``; a scalar is made of traces,
-        determinants, and entries ``[0, 0]`` of products that have one entry. Names are kept.
-
-    Raises
-    ------
-    UnsupportedError
-        A part has no form as a matrix; the message names it.
-    ShapeError
-        Two tensors would be one `sympy.MatrixSymbol`: a vector, and a matrix of one column.
+    A vector becomes a column, a matrix of shape ``(n, 1)``; a scalar is made of traces, determinants, and entries
+    ``[0, 0]`` of products that have one entry. Names are kept. Raise `UnsupportedError` for a part without a form as a
+    matrix, and `ShapeError` if two tensors, a vector and a matrix of one column, would be one `sympy.MatrixSymbol`.
     """
     return _Matrices().run(hooks.rewritten(in_full(expr), EinsumProduct))
 
@@ -182,7 +169,7 @@ class _Matrices(Rewriting):
         """Convert an einsum to a matrix product; raise `UnsupportedError` if it has no such form."""
         values = yield self.all(expr.operands, scope)
         notation = einsum_notation(expr.inputs, expr.output, list(map(Leaf, values)), expr.label_extents)
-        if any(isinstance(part, Contraction) for part in (notation, *getattr(notation, "factors", ()))):
+        if any(isinstance(part, Einsum) for part in (notation, *getattr(notation, "factors", ()))):
             raise refusal(expr, "three matrices share an index that is summed; td.TensorComprehension has any sum")
         return matrix_of(notation)
 
@@ -262,19 +249,10 @@ hooks.notations[sympy.MatrixExpr] = to_matrices
 def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
     """Convert ``expr`` to index notation, as far as it has one.
 
-    Parameters
-    ----------
-    expr : tensor expression or scalar
-    keeps_sums : bool
-        Whether a tensor that holds sums, of which an entry is read more than once, stays a tensor that is
-        computed once. Without, short entries are written out wherever they stand, for a reader.
-
-    Returns
-    -------
-    Expr
-        The same value: a comprehension or a variable, or a scalar made of indexed sums and entries.
-        Inverses, determinants, adjugates and cofactors stay what they are, of matrices in index
-        notation. A log-sum-exp becomes the logarithm of a sum, which may overflow.
+    The result is a comprehension, a variable, or a scalar made of indexed sums and entries. Inverses, determinants,
+    adjugates and cofactors remain, of matrices in index notation; a log-sum-exp becomes the logarithm of a sum, which
+    may overflow. With `keeps_sums`, a tensor remains a tensor, computed once, if an entry of it with sums is read more
+    than once; otherwise short entries are written out at each use, for readers.
     """
     return _Index(partial(read, keeps_sums=keeps_sums)).run(expr)
 
@@ -282,16 +260,8 @@ def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
 def for_readers(expr: Any) -> Any:
     """Convert ``expr`` to index notation for readers; `to_indices` gives the form to be computed.
 
-    Parameters
-    ----------
-    expr : tensor expression or scalar
-
-    Returns
-    -------
-    Expr
-        The same value. Short sums of which entries are read more than once stand at each place, where the
-        other form keeps a tensor that is computed once; inside of a sum or a comprehension, no other one
-        has an index of the same name, and indices have no numbers as long as there are letters.
+    Short sums in entries that are read more than once are written out at each use. No two nested sums or comprehensions
+    have an index of the same name, and indices have no numbers as long as there are letters.
     """
     return _Distinct().run(to_indices(expr, keeps_sums=False))
 
@@ -335,9 +305,7 @@ class _Index(_OfTensors):
         return self.to_comprehension((yield self.rebuilt(expr, scope)))
 
     def to_comprehension(self, node: TensorOperation) -> Any:
-        """Return ``node``, an operation, as a comprehension of its entries; itself if its entries have no index
-        notation.
-        """
+        """Return ``node``, an operation, as a comprehension of its entries; itself if they have no index notation."""
         names = node.output if isinstance(node, EinsumProduct) else ()
         if not node.has_index_form:
             return node
@@ -375,9 +343,7 @@ class _Distinct(_OfTensors):
     """The traversal of `for_readers`, from the outside in: nested binders get distinct index names without numbers."""
 
     def visit_binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Rename the bound indices that have a number or the name of an enclosing index, and convert body and
-        limits.
-        """
+        """Rename the bound indices that have a number or the name of an enclosing index, convert body and limits."""
         around = [new for _, new in scope]
         for index in expr.variables:
             new = index

@@ -11,7 +11,7 @@ from sympy import Integer, Number, Tuple
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.symbolic import reductions
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.operations import shape_of
@@ -34,7 +34,7 @@ def scan(
     *,
     total: bool = False,
 ) -> Any:
-    """Apply a step again and again: the states of a recurrence over time, and what each step computes besides.
+    """Apply a step again and again: the states of a recurrence over time, and the other values that each step computes.
 
     Parameters
     ----------

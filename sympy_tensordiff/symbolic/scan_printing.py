@@ -104,8 +104,8 @@ def _formula(scan: Any, show: Any) -> str:
 class _StoredStates:
     """The states of other scans that the steps of a scan read, which its formula calls by their own names.
 
-    ``rows`` maps variables of sequences to what is printed for them, such as ``h_{t-1}``, ``names`` the stacked states
-    in other sequences to variables. ``lines`` are the recursions.
+    ``rows`` maps variables of sequences to their printed forms, such as ``h_{t-1}``, ``names`` the stacked states in
+    other sequences to variables. ``lines`` are the recursions.
     """
 
     def __init__(self, scan: Any, show: Any, time: str) -> None:
@@ -141,7 +141,7 @@ class _StoredStates:
 
 
 def _time_before(scan: Any) -> str:
-    """Return the index of the states before the step, as it is printed."""
+    """Return the printed time index of the states before a step: ``t - 1``, or ``t + 1`` for a reversed scan."""
     return f"{show_time(scan)} {'+' if scan.reverse else '-'} 1"
 
 

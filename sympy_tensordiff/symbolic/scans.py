@@ -19,7 +19,7 @@ from sympy.core.symbol import Str
 from sympy.logic.boolalg import BooleanAtom
 
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError
-from sympy_tensordiff.symbolic import sympy_callers as walkers
+from sympy_tensordiff.symbolic import sympy_callers
 from sympy_tensordiff.symbolic.base import is_placeholder
 from sympy_tensordiff.symbolic.limits import checked_extent
 from sympy_tensordiff.symbolic.operations import Shape, TensorOperation, shape_of
@@ -88,7 +88,7 @@ class Scan(PrintedScan, TensorOperation):
     kind : {"stack", "last", "sum"}
         Whether the values of the steps are stacked along a first axis, only the last one is kept, or all are added.
     value : Expr
-        What a step computes from the states before it, the rows of the sequences and the time.
+        The result of a step, from the states before it, the rows of the sequences and the time.
     states : sequence of (ScanVariable, Expr, Expr)
         Each state with its initial value and its update, both of its shape.
     sequences : sequence of (ScanVariable, Expr)
@@ -222,7 +222,7 @@ class Scan(PrintedScan, TensorOperation):
             inside = free_symbols_in(self.steps) - set(self.bound)
             sizes = free_symbols_in([self.length, *(s for v in self.bound[:-1] for s in v.shape)])
             self._free = frozenset(inside | sizes | free_symbols_in(self.outer))
-        return walkers.shown_symbols(self, set(self._free), sys._getframe(1))
+        return sympy_callers.shown_symbols(self, set(self._free), sys._getframe(1))
 
     def _substituted(self, old: Basic, new: Basic) -> Any:
         """Return the scan with ``old`` replaced by ``new``, validated unless ``new`` is a placeholder of `subs`."""

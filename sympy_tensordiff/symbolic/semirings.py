@@ -26,23 +26,8 @@ SEMIRINGS = {"log": _log_sum_exp, "max": IndexedMax, "min": IndexedMin}
 def semiring_product(subscripts: Subscripts, operands: Sequence[Any], semiring: Any) -> Any:
     """Return the einsum of ``operands`` with addition and multiplication of the ``semiring``, such as max and plus.
 
-    Parameters
-    ----------
-    subscripts : Subscripts
-    operands : sequence of Expr
-        They fit the subscripts.
-    semiring : str
-        A key of `SEMIRINGS`.
-
-    Returns
-    -------
-    Expr
-        A tensor expression in index notation; a scalar without labels in the output.
-
-    Raises
-    ------
-    ArgumentError
-        If there is no such semiring.
+    The `operands` fit the `subscripts`. The result is in index notation, a scalar without labels in the output. Raise
+    `ArgumentError` if `semiring` is not a key of `SEMIRINGS`.
     """
     if not isinstance(semiring, str) or semiring not in SEMIRINGS:
         raise ArgumentError(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from inspect import cleandoc, isfunction
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 

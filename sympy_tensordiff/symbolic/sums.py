@@ -10,7 +10,7 @@ from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.symbolic import depth
 from sympy_tensordiff.symbolic.base import RealScalar, argument
 from sympy_tensordiff.symbolic.binders import Binder
-from sympy_tensordiff.symbolic.checks import check_reads
+from sympy_tensordiff.symbolic.bounds_check import check_reads
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import IndexRenaming
 from sympy_tensordiff.symbolic.limits import bound_forms, check_names, check_scopes, checked_body, checked_range

@@ -1,10 +1,11 @@
-"""Protection against SymPy functions that ignore binders: they are shown modified attributes of nodes.
+"""Who asks: the only file that inspects SymPy's call frames, mostly because SymPy functions ignore binders.
 
-Most functions of SymPy take a node apart by ``args``, put it together by ``func``, and come to the same value whatever
-is in between. Some do not, since a term under a binder means something else outside: `sympy.cse` names terms with a
-bound index; `replace` lets a bound index capture free symbols of the replacement; functions that look for a `Piecewise`
-move conditions on a bound index out of its scope, or never end. All ask the node first, and the calling frame
-identifies them.
+Most functions of SymPy take a node apart by ``args``, rebuild it by ``func``, and get the same value whatever happens
+in between. Some do not, since a term under a binder means something else outside: `sympy.cse` names terms with a bound
+index; `replace` lets a bound index capture free symbols of the replacement; functions that look for a `Piecewise` move
+conditions on a bound index out of its scope, or never end. All ask the node first, and the calling frame identifies
+them, so they are shown modified attributes. Printers ask for a precedence without the position in the formula, and
+constructors for properties of a tensor without the object that they build: the frames tell both.
 """
 
 from __future__ import annotations
@@ -34,9 +35,7 @@ def names_of(module: str) -> dict[str, Any]:
 
 
 def code_of(module: str, name: str, inner: str | None = None) -> CodeType | None:
-    """Return the code object of a SymPy function, or of the function ``inner`` inside of it; None if there is no such
-    function.
-    """
+    """Return the code object of a SymPy function, or of the function ``inner`` inside of it, or None."""
     try:
         code: CodeType = unwrap(attrgetter(name)(import_module(module))).__code__
     except (ImportError, AttributeError):
@@ -126,9 +125,7 @@ class CallerDependent:
 
 
 class Cases(Expr):
-    """An opaque copy of a `Piecewise` under a binder, shown to SymPy functions that would wrongly move its conditions
-    out.
-    """
+    """An opaque copy of a `Piecewise` under a binder, shown to SymPy functions that would move its conditions out."""
 
     is_real = True
     is_commutative = True
@@ -156,7 +153,7 @@ def args_for_caller(node: Any, asking: FrameType) -> tuple[Any, ...]:
     if asking.f_code is HAS:
         if asked_for_cases(asking):
             return without_cases(node)
-        return own if node.is_symbol or not measures(node).is_deep else depth.not_walked(node, asking)
+        return own if node.is_symbol or not measures(node).is_deep else depth.not_walked(node, asking.f_locals["args"])
     if asking.f_code is WALK:
         depth.refuse_walk(node, "replace")
         query, value = called_replace(asking)
@@ -191,9 +188,7 @@ def caller(walk: FrameType) -> FrameType | None:
 
 
 def asked_for_atoms(walk: FrameType) -> bool:
-    """Return whether the frame ``walk`` collects the conditions of a `Piecewise` in order to decide them in every
-    combination.
-    """
+    """Whether the frame ``walk`` collects the conditions of a `Piecewise` to decide them in every combination."""
     frame = caller(walk)
     for _ in range(3):  # the iterator, and from Python 3.12 on no comprehension
         if frame is not None and frame.f_code is not ATOMS:
@@ -232,9 +227,7 @@ def asks_whether_constant(asking: FrameType) -> bool:
 
 
 def called_replace(walk: FrameType) -> tuple[Any, Any]:
-    """Return ``(query, value)`` of the `Basic.replace` call that the frame ``walk`` belongs to; (None, None) without
-    one.
-    """
+    """Return ``(query, value)`` of the `Basic.replace` call of the frame ``walk``; (None, None) without one."""
     frame = outwards(walk, lambda frame: frame.f_code is REPLACE)
     names = {} if frame is None else frame.f_locals
     return names.get("query"), names.get("value")
@@ -293,6 +286,50 @@ def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[A
     absent = [other for other in variables if not other.free_symbols & free]
     if len(variables) > 1 and absent and not variable.is_scalar:
         raise UnsupportedError(
-            f"{expr} does not depend on {absent[0]}, so SymPy makes the derivative by {variables} the scalar 0, but it "
-            f"has axes: differentiate by {variable} with td.gradient, and the result by the others"
+            f"{expr} does not depend on {absent[0]}, so SymPy makes the derivative with respect to {variables} the "
+            "scalar 0, but it "
+            f"has axes: differentiate with respect to {variable} with td.gradient, and the result with respect to "
+            "the others"
         )
+
+
+def position_in_formula(asking: FrameType) -> str:
+    """Return the position of a node whose precedence the frame ``asking`` reads: "text", "factor", "last" (factor) or
+    "other".
+    """
+    # SymPy recognises its own Sum by name; only the calling frame knows the position of the factor.
+    frame = asking.f_back
+    if frame is None or frame.f_code.co_name != "precedence_traditional" or frame.f_back is None:
+        return "text"
+    if frame.f_back.f_code.co_name != "_needs_mul_brackets":
+        return "other"
+    return "last" if frame.f_back.f_locals.get("last") else "factor"
+
+
+def follows_as_factor(form: Any, asking: FrameType) -> bool:
+    """Return whether SymPy's product of pretty forms, in the frame ``asking``, has another factor after ``form``."""
+    return asking.f_code.co_name == "__mul__" and asking.f_locals.get("others", ())[-1:] != (form,)
+
+
+def function_of(frame: FrameType) -> tuple[str, str]:
+    """Return the module and the name of the function that ``frame`` runs."""
+    return frame.f_globals.get("__name__", ""), frame.f_code.co_name
+
+
+def frames_around(asking: FrameType, count: int) -> list[FrameType]:
+    """Return the callers of ``asking``, innermost first: ``count`` frames, or fewer if there are no more."""
+    found: list[FrameType] = []
+    while len(found) < count and (frame := (found or [asking])[-1].f_back) is not None:
+        found.append(frame)
+    return found
+
+
+def class_under_construction(frame: FrameType) -> tuple[Any, tuple[Any, ...]]:
+    """Return the class and the arguments of the constructor that ``frame`` runs; (None, ()) for another function."""
+    names = frame.f_locals if frame.f_code.co_name == "__new__" else {}
+    return names.get("cls"), names.get("args", ())
+
+
+def base_and_exponent(power: FrameType) -> tuple[Any, Any]:
+    """Return the operands of SymPy's ``Pow.__new__``, which the frame ``power`` runs."""
+    return power.f_locals.get("b"), power.f_locals.get("e")

@@ -19,9 +19,9 @@ from sympy_tensordiff.symbolic.sums import IndexedReduction
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
 
 NAMES = "ijklmnpqrstuvw"
-"""What indices are called, in this order."""
+"""Names of indices, in this order."""
 WRITTEN_OUT = 40
-"""Bodies of more nodes than these are read as tensors, so that what is written grows linearly."""
+"""Bodies of more nodes than these are read as tensors, so that the result grows linearly."""
 
 
 def same_extent(first: Expr, second: Expr) -> bool:
@@ -59,25 +59,8 @@ def tabulate(
 ) -> Any:
     """Return the tensor with the entries ``entry(i, j, …)``; the scalar ``entry()`` if ``shape`` is ``()``.
 
-    Parameters
-    ----------
-    shape : sequence of Expr
-    operands : iterable of Basic
-        The expressions that the entry is made of; the names of the indices do not occur in them.
-    entry : callable
-        Takes one index per axis; that of an axis of extent 1 is the number 0.
-    names : sequence of str
-        The preferred names of the indices.
-
-    Parameters
-    ----------
-    shape : sequence of Expr
-    operands : iterable of Basic
-        What the entry is made of; the indices avoid the names in it.
-    entry : callable
-        Takes one index per axis; that of an axis of extent 1 is the number 0.
-    names : sequence of str
-        The indices are called that where nothing else is.
+    `entry` takes one index per axis; that of an axis of extent 1 is the number 0. The indices have the preferred
+    `names`, or others that do not occur in `operands`, the expressions that the entry is made of.
     """
     shape = tuple(map(sympify, shape))  # SymPy's shapes may be Python integers
     indices = fresh_indices(len(shape), (*operands, *shape), names)
@@ -114,17 +97,8 @@ def read(
     """Return the entry of a tensor at ``indices``, in index notation if that repeats no computation; a scalar
     unchanged.
 
-    Parameters
-    ----------
-    tensor : tensor expression or scalar
-    indices : sequence of Expr
-        Not used for a scalar.
-    scope : iterable of Expr, optional
-        The indices that vary around the read; by default those in ``indices``.
-    once : bool
-        Whether the read stands once where it is put.
-    keeps_sums : bool
-        Whether a sum that would be computed more often stays in its tensor.
+    `scope` are the indices that vary around the read (default: those in `indices`). `once` says that the read is used
+    once in its expression. With `keeps_sums`, a sum that would be computed repeatedly remains in its tensor.
     """
     if not is_whole(tensor):
         return tensor
@@ -140,9 +114,7 @@ def read(
 
 
 def _reads_once(indices: Sequence[Expr], shape: Sequence[Expr], scope: Iterable[Expr] | None) -> bool:
-    """Return whether no two points of ``scope`` read the same entry: the indices determine all variables of
-    ``scope``.
-    """
+    """Whether no two points of ``scope`` read the same entry: the indices determine all variables of ``scope``."""
     sizes = set().union(*(extent.free_symbols for extent in shape))
     varying = set().union(*(index.free_symbols for index in (indices if scope is None else scope))) - sizes
     forms = [parse(index) for index in indices]

@@ -39,15 +39,14 @@ from sympy_tensordiff.symbolic.notation import (
 from sympy_tensordiff.symbolic.notation_formulas import LatexWriter
 from sympy_tensordiff.symbolic.notation_pretty import PrettyWriter
 from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, MUL, POW, TextWriter, mean_of
-from sympy_tensordiff.symbolic.printing import Printed, position_in_formula, refuse_unprintable, text_instead
+from sympy_tensordiff.symbolic.printing import Printed, refuse_unprintable, text_instead
 from sympy_tensordiff.symbolic.repeated_tensors import is_a, is_ones_tensor, labels_of_ones, rank, repeated_tensor
+from sympy_tensordiff.symbolic.sympy_callers import position_in_formula
 from sympy_tensordiff.symbolic.traversal import postorder
 
 
 class PrintedTensor(Printed):
-    """The mixin that prints operations on tensors: as matrix products if they have that form, else in index
-    notation.
-    """
+    """The mixin that prints operations on tensors: as matrix products if possible, else in index notation."""
 
     @property
     def precedence(self) -> int:
@@ -88,7 +87,7 @@ SHALLOW = 30
 """Notations of so many levels are made by recursion."""
 
 CACHED = 1 << 10
-"""Notations of so many nodes are remembered: one stands in a formula several times, and in several forms of it."""
+"""Notations of so many nodes are remembered: a tensor occurs in a formula several times, and in several forms of it."""
 
 
 def notation_of(node: Any) -> Any:
@@ -218,9 +217,7 @@ def _without_ones(node: Any) -> list[Any]:
 
 
 def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
-    """Return the notations of the operands ``parts``; ones are dropped in text if other operands have all axes of
-    ``shape``.
-    """
+    """Return the notations of the operands ``parts``; ones are dropped in text if others have all axes of ``shape``."""
     reached = all(
         any(len(part.shape) > back and part.shape[-1 - back] == extent for part in parts)
         for back, extent in enumerate(shape[::-1])
@@ -257,9 +254,7 @@ def _operand(node: Any) -> _Operand:
 
 
 def _unrepeated_operand(node: Any) -> Any | None:
-    """Return the operand of an einsum that repeats it, by ones, along axes of extent 1 only; None for any other
-    einsum.
-    """
+    """Return the operand of an einsum that repeats it, by ones, along axes of extent 1 only; None for others."""
     rest = [pair for pair in zip(node.inputs, node.operands, strict=True) if not is_ones_tensor(pair[1])]
     (labels, tensor), output = rest[0], node.output
     unit = [label for label in labels if label not in output]

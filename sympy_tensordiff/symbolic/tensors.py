@@ -13,10 +13,10 @@ from sympy import Basic, Expr, S, Tuple
 from sympy.core.symbol import Str
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorDiffError
-from sympy_tensordiff.symbolic import sympy_callers as walkers
+from sympy_tensordiff.symbolic import sympy_callers
 from sympy_tensordiff.symbolic.binders import Binder
-from sympy_tensordiff.symbolic.calls import explained
-from sympy_tensordiff.symbolic.checks import check_reads
+from sympy_tensordiff.symbolic.bounds_check import check_reads
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import Substitution, as_expr
 from sympy_tensordiff.symbolic.limits import check_axes, check_names, checked_axis, checked_body, checked_extent
@@ -42,18 +42,18 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
         The extents: positive ints, or integer combinations of integer symbols, also rounded as in
         ``floor((h - 1)/2) + 1``; one alone means rank 1, ``()`` rank 0, a scalar.
     dtype : {float, int}
-        What the entries are: real numbers, or integers, which may stand in an index (a gather by
-        data). Nothing is differentiated by a tensor of integers.
+        The type of the entries: real numbers, or integers, which may be used in an index (a gather by data). Nothing is
+        differentiated with respect to a tensor of integers.
     below : int or Expr, optional
-        Declares that the integers lie in ``0 … below - 1``, a positive integer or a size. Derivatives and
-        kernels rely on it, and every call refuses other data. Without it, a call refuses data that a read
-        of the function would take outside of its tensor.
+        Declares that the integers are in ``0 … below - 1``, a positive integer or a size. Derivatives and kernels rely
+        on it, and every call refuses other data. Without it, a call refuses data that a read of the function would take
+        outside of its tensor.
     symmetric : bool, optional
         Declares a square matrix to be equal to its transpose: ``S.T`` is ``S``, ``S[j, i]`` is ``S[i, j]``, and the
         derivative with respect to it is a symmetric matrix. Calls refuse other matrices.
     positive : bool, optional
-        Declares a matrix to be symmetric and positive definite: kernels factorize it by Cholesky's method, and
-        raise `NotPositiveDefiniteError` where there are no such factors.
+        Declares a matrix to be symmetric and positive definite: kernels factorize it by Cholesky's method, and raise
+        `NotPositiveDefiniteError` if it has no such factors.
 
     Raises
     ------
@@ -170,7 +170,7 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
     def free_symbols(self) -> set[Basic]:
         """Override `Basic.free_symbols`: return the tensor itself and the symbols of its shape and bound."""
         own = {self}.union(*(part.free_symbols for part in self.index_parts))
-        return walkers.shown_symbols(self, own, sys._getframe(1))
+        return sympy_callers.shown_symbols(self, own, sys._getframe(1))
 
     def doit(self, **hints: Any) -> Any:
         """Override `Basic.doit`: return the tensor unchanged."""
@@ -225,7 +225,7 @@ class NamedTensor(PrintedSymbol, TensorExpr):
     @property
     def free_symbols(self) -> set[Basic]:
         """Override `Basic.free_symbols`: return those of the definition."""
-        return walkers.shown_symbols(self, set(self.definition.free_symbols), sys._getframe(1))
+        return sympy_callers.shown_symbols(self, set(self.definition.free_symbols), sys._getframe(1))
 
     dtype = float
     below = None
@@ -343,9 +343,7 @@ def _checked_range(below: Any, name: str) -> Expr:
 
 
 def checked_name(name: Any) -> str:
-    """Return ``name`` in Python's normal form; raise `ArgumentTypeError` or `ArgumentError` if a tensor cannot
-    have it.
-    """
+    """Return ``name`` in Python's normal form; raise `ArgumentTypeError` or `ArgumentError` if it is invalid."""
     if isinstance(name, Str):
         name = name.name
     if not isinstance(name, str):

@@ -144,19 +144,19 @@ def scans_and_names(exprs: Iterable[Any]) -> tuple[list[Any], list[Any]]:
 
 
 Scope: TypeAlias = frozenset[tuple[Any, Any]]
-"""What stands in place of the symbols that are bound around an expression."""
+"""The values of the symbols that are bound around an expression."""
 
 EMPTY: Scope = frozenset()
 
 Rules: TypeAlias = dict[type, Callable[..., Any]]
-"""From classes of nodes to what a pass makes of them."""
+"""From classes of nodes to the rules of a pass."""
 
 
 class Rewriting:
     """A traversal that rebuilds an expression by one rule per class; a shared node is visited once per scope.
 
-    Subclasses give ``rules`` from a class of nodes to a method, which answers or is a recursion; what has no rule is
-    rebuilt from its arguments.
+    Subclasses give ``rules`` from a class of nodes to a method, which answers or is a recursion; a node without a rule
+    is rebuilt from its arguments.
     """
 
     rules: ClassVar[Rules] = {}

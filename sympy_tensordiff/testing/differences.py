@@ -17,7 +17,7 @@ from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference import tensors_of
 from sympy_tensordiff.simplify.accesses import check_expression
 from sympy_tensordiff.symbolic.base import no_variable, refuse_array
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.indices import as_expr, is_integer_in
 from sympy_tensordiff.symbolic.lift import lift, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
@@ -72,9 +72,7 @@ class Point:
             return np.asarray(self.kernel(*arrays), dtype=np.float64)
 
     def slope(self, direction: FloatArray) -> _Slope:
-        """Return the derivative along ``direction`` (symmetrised for a symmetric matrix), extrapolated from two step
-        lengths.
-        """
+        """Return the derivative along ``direction`` (symmetrised if need be), extrapolated from two step lengths."""
         direction = (direction + direction.T) / 2 if self.is_symmetric else direction
         step = _STEP * max(1.0, float(np.max(np.abs(self.start), initial=0.0)))
         coarse = [(self.evaluate(self.start + sign * step * direction) - self.value) * sign / step for sign in (1, -1)]
@@ -173,9 +171,7 @@ def check_derivative(
 def _read_given_derivatives(
     expression: Expr, variables: tuple[Expr, ...], derivative: Any, is_sequence: bool
 ) -> list[Expr | None]:
-    """Return the derivative that the caller gives for each variable, None if not given; raise for a wrong number or
-    shape.
-    """
+    """Return the given derivative for each variable, None without one; raise for a wrong number or shape."""
     if derivative is None:
         return [None] * len(variables)
     given = tuple(derivative) if is_sequence and isinstance(derivative, (tuple, list, sympy.Tuple)) else (derivative,)

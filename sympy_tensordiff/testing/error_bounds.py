@@ -23,7 +23,7 @@ from sympy_tensordiff.codegen.api import evaluate
 from sympy_tensordiff.derivative.api import gradient
 from sympy_tensordiff.errors import ArgumentTypeError
 from sympy_tensordiff.simplify.accesses import check_expression
-from sympy_tensordiff.symbolic.calls import explained
+from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.indices import as_expr, integers_by_use
 from sympy_tensordiff.symbolic.lift import lift
 from sympy_tensordiff.symbolic.sums import IndexedSum

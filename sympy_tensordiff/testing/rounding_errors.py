@@ -54,17 +54,8 @@ def magnified(weight: Any, slope: Any, size: Any, is_symbolic: bool) -> Any:
 class RoundedOperation:
     """An operation in a formula, with the unknown for the error of its result.
 
-    Attributes
-    ----------
-    part : Expr
-    unknown : TensorSymbol or Symbol
-    weight : Expr
-        The error is at most ``weight*u*size``.
-    size : Expr
-    limits : tuple of Limit
-        The bound indices in ``part``, the outer ones first; the unknown has an axis for each.
-    offsets : tuple of Expr
-        The smallest value of each index.
+    The error of `part` is at most ``weight*u*size``. `unknown` has an axis for each of `limits`, the bound indices in
+    `part`, outer ones first; `offsets` are the smallest values of the indices.
     """
 
     part: Expr
@@ -75,9 +66,7 @@ class RoundedOperation:
     offsets: tuple[Any, ...]
 
     def bound(self, slope: Any, is_symbolic: bool) -> Any:
-        """Return the bound of the operation's rounding error, ``weight*abs(slope)*size``, summed over the bound
-        indices.
-        """
+        """Return the bound of the rounding error, ``weight*abs(slope)*size``, summed over the bound indices."""
         if not self.limits:
             return magnified(self.weight, slope, self.size, is_symbolic)
         places = [limit[0] - offset for limit, offset in zip(self.limits, self.offsets, strict=True)]
@@ -160,9 +149,7 @@ class Perturbation(Rewriting):
         return sympy.Piecewise(*pairs, evaluate=False)
 
     def reduction(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a sum, product or extremum with unknown errors; a sum of ``n`` terms rounds ``n - 1`` times, in any
-        order.
-        """
+        """Return a sum, product or extremum with unknown errors; a sum of ``n`` terms rounds ``n - 1`` times."""
         expr = self.with_new_indices(expr, scope)
         inner = (*scope, *(tuple(limit) for limit in reversed(expr.limits)))
         body = yield self.visit(expr.body, inner)
@@ -269,9 +256,7 @@ def _outermost(end: Any, scope: Sequence[Limit], kept: set[Any], is_low: bool) -
 
 
 def _is_dyadic(number: Any) -> bool:
-    """Return whether `number` is an integer of at most 24 bits times a power of 2, so that float32 stores it
-    exactly.
-    """
+    """Whether `number` is an integer of at most 24 bits times a power of 2, so that float32 stores it exactly."""
     if not (number.is_Rational or number.is_Float):
         return False
     exact = sympy.Rational(number)

@@ -231,7 +231,7 @@ class _IndexArrayRanges(Accesses):
         self.compared_range: dict[str, tuple[int, int]] = {}
 
     def collect(self, expression: Expr) -> None:
-        """Collect the ranges in which integer data must lie so that all reads in ``expression`` are inside of their
+        """Collect the ranges that keep all reads in ``expression`` inside of their arrays, for the entries of integer
         arrays, given the ranges and conditions around it.
         """
         root = self.reader.read(expression)

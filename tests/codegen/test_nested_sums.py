@@ -107,8 +107,8 @@ ONE = {  # how often a loop runs through the sum over j of each entry; what it i
     "nothing in common": (2, entry_sum(x[i, j], y[i, j], w[j, k]) + entry_sum(sympy.sin(w[j, k] * f[i]))),
     "a running sum": (1, entry_sum(x[i, j], y[i, j], w[j, k]) + entry_sum(sympy.sin(w[j, k]))),
     "another range": (2, entry_sum(x[i, j], w[j, k]) - td.IndexedSum(x[i, j] * w[j, k], (j, i, M - 1))),
-    "more indices": (
-        2,
+    "a common function of all indices": (
+        1,
         entry_sum(sympy.cos(x[i, j] + w[j, k]), y[i, j]) - entry_sum(sympy.cos(x[i, j] + w[j, k]), w[j, k]),
     ),
 }
@@ -171,3 +171,20 @@ def test_many_sums_are_joined():
     rows = td.TensorSymbol("rows", (count, M))
     _, new = joined(sympy.Add(*[f[0] ** m * entry_sum(x[i, j], rows[m, j]) for m in range(count)]))
     assert new.op == "sum"
+
+
+def test_a_quadratic_form_reads_the_sums_of_its_gradient():
+    """Two passes over the tensor for the gradient, none for the value: its sums over k and l are those of an entry."""
+    g, d = td.TensorSymbol("g", (J, J, J, J)), td.TensorSymbol("d", (J, J))
+    l = td.indices("l")
+    limits = [(index, 0, J - 1) for index in (l, k, j, i)]
+    value = td.IndexedSum(d[i, j] * d[k, l] * (g[i, j, k, l] - g[i, l, k, j] / 2), *limits) / 2
+    program = build_program([g, d], (value, td.gradient(value, d)))
+    assert count(program, {}).iterations <= 2 * J**4 + 4 * J**2
+    random = np.random.default_rng(0)
+    G, D = random.normal(size=(J,) * 4), random.normal(size=(J, J))
+    tensor = G - np.einsum("ilkj->ijkl", G) / 2
+    both = np.einsum("ijkl,kl->ij", tensor, D) + np.einsum("ijkl,ij->kl", tensor, D)
+    found = td.lambdify([g, d], (value, td.gradient(value, d)))(G, D)
+    np.testing.assert_allclose(found[0], np.einsum("ijkl,ij,kl", tensor, D, D) / 2, rtol=1e-12)
+    np.testing.assert_allclose(found[1], both / 2, rtol=1e-12)

@@ -102,9 +102,11 @@ def test_arrays_of_variables_are_refused(call):
 
 def test_values_of_functions_are_refused():
     for call in (td.diff, td.gradient, td.check_derivative):
-        with pytest.raises(ArgumentTypeError, match=r"by z\(i\): .* write IndexedBase\('z'\) with the entries z\[i\]"):
+        with pytest.raises(
+            ArgumentTypeError, match=r"with respect to z\(i\): .* write IndexedBase\('z'\) with the entries z\[i\]"
+        ):
             call(sympy.Sum(z(i) ** 2, (i, 0, n - 1)), z(i))
         with pytest.raises(
-            ArgumentTypeError, match=r"by z\(t\): .*a symbol in its place, .subs\(z\(t\), Symbol\('z'\)"
+            ArgumentTypeError, match=r"with respect to z\(t\): .*a symbol in its place, .subs\(z\(t\), Symbol\('z'\)"
         ):
             call(z(t) ** 2, z(t))

@@ -63,9 +63,13 @@ BAD = {
     "text": (lambda: td.jvp(f, x, "dx"), ArgumentTypeError, "the tangent must be a SymPy expression .* not 'dx'"),
     "nothing": (lambda: td.jvp(f, x, None), ArgumentTypeError, "the tangent must be .* not None"),
     "text as an expression": (lambda: td.jvp("f", x, dx), ArgumentTypeError, "the expression must be .* not 'f'"),
-    "by an index": (lambda: td.jvp(f, i, 1), ArgumentTypeError, "cannot differentiate by i"),
-    "by an entry": (lambda: td.jvp(f, x[i], dx[i]), ArgumentTypeError, r"cannot differentiate by x\[i\]"),
-    "by a comprehension": (lambda: td.jvp(f, f, f), UnsupportedError, "cannot differentiate by .* it is an expression"),
+    "by an index": (lambda: td.jvp(f, i, 1), ArgumentTypeError, "cannot differentiate with respect to i"),
+    "by an entry": (lambda: td.jvp(f, x[i], dx[i]), ArgumentTypeError, r"cannot differentiate with respect to x\[i\]"),
+    "by a comprehension": (
+        lambda: td.jvp(f, f, f),
+        UnsupportedError,
+        "cannot differentiate with respect to .* it is an expression",
+    ),
     "complex": (lambda: td.jvp(r, r, sympy.I), UnsupportedError, "the constant I is not a finite"),
 }
 

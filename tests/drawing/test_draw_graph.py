@@ -265,7 +265,7 @@ def test_a_parsed_text() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(ArgumentTypeError, match="the expression must be a SymPy expression"):
         td.draw_graph("x")
-    with pytest.raises(ArgumentTypeError, match="cannot differentiate by 3"):
+    with pytest.raises(ArgumentTypeError, match="cannot differentiate with respect to 3"):
         td.draw_graph(v, 3)
 
 

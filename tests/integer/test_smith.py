@@ -12,18 +12,16 @@ import sympy
 from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from smith_form import Smith, pseudo_inverse, smith_decomposition
 from sympy.matrices.normalforms import smith_normal_decomp
 from sympy.polys.matrices import DomainMatrix
 
 from sympy_tensordiff.integer.smith import (
     Congruence,
     IntegerSolution,
-    Smith,
     SolutionTerm,
     cokernel,
     kernel_basis,
-    pseudo_inverse,
-    smith_decomposition,
     solve,
 )
 

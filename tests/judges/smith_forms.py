@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
+import smith_form
 from sympy import ZZ, Matrix
 from sympy.matrices.normalforms import smith_normal_decomp
 
@@ -38,7 +39,7 @@ def judge(seed: int) -> Counter[str]:
     """Compare the Smith form of a random matrix, and the solutions that follow from it, with SymPy's."""
     rows = random_matrix(seed)
     matrix = Matrix(rows)
-    ours = smith.smith_decomposition(rows)
+    ours = smith_form.smith_decomposition(rows)
     form, left, _ = smith_normal_decomp(matrix, domain=ZZ)
     diagonal = [abs(int(form[i, i])) for i in range(min(matrix.shape)) if form[i, i]]
     _expect(list(ours.factors) == sorted(diagonal), "invariant factors", rows, ours.factors, diagonal)

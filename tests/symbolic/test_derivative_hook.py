@@ -96,7 +96,7 @@ def test_without_an_answer_the_derivative_stays_unevaluated(registered):
 @pytest.mark.parametrize("variable", [i, m, I])
 def test_integers_are_no_variables(variable):
     expr = IndexedSum(A[i, j] * x[j] + A[I, j], (j, 0, m - 1))
-    with pytest.raises(UnsupportedError, match=f"no derivative by {variable}, which is an integer"):
+    with pytest.raises(UnsupportedError, match=f"no derivative with respect to {variable}, which is an integer"):
         expr.diff(variable)
     with pytest.raises(UnsupportedError, match="which is an integer"):
         sympy.diff(x[i] * s, i)

@@ -70,8 +70,16 @@ REFUSALS = {
         IndexExpressionError,
         "multiplies indices or sizes with each other",
     ),
-    "by one": (lambda: td.gradient(x[idx[0]], idx), UnsupportedError, "nothing has a derivative by idx, a tensor of"),
-    "by an entry": (lambda: sympy.diff(x[idx[0]], idx[0]), UnsupportedError, "nothing has a derivative by idx"),
+    "by one": (
+        lambda: td.gradient(x[idx[0]], idx),
+        UnsupportedError,
+        "nothing has a derivative with respect to idx, a tensor of",
+    ),
+    "by an entry": (
+        lambda: sympy.diff(x[idx[0]], idx[0]),
+        UnsupportedError,
+        "nothing has a derivative with respect to idx",
+    ),
     "as text": (
         lambda: td.to_text(td.sum(idx)),
         UnsupportedError,

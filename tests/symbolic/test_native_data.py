@@ -49,7 +49,7 @@ def test_same_as_a_tensor_of_integers():
 
 
 def test_refused():
-    with pytest.raises(UnsupportedError, match="nothing has a derivative by start, a tensor of integers"):
+    with pytest.raises(UnsupportedError, match="nothing has a derivative with respect to start, a tensor of integers"):
         td.diff(Sum(start[e] * k[e], (e, 0, M - 1)), start[p])
     with pytest.raises(
         IndexExpressionError, match=r"k\[e\] is data of a tensor, .* or IndexedBase\('idx', integer=True\)"

@@ -73,10 +73,7 @@ class Request(NamedTuple):
 def parse_request(body: bytes) -> Request:
     """Parse the body of an HTTP request.
 
-    Raises
-    ------
-    RequestError
-        If the body is not a JSON object with these keys, or a value is out of range.
+    Raise `RequestError` if the body is not a JSON object with these keys, or a value is out of range.
     """
     try:
         found = json.loads(body.decode("utf-8"))
@@ -260,9 +257,7 @@ def shape_text(expr: Any) -> str:
 
 
 def thesis_text(expr: Any) -> str:
-    """Return ``expr`` in the language of the thesis; raise `UnsupportedError` with a short reason if that is
-    impossible.
-    """
+    """Return ``expr`` in the language of the thesis; raise `UnsupportedError` with a short reason if impossible."""
     try:
         return td.to_text(expr)
     except UnsupportedError as error:

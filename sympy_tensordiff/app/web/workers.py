@@ -37,14 +37,7 @@ class LostError(Exception):
 class Pool:
     """A pool of workers with a queue of requests.
 
-    Parameters
-    ----------
-    count : int
-        The number of workers, 1 or more.
-    seconds : float
-        The time limit of an answer.
-    waiting : int
-        The greatest number of requests that wait for a worker.
+    It has ``count`` workers. An answer may take ``seconds``, and ``waiting`` requests may wait for a worker.
     """
 
     def __init__(self, count: int, seconds: float, waiting: int) -> None:

@@ -1,4 +1,4 @@
-"""Lanes: the entries of a kernel that one array operation computes at once, with one dimension per index.
+"""Lanes: the entries of a kernel that one array operation computes together, with one dimension per index.
 
 Conditions restrict them: a condition on a single index narrows its span, one that is the same for all lanes becomes a
 Python ``if``, and all others become a mask.
@@ -76,9 +76,7 @@ class Lanes:
         return Lanes((*spans, *self.dims), self.images)
 
     def replace(self, old: Span, new: Span, image: Affine | None = None) -> Lanes:
-        """Return the lanes with span ``new`` in place of ``old``; ``image`` is the old index as a form in the
-        new one.
-        """
+        """Return the lanes with span ``new`` in place of ``old``; ``image`` is the old index as a form of the new."""
         images = self.images
         if image is not None:
             images = {axis: form.substitute({old.axis: image}) for axis, form in images.items()} | {old.axis: image}
@@ -93,9 +91,7 @@ class Lanes:
                 yield dim, dim in wanted
 
     def extreme(self, form: Affine, sign: int) -> Affine | None:
-        """Return the maximum (``sign`` 1) or minimum (-1) of a form over all lanes; None if the form is not
-        monotonic.
-        """
+        """Return the maximum (``sign`` 1) or minimum (-1) of a form over all lanes; None unless monotonic."""
         result = Affine.of(form.constant)
         for variable, coefficient in form.terms:
             own = sign if coefficient > 0 else -sign
@@ -160,9 +156,7 @@ def sort_conditions(lanes: Lanes, rows: Rows, masks_data: bool = False) -> LaneC
 
 
 def _note_span_end(found: LaneConditions, row: Constraint, axis: str) -> bool:
-    """Add the bound that ``row`` imposes on the span of ``axis`` to ``found``; return False if it is not such a
-    bound.
-    """
+    """Add the bound that ``row`` imposes on the span of ``axis`` to ``found``; return False if it is no such bound."""
     if axis in row.form.hidden() or row.kind == "mod":
         return False
     coefficient = row.form.coefficient(axis)

@@ -92,9 +92,7 @@ class VectorPrinter(ScalarPrinter):
 
     @contextmanager
     def inside(self, frame: Frame) -> Iterator[None]:
-        """Context manager: print over the dimensions of ``frame``; index arrays needed inside are defined in its
-        block.
-        """
+        """Context manager: print over the dimensions of ``frame``; index arrays used inside are defined there."""
         outer = self.lanes, self._slots, self.context, self.masks, self.frame
         slot, lanes = frame.block.slot(), frame.lanes
         new = {(dim, lanes.dims_after(dim)): (slot, dict[str, str]()) for dim in lanes.dims}
@@ -225,9 +223,7 @@ class VectorPrinter(ScalarPrinter):
         return texts
 
     def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Constraint]]:
-        """Return ``(axis, constraint)`` for each bound by which a masked read may be out of bounds; [] without a
-        mask.
-        """
+        """Return ``(axis, constraint)`` for each bound by which a masked read may be out of bounds; else []."""
         load = Load(array, tuple(index))
         return self.prover.axes_inside(load, self.context) if self.masks else []
 
@@ -383,9 +379,7 @@ class VectorPrinter(ScalarPrinter):
         return f"real({text})" if function in NUMPY_HELPERS and not self.dialect.is_pure else text
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
-        """Return a choice with its precedence: ``np.where`` if it varies over the lanes, else a conditional
-        expression.
-        """
+        """Return a choice with its precedence: ``np.where`` if it varies over lanes, else a conditional expression."""
         varies = self.varies(Operation("select", (condition, value, otherwise)))
         if not varies and (not self.dialect.is_pure or is_static(condition)):
             # A Python number would raise an error where it is divided by 0.

@@ -88,9 +88,7 @@ class Narrowing:
         return frame._replace(mask=Name(mask))
 
     def _narrow_span(self, frame: Frame, axis: str, wanted: SpanEnds) -> Frame:
-        """Return the frame with the span of ``axis`` narrowed to ``wanted``; its block runs only if that is not
-        empty.
-        """
+        """Return the frame with the span of ``axis`` narrowed to ``wanted``; its block runs if that is not empty."""
         span = frame.lanes.dim(axis)
         low, frame = self._extreme(frame, f"{axis}_low", [span.low, *wanted.lows], 1)
         stop, frame = self._extreme(frame, f"{axis}_stop", [span.stop, *wanted.stops], -1)
@@ -131,9 +129,7 @@ class Narrowing:
         return Affine.variable(variable)
 
     def span(self, frame: Frame, loop: Loop) -> tuple[Span, Frame]:
-        """Return the range of a loop that is the same at all points, and a frame whose block runs unless it is
-        empty.
-        """
+        """Return the range of a loop that is equal at all points, and a frame whose block runs unless it is empty."""
         lows, stops = ([frame.lanes.image(form) for form in forms] for forms in loop_ends(loop))
         low, frame = self._extreme(frame, f"{loop.variable}_low", lows, 1)
         stop, frame = self._extreme(frame, f"{loop.variable}_stop", stops, -1)
@@ -311,9 +307,7 @@ class Additions:
         frame.block.line(f"{target} {operator}= {text}" if operator else f"{target} = {function}({target}, {text})")
 
     def _reduced(self, value: Scalar, summed: Sequence[Span], reduction: Reduction, frame: Frame) -> str:
-        """Return the text of ``value`` reduced along the dimensions ``summed``, which are the first ones of
-        ``frame``.
-        """
+        """Return the text of ``value`` reduced along the dimensions ``summed``, the first ones of ``frame``."""
         varies, dims = self.values.varies(value), self.values.lanes.dims
         counts = [self.values.form(dim.length) for dim in summed if dim not in varies]
         if varies.isdisjoint(summed):
@@ -346,9 +340,7 @@ class Additions:
     def _reduced_in_order(
         self, value: Scalar, order: Sequence[Span], summed: Sequence[Span], reduction: Reduction, frame: Frame
     ) -> str:
-        """Return the text of a reduction computed with its dimensions in `order`, so that arrays are read
-        contiguously.
-        """
+        """Return the text of a reduction computed with its dimensions in `order`, for contiguous reads."""
         lanes = frame.lanes
         with self.values.inside(frame._replace(lanes=Lanes(tuple(order), lanes.images))):
             text = self.values.scalar(value, ATOM)

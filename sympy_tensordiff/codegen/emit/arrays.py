@@ -76,9 +76,7 @@ def print_program(program: Program) -> str:
 
 
 def print_arrays(program: Program, dialect: Dialect) -> str:
-    """Return the text of a module for an array library: its ``run`` fills the outputs, or, in a pure dialect, returns
-    them.
-    """
+    """Return the text of a module for an array library: its ``run`` fills the outputs, or, if pure, returns them."""
     names = module_names(program, dialect.own_names)
     if dialect.is_pure:
         functions, inner = _print_functions(program, names, dialect)
@@ -321,9 +319,7 @@ class KernelPrinter:
         frame.block.line(f"np.add.at({array}, {places}, {text})")
 
     def count_whole_axes(self, index: Sequence[Affine], lanes: Lanes) -> int:
-        """Return how many last axes of the array are read as whole dimensions, in order, so that they need no index
-        arrays.
-        """
+        """Return how many last axes of the array are read as whole dimensions, in order, without index arrays."""
         count, shape = 0, self.values.shapes[self.kernel.array]
         pairs = zip(reversed(index[1:]), reversed(lanes.dims), reversed(shape), strict=False)
         for form, dim, extent in pairs:

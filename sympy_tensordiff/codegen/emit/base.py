@@ -57,9 +57,7 @@ def fraction_text(value: Fraction) -> str:
 
 
 def number_text(value: int | Fraction | float) -> str:
-    """Return a non-negative constant as text, nan as ``math.nan``; raise UnsupportedError if it is too large for a
-    double.
-    """
+    """Return a non-negative constant as text, nan as ``math.nan``; raise UnsupportedError beyond doubles."""
     if value != value:
         return "math.nan"
     try:
@@ -199,7 +197,7 @@ class ScalarPrinter(FormPrinter):
         """Return the text of a comparison and its precedence; integers are compared as integers."""
         operator, own = self.operators[function]
         if (a := integer_form(left)) is not None and (b := integer_form(right)) is not None:
-            # Integers are compared as integers: float32 cannot tell the large ones apart.
+            # Integers are compared as integers: float32 cannot distinguish the large ones.
             return f"{self.form(a)}{operator}{self.form(b)}", own
         return f"{self.scalar(left, SUM)}{operator}{self.scalar(right, SUM)}", own
 

@@ -33,10 +33,7 @@ MemoryEntries = tuple[dict[str, str], list[str]]
 class CSource(str):
     """The text of a generated C file and of its header.
 
-    Attributes
-    ----------
-    header : str
-        The text of the header with the functions' prototypes, which C++ can include, too.
+    `header` is the text of the header with the functions' prototypes, which C++ can include, too.
     """
 
     __slots__ = ("header",)
@@ -45,9 +42,7 @@ class CSource(str):
 
 @dataclass(frozen=True)
 class COptions:
-    """The options of a C file: the name of its function, its number type, whether it allocates memory and has
-    pragmas.
-    """
+    """The options of a C file: the name of its function, its number type, and whether it allocates and has pragmas."""
 
     name: str = "compute"
     dtype: str = "float64"
@@ -80,7 +75,7 @@ class CFile:
 
     language = "C99"
     own_names: frozenset[str] = frozenset()
-    """The names that the file defines besides those of all C files."""
+    """The names that the file defines in addition to those of all C files."""
     stream_parameters: tuple[str, ...] = ()
     """The declarations of the parameters after the scratch memory."""
 

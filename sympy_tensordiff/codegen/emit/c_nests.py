@@ -277,9 +277,7 @@ class CPrinter(CForms, NestPrinter):
         return found[::-1] if is_own and is_unread and isinstance(loop.step, int) and loop.step > 0 else []
 
     def print_partial_sums(self, loop: Loop, path: StatementPath, totals: Sequence[str]) -> None:
-        """Append a loop that computes ``totals`` as `PARTIAL_SUMS` independent partial sums, and a loop that adds
-        these.
-        """
+        """Append a loop that computes ``totals`` as `PARTIAL_SUMS` independent sums, and a loop that adds these."""
         part, step = self.names.fresh("part"), loop.step
         assert isinstance(step, int)
         names = {total: (self.names.fresh(f"{total}_own"), self.names.fresh(f"{total}_parts")) for total in totals}

@@ -81,7 +81,7 @@ class CRecurrencePrinter:
         return f"{INDENT}for (ptrdiff_t {i} = 0; {i} < {self.entries(self.results[result])}; {i}++) {{ {text} }}"
 
     def step_lines(self, scratch: str) -> Iterator[str]:
-        """Yield the lines of one step: the call, what it adds to stacks and sums, and the exchange of buffers."""
+        """Yield the lines of one step: the call, the additions to stacks and sums, and the exchange of buffers."""
         step, names = self.step, self.names
         for result, array in self.stacked.items():
             yield f"{INDENT}{self.pointers[result]} = {self.row(array, self.results[result])};"

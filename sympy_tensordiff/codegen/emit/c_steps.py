@@ -67,9 +67,7 @@ class CStepPrinter:
         self.kinds = self._kinds()
 
     def _kinds(self) -> dict[str, str]:
-        """Return the C declarations of all possible parameters of a step's function, by name; arrays without
-        ``const``.
-        """
+        """Return the C declarations of all possible parameters of a step's function, by name, without ``const``."""
         names, found = self.names, {}
         for array in (*self.program.outputs, *self.program.temporaries):
             found[names(array.name)] = f"real *restrict {names(array.name)}"
@@ -125,9 +123,7 @@ class CStepPrinter:
         return self.function(step, printer.lines, local, work)
 
     def function(self, step: Step, lines: Sequence[str], local: FormNames, work: dict[str, str]) -> StepText:
-        """Return the C function of a step with the body ``lines``; its parameters are the names that occur in the
-        lines.
-        """
+        """Return the C function of a step with the body ``lines``; its parameters are the names in these."""
         words = set(WORD.findall("\n".join(lines)))
         filled = {self.names(name) for name in filled_arrays(step)}
         rows = {self.names(array.name) for array in step.rows} if isinstance(step, FusedKernels) else set()
@@ -380,7 +376,7 @@ OWN_NAMES = _words(
     "real scratch work count code SUMS VECTOR PARALLEL PRAGMA LARGEST SIMD ptrdiff_t size_t int32_t int64_t uint32_t "
     "uint64_t bits_of of_bits bits_of_double"
 )
-"""The names that a file itself defines, besides functions."""
+"""The names that a file itself defines, other than functions."""
 
 RESERVED = KEYWORDS | MACROS | MATH | OWN_NAMES | {f"{name}{ending}" for name in MATH for ending in "fl"}
 RESERVED |= {*HELPERS, *PRODUCT_HELPERS, *SPECIAL, *MATH_FUNCTIONS.values(), *FILE_FUNCTIONS.values()}
@@ -390,8 +386,6 @@ class CNames(FormNames):
     """The identifiers of a C file: none begins with an underscore, which C reserves for the compiler."""
 
     def spelled(self, name: str) -> str:
-        """Return ``name`` as a valid C identifier: no leading or double underscores, and no clash with names of the
-        file.
-        """
+        """Return ``name`` as a valid C identifier: no leading or double underscores, no clash with the file's names."""
         name = re.sub("_+", lambda match: "_" if match.start() else "v_", name)
         return f"{name}_value" if re.fullmatch(r"power_\d+|\w+_(of_search|H|RESTRICT)", name) else name

@@ -49,7 +49,7 @@ class _TiledCorrelation:
         self.lane, self.lane_out = lane, out
         block = own_axis(step.output, tiles.rows)
         self.block = block if block in tiles.tasks else None
-        """The axis of the result of which a task has one block of rows; None if a task has all rows."""
+        """The axis of the result along which a task has one block of rows; None if a task has all rows."""
         self.copy = names.fresh(f"{tiles.right.array}_lanes")
         # The summed axis comes right before the lanes: a block reads them one after the other.
         others = [axis for axis in range(len(tiles.right.index)) if axis != lane]

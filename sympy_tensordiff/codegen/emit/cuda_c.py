@@ -1,6 +1,6 @@
 """Programs as CUDA C++ files: kernels, and functions of the host that check their arguments and launch the kernels.
 
-The kernels are those of the module for ``numba.cuda``; arrays lie on the device. NVRTC compiles the kernels alone.
+The kernels are those of the module for ``numba.cuda``; arrays are in device memory. NVRTC compiles the kernels alone.
 """
 
 from __future__ import annotations
@@ -93,9 +93,7 @@ class CudaTexts(CPrinter):
 
 
 class CudaCPrinter(CudaTexts):
-    """Prints a kernel or fused kernels as the body of a ``__global__`` function, with one thread per value of the
-    axes.
-    """
+    """Prints a kernel or fused kernels as the body of a ``__global__`` function, one thread per value of the axes."""
 
     def __init__(
         self, names: FormNames, prover: Prover, step: Kernel | FusedKernels, bare: frozenset[str], single: bool
@@ -282,7 +280,7 @@ class CudaFile(CFile):
         return super().scratch_function(memory)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the number of entries of the scratch memory of the search, and of what it finds."""
+        """Return the number of entries of the scratch memory of the search, and of its result."""
         return f"{len(search.program.outputs)} + {super().search_entries(search)}"
 
     def step_text(self, step: Step) -> StepText:
@@ -326,7 +324,7 @@ class CudaFile(CFile):
         yield found, 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Yield the lines that find the extremes of an integer array, and return their texts."""
+        """Yield the lines that compute the extremes of an integer array, and return the texts of these."""
         found = self.names.fresh(f"{array}_range")
         yield f"{INDENT}int64_t {found}[2];", 0
         yield f"find_range({found}, {array}, {count}, scratch, stream)", self.last_code

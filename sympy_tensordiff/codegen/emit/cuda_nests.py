@@ -128,9 +128,7 @@ class CudaPrinter(NestPrinter):
         return self.strided_index(array, index) or self.horner_index(array, index)
 
     def strided_index(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the offset of an entry as indices times strides, using parameters; "" if none of these is a
-        parameter.
-        """
+        """Return the offset of an entry as indices times strides, using parameters; "" if none is a parameter."""
         shape = self.shapes[array]
         rest = sum((times(form, *shape[n:]) for n, form in enumerate(index, 1)), Affine())
         factors: list[tuple[str, Affine]] = []

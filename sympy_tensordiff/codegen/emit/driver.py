@@ -23,9 +23,7 @@ STANDARD_MODULES = ("contextlib", "functools", "itertools", "math")
 
 
 def module_names(program: Program, own: Iterable[str], kind: type[FormNames] = FormNames) -> FormNames:
-    """Return the identifiers for a module of ``program``, distinct from ``own`` and from the names of step
-    functions.
-    """
+    """Return the identifiers for a module of ``program``, distinct from ``own`` and the names of step functions."""
     names = [a.name for a in program.arguments] + list(array_shapes(program))
     names += [solved.name for solved in solve_sizes(program.arguments)] + [size.name for size in program.sizes]
     for kernel in program.nests:
@@ -64,9 +62,7 @@ class Functions:
         self._names: dict[str, str] = {}
 
     def add(self, kernel: Step, text: str, decorator: str = "", passed: Sequence[str] | None = None) -> None:
-        """Add the function of a step, given as ``text``; ``passed`` are its arguments if they are not
-        `passed_names`.
-        """
+        """Add the function of a step, given as ``text``; ``passed`` are its arguments if not `passed_names`."""
         own = function_name(kernel)
         self._passed[own] = passed_names(kernel, self._all) if passed is None else list(passed)
         name = self._known.setdefault(text_up_to_renaming(decorator + text, self._all.texts), own)
@@ -119,9 +115,7 @@ def header(program: Program, backend: str, names: FormNames) -> str:
 
 
 def argument_lines(program: Program, names: FormNames, others: Sequence[str] = ()) -> list[str]:
-    """Return comment lines that describe the arguments of a program, ``others``, and the user functions to be
-    supplied.
-    """
+    """Return comment lines that describe the arguments of a program, ``others``, and the user functions to supply."""
     lines, printer = [], FormPrinter(names)
     for argument in program.arguments:
         what = f"array {shape_text(argument.shape, printer)}" if argument.kind == "array" else argument.kind
@@ -144,7 +138,7 @@ def module_text(
     library: str = "",
     constants: str = "",
 ) -> str:
-    """Return a module that consists of ``pieces``, with imports of what they use of the standard library, NumPy and
+    """Return a module that consists of ``pieces``, with the imports that they use of the standard library, NumPy and
     ``modules``.
     """
     text = "\n".join(pieces)

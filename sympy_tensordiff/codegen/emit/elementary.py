@@ -5,10 +5,10 @@ argument is reduced to a small interval, a minimax polynomial (by Remez' exchang
 at special arguments are selected at the end. Their error is below 2 units in the last place, that of erfc below 4;
 overflow, denormal numbers, infinities, nan and zeros are as in NumPy.
 
-Each function exists in both precisions and computes in its own, except that angles in single precision are reduced
-in double precision. Constants like log(2) are sums of two numbers, the first of which ends in so many zeros that its
-multiples by small integers are exact. Fused multiply-add keeps the error bounds, reassociation would not: the
-functions are compiled without it, whatever the loops around them are compiled with.
+Each function exists in both precisions and computes in its own, except that angles in single precision are reduced in
+double precision. Constants like log(2) are sums of two numbers; the first one ends in so many zeros that its multiples
+by small integers are exact. Fused multiply-add keeps the error bounds, reassociation would not: the functions are
+compiled without it, whatever the loops around them are compiled with.
 """
 
 from __future__ import annotations

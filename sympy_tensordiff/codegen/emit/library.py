@@ -251,9 +251,7 @@ class LibraryCall:
         self.lengths = {} if isinstance(step, Apply) else lengths(step, names)
 
     def value(self, step: ProductStep | Apply) -> tuple[str, str]:
-        """Return ``(description, expression text)`` of the result of a step other than a contraction, without its
-        factor.
-        """
+        """Return ``(description, expression text)`` of the result of a step that is no contraction, without factor."""
         if isinstance(step, Solve):
             return self.solve(step)
         if isinstance(step, Apply):
@@ -273,9 +271,7 @@ class LibraryCall:
     # -------------------------------------------------------------- functions of one array
 
     def apply(self, step: Apply) -> tuple[str, str]:
-        """Return ``(description, expression text)`` of a function of one matrix, such as an inverse or a
-        determinant.
-        """
+        """Return ``(description, expression text)`` of a function of one matrix, such as inverse or determinant."""
         matrix, options = self.names(step.operand), ", ".join(map(str, step.options))
         text = self.functions[step.function][bool(step.factored)].format(
             matrix, self.title(step.factored or step.operand), options
@@ -334,9 +330,7 @@ class LibraryCall:
         return self.reshaped(text, batch, groups)
 
     def reshaped(self, text: str, batch: Sequence[int], groups: Groups) -> str:
-        """Return an array, whose axes are those of ``batch`` and of all groups, with each group reshaped to one
-        axis.
-        """
+        """Return an array, whose axes are those of ``batch`` and of all groups, with groups reshaped to one axis."""
         if all(len(group) == 1 for group in groups):
             return text
         axes = [self.lengths[label] for label in batch]

@@ -219,7 +219,7 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
                 self.solve(factors, axes, index)
 
     def right_axes(self, step: Solve) -> list[tuple[str, Affine]]:
-        """Return the axes of the right sides besides those of the batch, by name: that of the matrix is first."""
+        """Return the axes of the right sides other than those of the batch, by name: that of the matrix is first."""
         *batch, first, second = step.left.labels
         self.summed, self.free = (second, first) if first in step.output else (first, second)
         extents = dict(zip(step.right.labels, self.shapes[step.right.array], strict=True))

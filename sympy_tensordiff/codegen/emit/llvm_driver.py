@@ -54,7 +54,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 @dataclass(frozen=True)
 class Target:
-    """The inputs of a module besides the program: number type, vector width, and the memory layout of Python objects.
+    """The inputs of a module other than the program: number type, vector width, and the memory layout of Python
+    objects.
 
     ``head`` is the number of bytes of an array object before the pointer to its entries. ``is_checked``: all indices
     are checked, to find errors of this package.
@@ -208,9 +209,7 @@ class LlvmStepPrinter:
 def _module_with_python_driver(
     program: Program, module: Module, entry: Callable[[], EntryPrinter], found: Sequence[StepFunction | None]
 ) -> ModuleText:
-    """Return a module with one entry point per compiled step, and a Python driver that calls these and library
-    functions.
-    """
+    """Return a module with one entry point per compiled step, and a Python driver that calls these and libraries."""
     names = module_names(program, LIBRARY_NAMES)
     calls, pieces, entries = {}, [], {}
     for step, function in zip(program.kernels, found, strict=True):

@@ -74,7 +74,9 @@ class EntryPrinter(LlvmNestPrinter):
         return self.new(f"load ptr, ptr {pointer}")
 
     def read_array(self, name: str, found: str, rank: int) -> None:
-        """Read an array's data pointer and the lengths of its first ``rank`` axes from the Python object ``found``."""
+        """Emit code that reads an array's data pointer and the lengths of its first ``rank`` axes from the Python
+        object ``found``.
+        """
         self.arrays[name] = self.new(f"load ptr, ptr {self.byte_pointer(found, self.head)}")
         if rank:
             lengths = self.new(f"load ptr, ptr {self.byte_pointer(found, self.head + 16)}")
@@ -147,7 +149,7 @@ class EntryPrinter(LlvmNestPrinter):
         return self
 
     def locate_temporaries(self, groups: Sequence[Sequence[Array]]) -> None:
-        """Emit the pointers of all temporaries, which lie in the block of memory passed as last argument."""
+        """Emit the pointers of all temporaries, which are in the block of memory passed as last argument."""
         place = len(self.program.arguments) + len(self.program.outputs)
         self.read_array("scratch", self.argument_object(place), 0)
         address = self.new(f"ptrtoint ptr {self.arrays['scratch']} to i64")
@@ -162,9 +164,7 @@ class EntryPrinter(LlvmNestPrinter):
     def driver_function(
         self, steps: Sequence[tuple[Step, StepFunction]], groups: Sequence[Sequence[Array]]
     ) -> EntryPrinter:
-        """Print the function that runs all ``steps``, with temporaries in the memory passed last; return this
-        printer.
-        """
+        """Print the function that runs all ``steps``, temporaries in the memory passed last; return this printer."""
         self.read_arguments()
         if groups:
             self.locate_temporaries(groups)

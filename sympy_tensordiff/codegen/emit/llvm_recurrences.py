@@ -2,7 +2,7 @@
 
 The rows of sequences and of stacked results are pointers into whole arrays. A result that is the next state has two
 buffers, which take turns, unless all of its values are stacked: then a state is the row that the step before has
-filled. Nothing is copied but numbers and the last value of a result that is kept.
+filled. Only numbers, and the last value of a result that is stored, are copied.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 class LlvmRecurrencePrinter(LlvmNestPrinter):
     """Prints the function of a recurrence: a loop over time that calls the functions of the body's steps.
 
-    ``body`` is its body as it is printed, ``functions`` are the functions of its steps.
+    ``body`` is its body in printed form, ``functions`` are the functions of its steps.
     """
 
     def __init__(

@@ -370,7 +370,7 @@ class Decorators:
 
     def __init__(self, program: Program, names: FormNames) -> None:
         self.is_whole = is_compiled_whole(program)
-        # Numba's cache cannot tell functions of the user apart: it would take the code of one for another's. Nor does
+        # Numba's cache cannot distinguish functions of the user: it would take the code of one for another's. Nor does
         # it find their modules again, which have new names in every process. The entry point for C is not needed.
         entry = f"@njit({'' if names.functions else 'cache=True, '}nogil=True, no_cfunc_wrapper=True, "
         within = "@register_jitable(no_cfunc_wrapper=True, "

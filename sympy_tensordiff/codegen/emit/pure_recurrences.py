@@ -38,8 +38,8 @@ def pure_recurrence(step: Recurrence, names: FormNames, dialect: Dialect) -> tup
 
 
 class _PureLoop:
-    """Prints the function of one recurrence; ``carried`` maps the names of what the loop carries to pairs of first and
-    next values, ``returned`` maps the arrays to what is returned for them.
+    """Prints the function of one recurrence; ``carried`` maps the names of the loop's state to pairs of first and next
+    values, ``returned`` maps the arrays to their returned values.
     """
 
     def __init__(self, step: Recurrence, names: FormNames, dialect: Dialect) -> None:
@@ -70,7 +70,7 @@ class _PureLoop:
                 self.returned[kept.array] = self.carry(kept.result, is_sum=kept.kind == "sum")
 
     def carry(self, result: str, is_sum: bool) -> str:
-        """Add a result of the steps, or its sum, to what the loop carries, and return its name."""
+        """Add a result of the steps, or its sum, to the state of the loop, and return its name."""
         own, new = self.names.fresh("total" if is_sum else "last"), self.results[result]
         extents = [self.form(extent.substitute(dict(self.step.integers))) for extent in self.shapes[result]]
         zero = f"np.broadcast_to(real(0), {tuple_text(extents)})" if extents else "real(0)"

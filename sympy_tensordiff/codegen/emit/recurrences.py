@@ -86,7 +86,9 @@ class _Loop:
                 yield f"{names(kept.array)}[...] = 0"
 
     def step_lines(self) -> Iterable[str]:
-        """Yield the lines of one step: the rows, the call, and what it adds to stacks and sums."""
+        """Yield the lines of one time step: rows of stacked results, the call of the step's function, and the additions
+        to stacks and sums.
+        """
         step, names, values = self.step, self.names, self.values
         for result, array in self.stacked.items():
             yield f"{self.results[result]} = {names(array)}[{self.time}, ...]"
@@ -106,9 +108,7 @@ class _Loop:
 def _next_states(
     step: Recurrence, values: dict[str, str], results: dict[str, str], stacked: dict[str, str]
 ) -> Iterable[str]:
-    """Yield the lines that make a step's results the next states, by exchanging buffers where nothing else
-    reads them.
-    """
+    """Yield the lines that make a step's results the next states, by exchanging buffers if nothing else reads them."""
     counts: dict[str, int] = {}
     for state in step.carried:
         counts[state.result] = counts.get(state.result, 0) + 1

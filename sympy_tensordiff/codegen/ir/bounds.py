@@ -60,9 +60,7 @@ class _BoundsChecker:
         self.lengths.update(lengths(array, shape))
 
     def check_statements(self, body: Sequence[Statement], rows: Rows) -> None:
-        """Raise VerificationError unless all accesses of the statements are in bounds where the constraints ``rows``
-        hold.
-        """
+        """Raise VerificationError unless all accesses of ``body`` are in bounds where the constraints ``rows`` hold."""
         for statement in body:
             if isinstance(statement, Alloc):
                 ends = [(*shape.lows, *shape.highs)[-1].form + (not shape.lows) for shape in statement.shape]
@@ -81,8 +79,8 @@ class _BoundsChecker:
             rows = (*rows, *known)
 
     def for_whole_axis(self, rows: Rows) -> Rows:
-        """Return what ``rows`` over the ends of a block imply for the whole axis: quotients of a loop variable are
-        rounded by its range.
+        """Return the constraints of ``rows`` that hold for the whole axis rather than for one block of it: the ends of
+        the block are eliminated.
         """
         signs = {name: form.coefficient(name) for name, form in self.ends.items()}
         return tuple(

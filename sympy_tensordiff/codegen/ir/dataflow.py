@@ -29,9 +29,7 @@ from sympy_tensordiff.integer.indirect import data_entries
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """The names of arrays, real scalars and integers that a step uses and does not define itself, each in order of
-    first use.
-    """
+    """The arrays, real scalars and integers that a step uses and does not define, by name, in order of first use."""
 
     arrays: tuple[str, ...]
     scalars: tuple[str, ...]
@@ -158,9 +156,7 @@ def check_order(program: Program) -> None:
 
 
 def is_same_in_all_calls(kernel: Kernel, shapes: Mapping[str, Sequence[Affine]], tables: AbstractSet[str]) -> bool:
-    """Return whether a kernel is constant: it uses no argument, no size and no function of the user, which may have
-    state.
-    """
+    """Whether a kernel is constant: it uses no argument, no size and no function of the user, which may have state."""
     used = uses(kernel)
     functions = {node.function for node in scalars(kernel.body) if isinstance(node, Operation)}
     if used.scalars or used.integers or any(isinstance(function, External) for function in functions):

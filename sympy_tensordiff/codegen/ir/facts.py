@@ -37,9 +37,7 @@ _MAX_CASES = 64
 
 
 def call_facts(program: Program) -> Rows:
-    """Return the constraints on sizes that hold in every call, by the checks of arguments and the definitions
-    of sizes.
-    """
+    """Return the constraints on sizes that hold in every call, by argument checks and the definitions of sizes."""
     rows = [Constraint("ge", form - 1) for a in program.arguments for form in a.shape]
     rows += [Constraint("ge", form - 1) for a in program.outputs for form in a.shape]
     rows += [
@@ -130,9 +128,7 @@ class Prover:
     def axes_inside(
         self, load: Load, context: Sequence[Constraint], shape: Sequence[Affine] | None = None
     ) -> list[tuple[int, Constraint]]:
-        """Return the bounds of a read, with their axes, that do not follow from ``context``; [] if the read is in
-        bounds.
-        """
+        """Return the bounds of a read, with their axes, that do not follow from ``context``; [] if it is in bounds."""
         rows = shape_rows(load.index, self.shapes[load.array] if shape is None else shape)
         return [(n // 2, row) for n, row in enumerate(rows) if not self.proves(row, context)]
 
@@ -190,9 +186,7 @@ def enclosing_rows(enclosing: Around, start: Rows = ()) -> Rows:
 
 
 def condition_rows(condition: Scalar, holds: bool) -> Rows:
-    """Return the constraints that a condition of a ``select`` implies if it is true (``holds``) or false; () if
-    none.
-    """
+    """Return the constraints that a ``select``'s condition implies if it is true (``holds``) or false; () if none."""
     return tuple(chain.from_iterable(_comparison_rows(*part) for part in _conjuncts(condition, holds)))
 
 

@@ -148,9 +148,7 @@ def _check_identifier(where: str, name: str) -> None:
 
 
 def _check_kernel(kernel: Kernel, program: Program, integers: AbstractSet[str]) -> None:
-    """Raise VerificationError if a kernel breaks a law of nests, uses a name in two roles, or sets entries of
-    others.
-    """
+    """Raise VerificationError if a kernel breaks a law of nests, uses a name in two roles, or sets others' entries."""
     where, inside, used = f"kernel {kernel.array}", list(statements(kernel.body)), list(forms(kernel.body))
     shapes = array_shapes(program)
     numbers = {a.name for a in program.arguments if a.kind == "scalar"}
@@ -190,9 +188,7 @@ def _check_names(where: str, kernel: Kernel, outside: AbstractSet[str]) -> None:
 
 
 def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError unless a kernel sets its own entry once, and a scatter only adds to entries of
-    its array.
-    """
+    """Raise VerificationError unless a kernel sets its own entry once, and a scatter only adds to its array."""
     stores, additions = [s for s in inside if is_store(s)], [s for s in inside if is_scatter(s)]
     if not isinstance(kernel, Scatter):
         if additions or stores != [kernel.body[-1]] or stores[0].target != kernel.entry:
@@ -273,21 +269,10 @@ def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
 class NestLaws:
     """Checks the laws of a nest; a nest that breaks one is a bug of this package.
 
-    Parameters
-    ----------
-    known : collection of str
-        The scalars, integers and arrays that are passed to the function with their values.
-    filled : collection of str
-        The arrays that it writes to besides those that it allocates.
-    block : tuple of str, optional
-        The integers that bound the first index of each entry that the function writes, if other threads write the
-        others.
-    totals : collection of str
-        Arrays of which each block has a copy of its own, or to which threads add atomically.
-    where : str
-        The name of the nest in messages.
-    ranks : mapping, optional
-        The numbers of axes of arrays.
+    The function gets values for the names `known`, and writes to the arrays `filled` and those that it allocates. If
+    other threads write other entries, `block` has the two integers that bound the first index of its own entries. Each
+    block of threads has its own copy of the arrays `totals`, or adds to them atomically. `where` names the nest in
+    messages; `ranks` maps arrays to their numbers of axes.
 
     Examples
     --------
@@ -315,7 +300,7 @@ class NestLaws:
         self.ranks = dict(ranks or {})
         self.allocated: set[str] = set()
         self.block_variables: set[str] = set()
-        """The variables of loops whose ranges lie within the block."""
+        """The variables of loops whose ranges are within the block."""
         self.enclosing_loops: list[Loop] = []
         self.written: dict[str, list[tuple[tuple[Affine, ...], list[Loop]]]] = {}
         """The indices at which each array has been written so far, with the enclosing loops."""
@@ -352,7 +337,7 @@ class NestLaws:
         self.block_variables.discard(loop.variable)
 
     def stays_in_block(self, loop: Loop, start: str, stop: str) -> bool:
-        """Return whether the range of a loop lies between ``start`` and ``stop``, the ends of the block of rows that a
+        """Return whether the range of a loop is between ``start`` and ``stop``, the ends of the block of rows that a
         thread computes.
         """
         lows = [Bound(Affine.variable(name)) for name in (start, *self.block_variables)]
@@ -385,9 +370,7 @@ class NestLaws:
                 self.check_complete(load)
 
     def check_complete(self, load: Load) -> None:
-        """Raise VerificationError if an entry that the nest fills may be read before it is set in the same
-        iterations.
-        """
+        """Raise VerificationError if an entry that the nest fills may be read before it is set in these iterations."""
         for index, enclosing in self.written[load.array]:
             common = [loop for loop in self.enclosing_loops if any(loop is other for other in enclosing)]
             same = [form for form, read in zip(index, load.index, strict=True) if form == read]
@@ -404,9 +387,7 @@ class NestLaws:
                     )
 
     def check_write(self, statement: Set) -> None:
-        """Raise VerificationError if the function may not write to the target, or another block or thread may write to
-        it.
-        """
+        """Raise VerificationError if the function may not write to the target, or another block or thread may."""
         target = statement.target
         if isinstance(target, Name):
             # C computes the bounds of a loop in each iteration, Python once.

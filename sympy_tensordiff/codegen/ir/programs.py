@@ -159,9 +159,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class ProductStep:
-    """A step that fills ``array``, whose axes have the labels ``output``, with a function of two operands times
-    ``factor``.
-    """
+    """A step that fills ``array``, whose axes have the labels ``output``, with ``factor`` times a function of two."""
 
     array: str
     output: tuple[int, ...]
@@ -211,9 +209,7 @@ class Trapezoid(ProductStep):
         return label
 
     def end(self, row: Affine) -> Affine:
-        """Return the last (first, if not ``is_upper``) summed index that all rows in the block of ``row`` have in
-        common.
-        """
+        """Return the last (first, if not ``is_upper``) summed index common to all rows in the block of ``row``."""
         return BLOCK * quotient(row, BLOCK) + self.shift + (BLOCK - 1 if self.is_upper else 0)
 
 
@@ -308,7 +304,7 @@ class FusedKernels:
 
     @property
     def filled(self) -> tuple[str, ...]:
-        """The arrays that the fused kernels fill, without temporaries of which only one row is stored."""
+        """The arrays that the fused kernels fill, without temporaries that are stored one row at a time."""
         rows = {array.name for array in self.rows}
         return tuple([kernel.array for kernel in self.kernels if kernel.array not in rows])
 

@@ -1,7 +1,7 @@
 """Loops that run only under a condition, such as those which compute a norm again in another scale.
 
 `walk.guarded_by` puts all values of a branch under its condition: neutral elements are added where it fails. So a loop
-may be left out there, and what follows it is simpler.
+may be left out there, which simplifies the code after it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 def condition_of_loop(loop: Loop) -> Scalar | None:
-    """Return the condition without which ``loop`` changes nothing, a name or its negation; None if there is none.
+    """Return the condition (a name or its negation) of all updates of outer accumulators in ``loop``: where it fails,
+    the loop changes nothing. None if they do not share one.
 
     Each value that the loop adds to an accumulator from outside is under that condition, as those of `guarded_by` are.
     """
@@ -37,7 +38,7 @@ def condition_of_loop(loop: Loop) -> Scalar | None:
 
 
 def without_condition(loop: Loop, test: Scalar) -> Loop:
-    """Return a loop that runs only if ``test`` holds, with choices by ``test`` decided."""
+    """Return ``loop`` for the case that ``test`` holds: each `select` by ``test`` is replaced by its first value."""
 
     def change(value: Scalar) -> Scalar:
         """Return the chosen value of a choice by ``test``; any other value as it is."""
@@ -48,7 +49,7 @@ def without_condition(loop: Loop, test: Scalar) -> Loop:
 
 
 def _condition_of_addition(statement: Set) -> Scalar | None:
-    """Return the condition without which an addition changes nothing; None if it has no such condition."""
+    """Return the condition of an update ``total += value if condition else neutral``; None for other updates."""
     value = statement.value
     if statement.reduction == "any" or not isinstance(value, Operation) or value.function != "select":
         return None
@@ -64,8 +65,8 @@ def condition_name(test: Scalar) -> str:
 
 
 def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) -> Scalar | None:
-    """Return the condition of loops in `body`, a name that is set there or its negation; None if there are no such
-    loops, or other statements with bodies than short loops.
+    """Return the condition, set in `body`, under which its loops change anything; None if they have none or several, if
+    a loop without one is not short, or if `body` has guards.
     """
     tests = set()
     for statement in body:
@@ -83,8 +84,8 @@ def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) 
 
 
 def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) -> tuple[Statement, ...]:
-    """Return `body` with choices by the condition `test` decided, which holds or not as `holds` says, and then `others`
-    as they are; what is not used is left out.
+    """Return the live statements of `body` and `others` when the condition `test` is known to hold, or to fail
+    (``holds=False``); in `body`, selects by it are replaced by the chosen value.
     """
     name = Name(condition_name(test))
     is_true = holds == (test == name)
@@ -114,10 +115,10 @@ def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) 
 def with_usual_loop(
     loop: Loop, fresh: Callable[[str], str], is_short: Callable[[Loop], bool]
 ) -> tuple[Statement, ...] | None:
-    """Return `loop` without the loops in it that rarely run, and then `loop` itself if one of those has to; None if
-    there are none.
+    """Return a copy of `loop` without its rarely needed inner loops, followed by `loop` itself, which runs only if one
+    of them was needed; None if there are no such inner loops.
 
-    All entries are computed again then: they are set, and nothing is added to what was before.
+    All entries are computed again then: they are set, not added to earlier values.
     """
     test = rare_condition(loop.body, is_short)
     if test is None or any(isinstance(s, Set) and s.reduction and s.name not in declared(loop.body) for s in loop.body):

@@ -19,16 +19,9 @@ from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 class Renaming:
     """Renames or replaces scalars and integers in statements.
 
-    Parameters
-    ----------
-    names : mapping
-        The new names by the old ones: axes, loop variables, scalars.
-    rows : container of str
-        Arrays that lose their first axis, at which all accesses are the same.
-    forms : mapping
-        Forms that replace integers.
-    scalars : mapping
-        Scalars, or array entries, that replace scalars with these names.
+    `names` maps old names of axes, loop variables and scalars to new ones; `forms` maps integers to forms that replace
+    them, `scalars` maps scalars to scalars or array entries. The arrays in `rows` lose their first axis, at which all
+    accesses are the same.
     """
 
     def __init__(

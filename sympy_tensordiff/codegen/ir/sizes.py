@@ -20,9 +20,7 @@ from sympy_tensordiff.integer.products import quotients_in, slope
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """The size ``name`` computed from ``form == length`` for one axis of ``argument``, as n from ``2*n + 1 ==
-    x.shape[0]``.
-    """
+    """The size ``name`` from ``form == length`` for one axis of ``argument``, as n from ``2*n + 1 == x.shape[0]``."""
 
     name: str
     argument: Argument

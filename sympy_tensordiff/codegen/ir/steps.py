@@ -35,9 +35,7 @@ _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 
 def not_compiled(program: Program, recurrences: bool = False) -> list[str]:
-    """Return the arrays filled by steps that Numba cannot compile; ``recurrences`` says that LLVM compiles recurrences
-    too.
-    """
+    """Return the arrays filled by steps that Numba cannot compile; with ``recurrences`` LLVM compiles those, too."""
     return [
         step.array
         for step in program.kernels
@@ -50,8 +48,8 @@ _COMPILED = Kernel | FusedKernels | ContractionStep | Trapezoid | Correlation
 
 
 def is_compiled_step(step: Step) -> bool:
-    """Return whether LLVM compiles a step of a recurrence's body, or a recurrence: all but derivatives of determinants
-    at singular matrices, and Cholesky factors, which steps need for constants only.
+    """Return whether LLVM compiles a step: not the cofactors of a matrix, and not Cholesky factors; a recurrence if it
+    compiles all steps of the body.
     """
     if isinstance(step, Recurrence):
         return all(map(is_compiled_step, step.body.kernels))
@@ -78,9 +76,7 @@ def extents(step: ProductStep, shapes: Shapes) -> dict[int, Affine]:
 
 
 def in_views(step: ContractionStep, shapes: Shapes, fresh: Callable[[str], str]) -> Correlation:
-    """Return a contraction as a `Correlation`: each label becomes an index variable, each operand a read ``a[i,
-    k]``.
-    """
+    """Return a contraction as a `Correlation`: each label becomes a variable, each operand a read ``a[i, k]``."""
     known = dict(sorted(extents(step, shapes).items()))
     names = {label: fresh(f"i{label}") for label in known}
     parts = ((step.array, step.output), *((operand.array, operand.labels) for operand in step.operands))
@@ -230,9 +226,7 @@ def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Af
 
 
 def _matrix_of(shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
-    """Return the shape of the matrix whose factors an array contains; raise VerificationError if there are no
-    factors.
-    """
+    """Return the shape of the matrix whose factors an array contains; raise VerificationError if there are none."""
     if len(shape) < 2 or shape[-2] != shape[-1] + 1:
         raise VerificationError(f"{where}: an array of shape {shape} does not hold factors")
     return *shape[:-2], shape[-1], shape[-1]
@@ -244,9 +238,7 @@ def _is_square(shape: tuple[Affine, ...]) -> bool:
 
 
 def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
-    """Raise VerificationError if the arrays of a recurrence do not have the shapes of the arguments and results of its
-    body.
-    """
+    """Raise VerificationError if the arrays of a recurrence do not fit the arguments and results of its body."""
     forms = dict(step.integers)
 
     def over(shape: tuple[Affine, ...]) -> tuple[Affine, ...]:

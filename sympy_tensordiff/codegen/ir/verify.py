@@ -79,7 +79,7 @@ def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read:
     found = [
         out_of_bounds_point(partition_data(rows)[0], prover.facts, inner) for rows in failing(plain, read.choices, row)
     ]
-    return all(escape is None or _is_covered_by_a_check(escape, program, prover.facts) for escape in found)
+    return all(case is None or _is_covered_by_a_check(case, program, prover.facts) for case in found)
 
 
 def failing(context: Sequence[Constraint], choices: Sequence[Scalar], row: Constraint) -> Iterator[Rows]:
@@ -155,8 +155,8 @@ def _replace_products(rows: Sequence[Constraint], inner: set[str]) -> tuple[list
     """Return ``rows`` with a new variable for each product that contains an ``inner`` name (a relaxation), and these
     variables.
     """
-    held = dict.fromkeys(c for row in rows for c in sorted(row.form.compounds()) if c.atoms() & inner)
-    loose = {c: Affine.variable(f"product {number}") for number, c in enumerate(held)}
+    products = dict.fromkeys(c for row in rows for c in sorted(row.form.compounds()) if c.atoms() & inner)
+    loose = {c: Affine.variable(f"product {number}") for number, c in enumerate(products)}
     known = (
         [Constraint("ge", form) for form in product_rows([row.form for row in rows if row.kind == "ge"])]
         if loose
@@ -164,14 +164,14 @@ def _replace_products(rows: Sequence[Constraint], inner: set[str]) -> tuple[list
     )
     names = {form.terms[0][0] for form in loose.values()}
     # Rows about these products may contain further ones, which stay unknown: these rows are dropped.
-    told = [row.substitute(loose) for row in known]
-    told = [row for row in told if inner.isdisjoint(row.form.hidden())]
-    return [row.substitute(loose) for row in rows] + told, names
+    known_rows = [row.substitute(loose) for row in known]
+    known_rows = [row for row in known_rows if inner.isdisjoint(row.form.hidden())]
+    return [row.substitute(loose) for row in rows] + known_rows, names
 
 
-def _is_covered_by_a_check(escape: OutOfBounds, program: Program, facts: Rows) -> bool:
+def _is_covered_by_a_check(case: OutOfBounds, program: Program, facts: Rows) -> bool:
     """Return whether one check of the program refuses all sizes for which a read is out of bounds."""
-    known, points, outer = (*escape.violation, *facts), (*escape.points, *facts), outer_names(program)
+    known, points, outer = (*case.violation, *facts), (*case.points, *facts), outer_names(program)
 
     def has_points(check: Check) -> bool:
         """Return whether the check refuses every call with its violation, or every call in which this read is out of
@@ -219,9 +219,7 @@ def _mask_kernel(program: Program, prover: Prover, data: frozenset[str], kernel:
 
 
 def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start: Rows) -> Statement:
-    """Return a guard that reads integer arrays as nested guards: the outer conditions prove the inner reads in
-    bounds.
-    """
+    """Return a guard that reads integer arrays as nested guards: the outer conditions prove inner reads in bounds."""
     if not isinstance(statement, If) or not data_entries(row.form for row in statement.conditions):
         return statement
     known = enclosing_rows(enclosing, start)

@@ -220,9 +220,7 @@ def bounds(loop: Loop | Ends) -> tuple[Bound, ...]:
 
 
 def tested_forms(statement: Statement) -> list[Affine]:
-    """Return the forms in the bounds and the step of a loop, or in the conditions of a guard; [] for other
-    statements.
-    """
+    """Return the forms in the bounds and step of a loop, or in the conditions of a guard; [] for other statements."""
     if isinstance(statement, Loop):
         return [bound.form for bound in bounds(statement)] + [s for s in (statement.step,) if isinstance(s, Affine)]
     return [row.form for row in statement.conditions] if isinstance(statement, If) else []
@@ -372,7 +370,9 @@ def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]
     """
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return one statement with its value computed only where the condition holds, 0 elsewhere."""
+        """Return the statement with its value computed only where the condition holds; elsewhere it is false, 0 or the
+        neutral element.
+        """
         if not (is_let(statement) or is_addition(statement)):
             return (statement,)
         value = statement.value

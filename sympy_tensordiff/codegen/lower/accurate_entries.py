@@ -1,4 +1,4 @@
-"""The entries of arrays in forms that keep their digits, and norms as arrays of their own."""
+"""Entries of arrays rewritten so that no digits are lost and nothing overflows; norms become arrays of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sympy_tensordiff.codegen.lower.inverse_norms import is_inverse_norm
 from sympy_tensordiff.codegen.lower.tensors import Definition
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges, rewritten
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.simplify.cancellation import without_cancellation
+from sympy_tensordiff.simplify.cancellation import body_of, without_cancellation
 from sympy_tensordiff.simplify.norms import with_scaled_norms
 
 
@@ -26,17 +26,9 @@ def with_accurate_entries(
 ) -> list[Definition]:
     """Return the array definitions with their entries rewritten to avoid lost digits and overflow.
 
-    Parameters
-    ----------
-    graph : Graph
-    definitions : sequence of Definition
-    tensors : dict of str to Node
-        The arguments by name.
-    scales_norms : bool
-        Whether norms are computed again in another scale where their sums of squares overflow or underflow. The norms
-        of an array of sums of squares are an array of their own.
-    taken : iterable of str
-        Further names that no array may have.
+    `tensors` are the arguments by name, `taken` names that no new array may have. With `scales_norms`, norms are
+    computed in another scale where their sums of squares overflow or underflow; the norms of an array of sums of
+    squares become an array of their own.
     """
     computed = [(one.array, one.entries) for one in definitions if one.entries is not None]
     arrays = {**tensors, **{one.name: one.array for one in definitions}}
@@ -71,14 +63,9 @@ def with_accurate_entries(
 def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[Node, Node]) -> list[Node]:
     """Return `entries` with powers of norms like ``1/n**3``, which may overflow, in place of reads of arrays of such.
 
-    Parameters
-    ----------
-    graph : Graph
-    entries : sequence of Node
-    tables : dict of Node to Node
-        The entries of arrays.
+    `tables` maps arrays to their entries.
     """
-    bodies = {array: _body(table) for array, table in tables.items()}
+    bodies = {array: body_of(table) for array, table in tables.items()}
     powers = {
         array: tables[array]
         for array, body in bodies.items()
@@ -95,13 +82,8 @@ def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[N
     return rewritten(graph, entries, change) if powers else list(entries)
 
 
-def _body(table: Node) -> Node:
-    """Return the body of a comprehension; a number itself."""
-    return table.args[0] if table.op == "comprehension" else table
-
-
 def _dot_product(graph: Graph, step: Any, arrays: Mapping[str, Node]) -> Node | None:
-    """Return a contraction step to a number, of two arrays with equal labels, as the sum ``Sum_k a[k]*b[k]``; None for
+    """Return the sum ``Sum_k a[k]*b[k]`` that a contraction `step` of two arrays with equal labels computes; None for
     other steps.
     """
     if not isinstance(step, ContractionStep) or step.output or step.left.labels != step.right.labels:

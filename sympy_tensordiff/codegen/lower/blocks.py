@@ -22,7 +22,7 @@ class Block:
     statements: list[loops.Statement] = field(default_factory=list)
     values: dict[Node, scalars.Scalar] = field(default_factory=dict)
     uses: Counter[Node] | None = None
-    """Of a kernel and of a loop: how often each node occurs as an argument in what is computed there."""
+    """Of a kernel and of a loop: how often each node is an argument in the computations there."""
     private: frozenset[Node] | None = None
     """Of a branch of a choice: what nothing else needs."""
 

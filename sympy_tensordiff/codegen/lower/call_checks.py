@@ -1,4 +1,4 @@
-"""The checks of a call, which follow from the accesses of the results, each under its own conditions.
+"""Run-time checks of a call, derived from the reads of the results and the conditions of each read.
 
 A read that nothing proves inside of its shape is refused by a `Check` where sizes alone decide. Where data decide, the
 extremes of the arrays of integers settle most calls; where they do not, a search does. That is an expression as any
@@ -91,7 +91,7 @@ class _Checks:
         arrays.
 
         It has the rows over the indices that the access depends on, and those over each group of other indices, which
-        only say that there is a point: the variables are numbered in each group.
+        only ensure that there is a point: the variables are numbered in each group.
         """
         around = access.around
         bound = frozenset(around.variables)
@@ -159,13 +159,15 @@ class _Checks:
         form = row.form
         found = innermost_first([form])
         rows = [each for each in access.around.rows if each not in access.around.beside]
-        told = [part.data for part in reachable(*access.around.choices) if part.op == "index"]
+        compared = [part.data for part in reachable(*access.around.choices) if part.op == "index"]
         for v in reversed(access.around.variables) if not found else ():
             bounds = unit_bounds_of(v, rows)[form.coefficient(v) < 0] if form.coefficient(v) else []
             bounds = [b for b in bounds if data_entries([b])] or bounds[:1]
             if bounds:
                 form = form.substitute({v: bounds[0]})
-        found = found or innermost_first([form]) or innermost_first(each.form for each in rows) or innermost_first(told)
+        found = (
+            found or innermost_first([form]) or innermost_first(each.form for each in rows) or innermost_first(compared)
+        )
         return found[-1] if found else None
 
     def search(self, access: Access, row: Constraint, entry: IndirectIndex | None) -> Node:
@@ -206,14 +208,7 @@ def checks_of_reads(
     """Return the run-time bounds checks for the reads below `roots`: those on sizes, those on integer arrays, and the
     searches that the latter use.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-        The results, as they were access for.
-    names : Names
-    facts : rows
-        What is known about the sizes and free indices.
+    `roots` are the results as the user wrote them, `facts` the constraints on sizes and free indices.
     """
     work = _Checks(graph, names, facts)
     for access, axis, row in Accesses(graph, facts).unproven(roots):
@@ -222,9 +217,7 @@ def checks_of_reads(
 
 
 def _as_scalar(node: Node, change: Any) -> Scalar:
-    """Return a condition between integers as a scalar expression of the code, with `change` applied to its
-    index forms.
-    """
+    """Return a condition on integers as a scalar expression of the code, with `change` applied to its index forms."""
     match node.op:
         case "const":
             return constant(node.data)

@@ -35,8 +35,8 @@ def carried_variables(graph: Graph, node: Node) -> frozenset[int]:
 
 
 def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
-    """Return the factor of a summand, such as ``a**(v - w)``, that changes all terms of the sum by one common factor
-    from ``v`` to ``v + 1``; else None.
+    """Return the only factor that depends on ``v`` in the summand of the running sum `node`, such as ``a**(v - w)``;
+    None unless each step of ``v`` multiplies it by the same number in all terms.
     """
     if node.op != "sum":
         return None
@@ -58,7 +58,7 @@ def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
 
 
 def _is_chained(rows: Rows, inner: Rows, v: int, w: int, u: int, side: int) -> bool:
-    """Whether a product over `u` gains one common factor for all terms of a sum over `w` when `v` grows by 1.
+    """Whether a step of `v` multiplies a product over `u` by one new factor, the same in all terms of a sum over `w`.
 
     `side` is 1 where the sum and the product end at `v`, -1 where they begin there.
     """

@@ -1,12 +1,12 @@
-"""Values that are compared with the greatest or the least of them are computed once.
+"""Arrays for values that are compared with their own maximum or minimum, so that ties are exact.
 
-``b(p) == max_k b(k)`` chooses where the derivative of a maximum goes. It holds for floating point numbers if both
-sides are made of the same ones: compiled in two places, ``exp(a[k])*c[k]`` may differ in its last bit, as vectors or
-with products fused into additions. So the values get an array, which all comparisons with their maximum, and the
-maximum itself, read; also where no other temporaries are wanted. What is read as it is, or rounded once, is the same
-number everywhere and needs none. Of values that conditions choose, each one has its own array: a comparison may hold
-one of them alone, where the conditions are known. Values that are equal by their form, such as ``3*a[i]*a[j]`` and
-``3*a[j]*a[i]``, may differ by rounding, too, and a comparison does not tell them apart: the array holds one of them.
+``b(p) == max_k b(k)`` chooses where the derivative of a maximum goes. It holds for floating point numbers if both sides
+are made of the same ones: compiled in two places, ``exp(a[k])*c[k]`` may differ in its last bit, as vectors or with
+products fused into additions. So the values get an array, which all comparisons with their maximum, and the maximum
+itself, read; also where no other temporaries are wanted. A value that is read unchanged, or rounded once, is the same
+number everywhere and needs no array. Of values that conditions choose, each one has its own array: a comparison may
+hold one of them alone, where the conditions are known. Values that are equal by their form, such as ``3*a[i]*a[j]`` and
+``3*a[j]*a[i]``, may also differ by rounding, and a comparison does not distinguish them: the array holds one of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.plan import StorageCandidate
 from sympy_tensordiff.codegen.lower.tensors import Definition
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.graph.disequalities import unequal_forms
+from sympy_tensordiff.graph.index_tests import unequal_forms
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.nodes import replace as substituted
@@ -64,9 +64,7 @@ class TieTerm:
 
 
 class _Ties(LoopArrays):
-    """Stores values compared with a maximum in arrays, so that the comparison sees the very same floating point
-    number.
-    """
+    """Stores values compared with a maximum in arrays, so that the comparison sees the same floating point number."""
 
     def __init__(self, graph: Graph, lowering: Lowering) -> None:
         super().__init__(graph, lowering)
@@ -78,9 +76,7 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- which values have arrays
 
     def collect(self, root: Node) -> None:
-        """Create the arrays for the values of every maximum or minimum below `root` with which something is
-        compared.
-        """
+        """Create the arrays for the values of every maximum or minimum below `root` that something is compared with."""
         stack, seen, compared = [root], {root}, dict[Node, None]()
         while stack:
             node = stack.pop()
@@ -106,7 +102,7 @@ class _Ties(LoopArrays):
             several = Counter(part for _, part, _ in parts)
             self.parts[extremum] = []
             for number, part, around in parts:
-                # What is needed in several cases has one array for all of them.
+                # A value that several cases need has one array for all of them.
                 found = self.candidate(part, variables, (*rows, *around) if several[part] == 1 else rows)
                 # The array may be that of another maximum, over its indices.
                 self.parts[extremum].append(TieTerm(number, part, found, replace(self.array(found), candidate=found)))
@@ -152,7 +148,7 @@ class _Ties(LoopArrays):
 
         Raises `UnsupportedError` for a part that may be equal to one of the maximum's and has no entry.
         """
-        # What a maximum is an argument of is no value of its range.
+        # A value that contains the maximum is not one of the values under it.
         parts = self.parts_of(extremum) if extremum not in reachable(value) else []
         arrays = list({part.stored.tensor: part.stored for part in parts}.values())
         whole = self.entry(arrays, value, known, nonzero)
@@ -223,9 +219,7 @@ class _Ties(LoopArrays):
 
 
 def _comparisons(node: Node) -> Iterator[tuple[int, Node]]:
-    """Yield ``(position, extremum)`` for each argument of `node` that is compared for equality with a maximum or
-    minimum.
-    """
+    """Yield ``(position, extremum)`` for each argument of `node` compared for equality with a maximum or minimum."""
     if node.op == "compare" and node.data in ("eq", "ne"):
         for position, other in enumerate(reversed(node.args)):
             if other.op in EXTREMA:
@@ -259,8 +253,8 @@ def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Ro
 
 
 def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
-    """Return the alternatives of which ``node`` takes the value, up to sign: branches, a guarded body, exclusive terms;
-    () for other nodes.
+    """Return the alternatives, up to sign, whose value ``node`` takes: branches, a guarded body, exclusive terms; ()
+    for other nodes.
     """
     match node.op:
         case "guard":

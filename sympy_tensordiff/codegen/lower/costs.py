@@ -1,8 +1,8 @@
 """Expected costs of plans: a model of a processor, the same on every machine, in which only ratios matter.
 
-One unit is one multiplication with one addition in a loop. A library for matrices makes the same in a
-tenth of that where all three of its axes are long: it keeps what it reads in registers. Where one axis is
-short it waits for memory as a loop does. An entry that is copied, or kept for a later loop, is written and read.
+One unit is one multiplication with one addition in a loop. A library for matrices makes the same in a tenth of that
+where all three of its axes are long: it keeps the values that it reads in registers. Where one axis is short it waits
+for memory as a loop does. An entry that is copied, or kept for a later loop, is written and read.
 
 With half and twice as much of each constant, one at a time, the texts of two benchmarks change: with `_WORTH` at 0.25 a
 factorization machine takes 1.3 times as long (twice in NumPy), with `_ENTRY` at 1 a tensor train 0.94.
@@ -64,7 +64,5 @@ def is_worth(product: ProductCost, iterations: int) -> bool:
 
 
 def is_worth_packing(before: int, after: int, entries: int) -> bool:
-    """Whether reducing the multiplications of a product from `before` to `after` pays for scattering `entries`
-    results.
-    """
+    """Whether reducing the multiplications of a product from `before` to `after` pays for scattering `entries`."""
     return _LIBRARY * (before - after) > _SPREAD * entries

@@ -1,8 +1,8 @@
-"""Sums of exponentials as multiples of their greatest term, where what is made of them does not overflow.
+"""Sums of exponentials scaled by their largest term, wherever their logarithm or quotient does not overflow.
 
-``log(Sum_k exp(e(k)))`` is ``M + log(Sum_k exp(e(k) - M))`` with the greatest ``M = max_k e(k)``, and the
-derivatives of it are quotients: ``exp(e(p)) / Sum_k exp(e(k))`` is ``exp(e(p) - M) / Sum_k exp(e(k) - M)``. So each
-value below a logarithm, or in a product with the inverse of a sum, is taken apart as ``exp(shift) * rest``::
+``log(Sum_k exp(e(k)))`` is ``M + log(Sum_k exp(e(k) - M))`` with the greatest ``M = max_k e(k)``, and the derivatives
+of it are quotients: ``exp(e(p)) / Sum_k exp(e(k))`` is ``exp(e(p) - M) / Sum_k exp(e(k) - M)``. So each value below a
+logarithm, or in a product with the inverse of a sum, is split into ``exp(shift) * rest``::
 
     exp(u)                 shift u, rest 1
     a * b, a**n            shifts are added, multiplied by n
@@ -10,7 +10,7 @@ value below a logarithm, or in a product with the inverse of a sum, is taken apa
     exp(u) r + exp(v) s    shift M = Max(u, v), rest exp(u - M) r + exp(v - M) s
 
 and the logarithm of it is ``shift + log(rest)``. ``M`` counts as 0 where it is infinite, as it is over an empty range.
-What is not divided by such a sum, and of which no logarithm is taken, stays as it is.
+A sum that is neither a divisor nor the argument of a logarithm is unchanged.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from sympy_tensordiff.graph.instances import instance
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Constraint
+from sympy_tensordiff.simplify.growing_functions import is_call
 
 _EXPONENT_OF_ZERO = -(10**38)
-"""An exponent of which nothing is left, in any precision: that of what a choice leaves out."""
+"""A shift whose exponential is 0 in any precision: that of the branch that a choice does not take."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,10 @@ class Scaled:
 
 
 def without_large_exponentials(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with ``log(sum(exp(u)))`` and quotients of such sums computed after subtracting the largest
-    exponent.
-    """
+    """Return `roots` with ``log(sum(exp(u)))`` and quotients of such sums without the largest exponent."""
     parts = reachable(*roots)
     divided = (part.op == "pow" or (part.op == "call" and part.data is sympy.log) for part in parts)
-    if not any(map(_is_exponential, parts)) or not any(divided):
+    if not any(is_call(part, sympy.exp) for part in parts) or not any(divided):
         return list(roots)
     work = _Exponentials(graph)
     return [trampoline(work.final(root)) for root in roots]
@@ -117,9 +116,7 @@ class _Exponentials:
         return self.graph.add([self.graph.scale(c, node) for node, c in shift.items()])
 
     def _spread(self, node: Node) -> Recursion[Node]:
-        """Return the product `node` multiplied out if a factor is an addition with guarded exponentials; else
-        `node`.
-        """
+        """Return the product `node` multiplied out if a factor is a sum with guarded exponentials; else `node`."""
         for n, factor in enumerate(node.args):
             for part in _behind_guards(factor) if factor.op == "add" else ():
                 found: Scaled = yield self.scaled(part)
@@ -129,9 +126,7 @@ class _Exponentials:
         return node
 
     def _quotient(self, value: Scaled) -> Node:
-        """Return `value` as a product in which ``exp(u)/exp(m)``, m the largest exponent of a sum, is ``exp(u -
-        m)``.
-        """
+        """Return `value` as a product in which ``exp(u)/exp(m)``, m a sum's largest exponent, is ``exp(u - m)``."""
         graph = self.graph
         shift, factors = dict(value.shift), [value.rest]
         for greatest in [node for node in shift if shift[node] < 0 and node in self.terms]:
@@ -144,7 +139,7 @@ class _Exponentials:
         rest = self.sum_of(shift)
         return graph.mul(factors if rest is graph.zero else (*factors, graph.call(sympy.exp, (rest,))))
 
-    # -------------------------------------------------------------- values taken apart
+    # -------------------------------------------------------------- values in scaled form
 
     def scaled(self, node: Node) -> Recursion[Scaled]:
         """Return `node` as ``exp(shift)*rest``; with the shift 0 if it has no exponential, or if it cannot overflow."""
@@ -155,7 +150,7 @@ class _Exponentials:
     def _scaled(self, node: Node) -> Recursion[Scaled]:
         """Return `node` as ``exp(shift)*rest``, computed by the rule for its op."""
         found = Scaled({}, node)
-        if _is_exponential(node):
+        if is_call(node, sympy.exp):
             exponent = yield self.final(node.args[0])
             return Scaled({exponent: 1}, self.graph.one, 1, above=True)
         if node.op == "pow" and node.args[1].op == "const":
@@ -289,8 +284,3 @@ def _behind_guards(total: Node) -> list[Node]:
         elif part.op in ("add", "mul"):
             stack += part.args
     return found
-
-
-def _is_exponential(node: Node) -> bool:
-    """Whether `node` is an exponential."""
-    return node.op == "call" and node.data is sympy.exp

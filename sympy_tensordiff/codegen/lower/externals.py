@@ -1,4 +1,4 @@
-"""The functions that users supply: their keys checked, the implementations made fit for a backend.
+"""User-supplied functions: checks of their keys, and implementations adapted to each backend.
 
 An implementation goes into the generated module as an object under a name of the module's own:
 nothing that the user wrote becomes text.
@@ -19,9 +19,7 @@ Implementations = dict[External, Callable[..., Any]]
 
 
 def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External], backend: str) -> Implementations:
-    """Return for each user function in `needed` its implementation: from `functions`, else SciPy's; raise if there is
-    none.
-    """
+    """Return for each user function in `needed` its implementation: from `functions`, else SciPy's, else raise."""
     if not isinstance(functions, Mapping | None):
         raise ArgumentTypeError(f"functions must be a mapping from names to callables, not {functions!r}")
     given: dict[tuple[str, tuple[int, ...]], Any] = {}
@@ -73,7 +71,7 @@ def parse_key(key: Any) -> tuple[str, tuple[int, ...]]:
         if name and orders and all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in orders):
             return name, _canonical(tuple(orders))
     raise ArgumentTypeError(
-        f"functions has the key {key!r}: a key is a name, 'g', or a name with how often it is differentiated by each "
+        f"functions has the key {key!r}: a key is a name, 'g', or a name with how often it is differentiated in each "
         "argument, ('g', (0, 1)); for one argument \"g'\" is short"
     )
 

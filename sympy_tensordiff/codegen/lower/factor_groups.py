@@ -1,4 +1,4 @@
-"""A sum of products, taken apart: its factors in two groups, which are matrices under the labels that they share."""
+"""Sums of products split into two groups of factors, which are matrices labelled by their index forms."""
 
 from __future__ import annotations
 
@@ -63,16 +63,16 @@ class TriangularBound(NamedTuple):
         last, row = Affine.variable(term), Affine.variable(indices[0])
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
-    def beside(self, first: Affine) -> Constraint:
-        """Return the constraint of the terms near the diagonal that only some rows of a block have; `first` is the
-        first row.
+    def near_diagonal(self, first: Affine) -> Constraint:
+        """Return the constraint that keeps the terms near the diagonal: those of some, but not all, rows of a block.
+        `first` is the first row.
         """
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)
 
     def range(self, label: Affine, split: Split, planner: Planner, facts: Rows) -> tuple[Affine, Affine] | None:
-        """Return the first and last value of `label`, of a whole tensor axis where this changes no result; None if
-        unknown.
+        """Return the first and last value of `label`, extended to the ends of a tensor axis if that does not change the
+        result; None if unknown.
         """
         if label != self.term:
             rows = tuple([row for row in split.context.rows if row != self.bound])
@@ -94,10 +94,10 @@ class TriangularBound(NamedTuple):
 class Split:
     """A sum of products divided into a matrix product (variables, bounds, factors) and the rest of the sum.
 
-    ``summed`` are the variables that a product of matrices sums over, within ``bounds``, ``factors`` what depends
-    on them; ``left`` the other variables, with their ``rows``, ``rest`` the other factors. ``context`` is what is
-    around the factors; in it and in them, variables stand for quotients, which are ``hidden``. The only variable of a
-    sum over a trapezoid has one more bound, a ``slant``.
+    ``summed`` are the variables that a product of matrices sums over, within ``bounds``, ``factors`` what depends on
+    them; ``left`` the other variables, with their ``rows``, ``rest`` the other factors. ``context`` are the loops and
+    constraints around the factors; in both, variables stand for the quotients in ``hidden``. The only variable of a sum
+    over a trapezoid has one more bound, a ``slant``.
     """
 
     summed: tuple[int, ...]
@@ -118,9 +118,7 @@ class Split:
         return min(around) if around else min(self.left.index(v) for v in self.left if v in variables) - len(self.left)
 
     def roles(self, first: Matrix, second: Matrix) -> tuple[list[Affine], list[Affine], list[Affine], list[Affine]]:
-        """Return four label lists for a matrix product: in both matrices and kept, in the first, in the second, and
-        summed.
-        """
+        """Return the labels of a matrix product: in both matrices and kept, in the first, in the second, and summed."""
         pair, inner = (first, second), {Affine.variable(v) for v in self.summed}
         summed = [label for label in first.labels if label in inner and label in second.labels]
         both = [label for label in first.labels if label in second.labels and label not in inner]
@@ -148,7 +146,7 @@ class Split:
             is_partial=True,
         )
 
-    def alone(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
+    def own_summed(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
         """Return the variables to sum over that occur in `matrix` but are not in `summed`, so that it is summed
         beforehand.
         """

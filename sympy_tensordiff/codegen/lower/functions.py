@@ -1,4 +1,4 @@
-"""SymPy's functions in the terms of the loop nests."""
+"""Translation of SymPy's functions into operations of loop nests."""
 
 from __future__ import annotations
 

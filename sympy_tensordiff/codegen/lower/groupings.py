@@ -1,7 +1,7 @@
-"""One value for sums that differ in parentheses: ``y - (z - x)`` of a function, ``x + y - z`` of its derivative.
+"""Sums that differ in their parentheses as one value: ``y - (z - x)`` in a function, ``x + y - z`` in its derivative.
 
-Derivatives are written without the parentheses of the function. Kernels of both would compute everything that is made
-of such a sum twice. All of them become the grouping of the function: differences of neighbours, which are exact, stay
+Derivatives are written without the parentheses of the function. Kernels of both would compute every function of such a
+sum twice. All of them become the grouping of the function: differences of neighbours, which are exact, stay
 differences.
 """
 

@@ -1,4 +1,4 @@
-"""Exponentials, and sums of them, in the entries that use them in place of arrays that overflow.
+"""Exponentials computed in the entries that use them, rather than stored in arrays that overflow.
 
 ``log(1 + Sum_k exp(x[k]))`` and ``exp(x[p])/(1 + Sum_k exp(x[k]))`` do not overflow where the logarithm or the quotient
 sees all exponentials, and can factor out the greatest one (see `exponentials`). Arrays of exponentials hide them.
@@ -23,13 +23,7 @@ def without_growing_arrays(graph: Graph, roots: Sequence[Node], arrays: Mapping[
 
     Unchanged unless such an entry is a term of a sum below a logarithm or a fraction line.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-        Numbers, and comprehensions.
-    arrays : dict of Node to Node
-        The arrays that are computed before, in their order, with their entries or comprehensions.
+    `roots` are numbers and comprehensions, `arrays` the arrays computed before, in their order.
     """
     growing: dict[Node, Node] = {}
     known: dict[Node, bool] = {}
@@ -81,9 +75,7 @@ class _Inlining:
         self.done: dict[Node, Node] = {}
 
     def run(self, root: Node) -> Node:
-        """Return `root` with reads of growing arrays replaced by formulas; beyond `MAX_READS` replacements, reads
-        stay.
-        """
+        """Return `root` with reads of growing arrays replaced by formulas; after `MAX_READS` of them, reads stay."""
         outside = set(breadth_first(root, lambda part: () if part.op in BINDERS else part.args))
         for part in reachable(root, known=self.done):
             if part in outside:

@@ -2,8 +2,8 @@
 
 Second derivatives of a norm ``n = s**(1/2)`` have terms like ``x[i]*y[j]*s**(-3/2)``. The cube of a norm leaves the
 range of numbers where neither the norm nor the term does, for norms below 1e-103 or above 1e102, in single precision
-1e-13 and 1e12. So the vectors of an outer product are divided by the norm, entry by entry, one of them by what is left
-of the power, and loops multiply by one factor ``1/n`` after the other, in turn with the other factors.
+1e-13 and 1e12. So the vectors of an outer product are divided by the norm, entry by entry, one of them by the remaining
+power, and loops multiply by one factor ``1/n`` after the other, in turn with the other factors.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _MAX_INVERSES = 8
 
 
 def with_scaled_vectors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots`, with the power in products like ``s**(-3/2)*outer(x, y)`` divided among the operands of the outer
-    product: ``s**(-1/2)`` for each, and the rest for the smallest.
+    """Return `roots` with the power in products like ``s**(-3/2)*outer(x, y)`` multiplied into the operands of the
+    outer product: ``s**(-1/2)`` into each, and the rest into the smallest one.
     """
     done: dict[Node, Node] = {}
     for part in reachable(*roots):
@@ -34,8 +34,8 @@ def with_scaled_vectors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _with_scaled_vector(graph: Graph, node: Node) -> Node:
-    """Return the einsum `node`, an outer product times a power, with its operands multiplied by parts of the power;
-    `node` itself if the smallest is as large as the result.
+    """Return the einsum `node`, a product of tensors and a power, with the power multiplied into its operands; `node`
+    itself if no operand is smaller than the result.
     """
     power = next((arg for arg in node.args if not arg.shape and _inverse_power(arg) is not None), None)
     inverse = None if power is None else _inverse_power(power)
@@ -81,9 +81,7 @@ def _scaled(graph: Graph, tensor: Node, power: Node, exponent: Any) -> Node:
 
 
 def _inverse_power(node: Node) -> Node | None:
-    """Return the power in `node`, which is one like ``s**(-3/2)`` or a choice between one and 0; None for any other
-    node.
-    """
+    """Return the power in `node`, which is one like ``s**(-3/2)`` or a choice between one and 0; else None."""
     if node.op == "select" and node.args[2].op == "const" and node.args[2].data == 0:
         node = node.args[1]
     return node if is_inverse_root(node) else None
@@ -95,8 +93,8 @@ def is_inverse_root(node: Node) -> bool:
 
 
 def inverse_norms(graph: Graph, factors: Sequence[Node]) -> list[Node]:
-    """Return the negative powers of norms in a product of `factors`; none if there is nothing else to divide by, or to
-    multiply.
+    """Return the negative powers of norms among `factors`; [] if there is a single factor, or if the only divisor is
+    one norm to the power -1.
     """
     found = [factor for factor in factors if is_inverse_norm(graph, factor)]
     divisors = [f for f in factors if f.op == "pow" and f.args[1].op == "const" and f.args[1].data < 0]

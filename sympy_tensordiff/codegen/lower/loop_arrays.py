@@ -1,4 +1,4 @@
-"""Arrays of the values of loops: over which integers they run, and which of their entries a value is."""
+"""Arrays that store the values of a loop: the integers that index them, and the entry that equals a given value."""
 
 from __future__ import annotations
 
@@ -55,13 +55,11 @@ class LoopArrays:
         self.opened: dict[Node, tuple[tuple[int, ...], Rows, Node]] = {}
         self.around: dict[int, Rows] = {}
         """The rows of the binder of each variable."""
-        self.upright: dict[Rows, dict[Affine, Affine]] = {}
+        self.canonical_form: dict[Rows, dict[Affine, Affine]] = {}
         """Index forms as they are compared where some facts hold."""
 
     def open(self, node: Node) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return the variables, constraints and body of a binder, the same ones each time; the constraints are
-        recorded.
-        """
+        """Return the variables, constraints and body of a binder, the same ones each time; record the constraints."""
         if node not in self.opened:
             self.opened[node] = variables, rows, _ = self.graph.open(node)
             self.around.update(dict.fromkeys(variables, rows))
@@ -168,8 +166,8 @@ class LoopArrays:
     ) -> Node | None:
         """Return a read of one of `arrays` that provably equals `value`, or a choice among several by cases; else None.
 
-        Several arrays may hold values of one form, each for a case of its own: the rows of the array decide. Where no
-        entry is inside of its array at all points, those that together are make cases: of ``a[i]*a[j]`` for ``i < j``,
+        Several arrays may hold values of one form, each for a case of its own: the rows of the array decide. If no
+        single entry is in bounds at all points, several entries become cases: of ``a[i]*a[j]`` for ``i < j``,
         ``a[p]*a[q]`` is the entry of ``(p, q)`` or of ``(q, p)`` where ``p - q`` is ``nonzero``.
         """
         facts = (*self.lowering.facts, *known)
@@ -206,7 +204,7 @@ class LoopArrays:
         scope = value.free.union(self.lowering.outside, *(row.form.atoms() for row in known))
         if any(not form.atoms() <= scope for axis, form in around.items() if axis not in stored.axes):
             return
-        for mapping, back in self.written(known):
+        for mapping, back in self.equal_notations(known):
             again = self.graph.substitute(value, mapping)
             compare = self.comparison(stored, known)
             own = instances(self.graph, stored.candidate.node, stored.axes, again, compare)
@@ -221,13 +219,13 @@ class LoopArrays:
         """
         candidate, axes = stored.candidate, stored.axes
         facts = (*self.lowering.facts, *candidate.rows)
-        apart = {axis: self.graph.fresh(f"i{n}") for n, axis in enumerate(axes)}
-        renamed = {axis: Affine.variable(v) for axis, v in apart.items()}
+        fresh_axes = {axis: self.graph.fresh(f"i{n}") for n, axis in enumerate(axes)}
+        renamed = {axis: Affine.variable(v) for axis, v in fresh_axes.items()}
         entry = self.graph.substitute(candidate.node, renamed)
         inside = tuple([row.substitute(renamed) for row in candidate.rows])
         found: dict[tuple[Affine, ...], None] = {}
         for forms in instances(self.graph, candidate.node, axes, entry, self.comparison(stored, inside)):
-            back = {v: Affine.variable(axis) for axis, v in apart.items()}
+            back = {v: Affine.variable(axis) for axis, v in fresh_axes.items()}
             found[tuple([gist(forms[axis].substitute(back), facts) for axis in axes])] = None
         found.pop(tuple(map(Affine.variable, axes)), None)
         symmetries = [dict(zip(axes, forms, strict=True)) for forms in found]
@@ -243,25 +241,23 @@ class LoopArrays:
         same.
         """
         facts = (*self.lowering.facts, *known)
-        done = self.upright.setdefault(facts, {})
+        done = self.canonical_form.setdefault(facts, {})
 
-        def upright(form: Affine) -> Affine:
-            """Return the index `form` simplified under the known constraints, with a canonical sign inside of
-            quotients.
-            """
+        def canonical_form(form: Affine) -> Affine:
+            """Return the index `form` simplified under the known constraints, with canonical signs in quotients."""
             if form not in done:
                 done[form] = _with_positive_lead(gist(form, facts))
             return done[form]
 
-        def alike(node: Node) -> Node:
+        def canonical_node(node: Node) -> Node:
             """Return `node` with all index forms simplified, and with one sign for ``a - b`` and ``b - a``."""
-            return with_canonical_signs(self.graph, [self.graph.map_forms(node, upright)])[0]
+            return with_canonical_signs(self.graph, [self.graph.map_forms(node, canonical_form)])[0]
 
-        return Comparison(upright, alike, partial(_with_whole_periods_added, stored))
+        return Comparison(canonical_form, canonical_node, partial(_with_whole_periods_added, stored))
 
-    def written(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
-        """Yield pairs of substitutions: variables by forms that `known` allows, and the new variables in terms of the
-        old ones.
+    def equal_notations(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
+        """Yield ``(substitution, inverse)``: equal notations for variables under the equations and congruences in
+        `known`. A multiple of m is written as m times a new variable, and ``inverse`` maps that to the old ones.
         """
         yield {}, {}
         equal: dict[int, Affine] = {}
@@ -273,15 +269,13 @@ class LoopArrays:
             yield equal, {}
         for row in known:
             for v in sorted(v for v, c in row.form.terms if abs(c) == 1 and isinstance(v, int) and row.kind == "mod"):
-                # What is a multiple of m is m times another integer.
+                # A multiple of m is m times another integer.
                 c, whole = row.form.coefficient(v), self.graph.fresh("m")
                 exact = Affine({v: 1}) + (row.modulus * Affine.variable(whole) - row.form) * c
                 yield {v: exact}, {whole: quotient(row.form, row.modulus)}
 
     def instances_where(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
-        """Yield index substitutions under which the stored expression equals `value`, with quotients matched by
-        proof.
-        """
+        """Yield index substitutions under which the stored expression equals `value`, quotients matched by proof."""
         axes, node = stored.axes, stored.candidate.node
         facts = (*self.lowering.facts, *known)
         compare = self.comparison(stored, known)

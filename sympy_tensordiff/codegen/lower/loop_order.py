@@ -1,4 +1,4 @@
-"""The order of the loops of a reduction: reads run along rows, in whatever order the limits were written.
+"""Loop order of reductions: the innermost loop reads contiguous memory, however the limits were written.
 
 Of several summation indices, the one along which most reads are contiguous becomes the innermost loop. Loops of few
 steps, which are unrolled, keep their places, and no function is called more often than in the order as written.
@@ -18,7 +18,9 @@ from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import Rows
 
 CACHE_LINE = 8
-"""The entries of a cache line in double precision: what a read costs whose neighbours in a loop share no line."""
+"""The entries of a cache line in double precision: the cost of a read whose neighbours in a loop share no cache
+line.
+"""
 
 UNROLLED = 8
 """A loop of no more steps than this is unrolled rather than the innermost."""
@@ -116,11 +118,11 @@ def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | Non
 
 def _is_plain(row: Constraint, variables: Sequence[int]) -> bool:
     """Whether `row` is a bound of `variables` that stays exact when loops are interchanged."""
-    held = row.form.atoms().intersection(variables)
-    if not held:
+    own = row.form.atoms().intersection(variables)
+    if not own:
         return False
     return (
-        row.kind == "ge" and row.form.hidden().isdisjoint(held) and all(abs(row.form.coefficient(v)) == 1 for v in held)
+        row.kind == "ge" and row.form.hidden().isdisjoint(own) and all(abs(row.form.coefficient(v)) == 1 for v in own)
     )
 
 
@@ -145,9 +147,7 @@ def _own_parts(body: Node) -> list[Node]:
 
 
 def _calls(parts: Sequence[Node], variables: Sequence[int], lengths: dict[int, int]) -> int:
-    """Return how many functions, powers and inner sums are evaluated in all, each hoisted to the outermost loop
-    possible.
-    """
+    """Return how many functions, powers and inner sums are evaluated in all, each in the outermost loop possible."""
     total = 0
     for part in parts:
         if part.op in ("call", "pow") or part.op in BINDERS:

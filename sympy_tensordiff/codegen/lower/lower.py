@@ -1,4 +1,4 @@
-"""The graph into loop nests.
+"""Lowering: from nodes of the graph to statements of loop nests.
 
 One kernel per output and per temporary. Inside a kernel each value is computed in the outermost
 block that knows its indices, if that reads nothing outside of a shape, and once. Sums and the other
@@ -29,12 +29,13 @@ from sympy_tensordiff.codegen.lower.matrices import Matrices
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.codegen.lower.scatters import ScatterTerm, parameter, selects
 from sympy_tensordiff.codegen.lower.terms import is_where_equal
+from sympy_tensordiff.graph.index_tests import conjuncts
 from sympy_tensordiff.graph.interning import Recursion, in_turn
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.indirect import data_entries
-from sympy_tensordiff.integer.rows import Rows, bounds_a_loop, bounds_with_divisors, partition
+from sympy_tensordiff.integer.rows import Rows, bounds_a_loop, bounds_with_divisors, partition, renaming_map
 
 _ACCUMULATORS: dict[Reduction, str] = {"sum": "s", "prod": "product", "max": "greatest", "min": "least"}
 
@@ -158,8 +159,8 @@ class Lowering(Matrices):
         return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return a sum that depends on an outer tensor entry only by value, ``Sum_i [r[i] == r[q]]*v[i]``, as a read of
-        one array over the values; else None.
+        """Return the sum `node` as a read of an array over the values of an outer tensor entry, as ``r[q]`` in
+        ``Sum_i [r[i] == r[q]]*v[i]``; None if it depends on no such entry, or is not worth an array.
         """
         entry = parameter(self.graph, node, block.context.variables)
         if entry is None:
@@ -180,8 +181,8 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
     def _selected_factor(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return the same sum for one with factors free of its indices, which are moved in front; None if that
-        fails.
+        """Return the sum `node` as `_selected` does, after moving the factors that do not depend on its own indices in
+        front of it; None if that fails.
         """
         variables, rows, body = self.graph.open(node)
         tests, product = (body.data, body.args[0]) if body.op == "guard" else ((), body)
@@ -235,7 +236,9 @@ class Lowering(Matrices):
         values = []
         for branch, holds in zip(branches, (True, False), strict=True):
             inner = block
-            if not (branch.total and self.planner.is_safe(branch, block.context.rows)):
+            # What differs nearly always is computed everywhere, in loops without branches.
+            is_usual = holds and _is_inequation(condition) and not calls_external(branch)
+            if not ((branch.total or is_usual) and self.planner.is_safe(branch, block.context.rows)):
                 inner = Block(block.context, frozenset(), block, private=self._private(branch, block))
             values.append((yield self.value(branch, inner)))
             if inner is block:
@@ -282,12 +285,28 @@ class Lowering(Matrices):
                 else:
                     others = True
         for parts in map(list, groups.values()):
-            if self.temporaries:
-                for part in parts if others else ():
+            common = self._with_common_functions(parts, block.context) if self.temporaries else parts
+            if len(common) > 1:
+                names = yield self._reductions(common, block)
+                block.values.update(zip(common, names, strict=True))
+            for part in parts if self.temporaries and others else ():
+                if part not in common:
                     yield self.value(part, block)
-            elif len(parts) > 1:
-                names = yield self._reductions(parts, block)
-                block.values.update(zip(parts, names, strict=True))
+
+    def _with_common_functions(self, sums: Sequence[Node], context: Context) -> list[Node]:
+        """Return those of `sums`, over one range, whose summands have functions of all indices in common.
+
+        A function of fewer indices is worth an array, which a product of matrices may read.
+        """
+        variables, _, _ = self.graph.open(sums[0])
+        needed = frozenset((*context.variables, *variables))
+        functions = []
+        for node in sums:
+            own, _, body = self.graph.open(node)
+            body = self.graph.substitute(body, renaming_map(own, variables))
+            functions.append({part for part in reachable(body) if needed <= part.free and is_dear(part)})
+        counts = Counter(part for found in functions for part in found)
+        return [node for node, found in zip(sums, functions, strict=True) if any(counts[part] > 1 for part in found)]
 
     def _points(self, node: Node) -> tuple[Any, ...]:
         """Return a key of the range of the sum `node`, equal for equal ranges whatever the variables are called."""
@@ -371,9 +390,7 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return a reduction with its inner variables in a separate inner reduction, if that one has fewer distinct
-        values.
-        """
+        """Return a reduction with its inner variables in a separate inner reduction, if that has fewer values."""
         if not self.temporaries:
             return variables, rows, body
         for n in range(1, len(variables)):
@@ -477,3 +494,8 @@ class Lowering(Matrices):
             if outward:
                 best = block
         return best
+
+
+def _is_inequation(condition: Node) -> bool:
+    """Return whether a condition says that numbers or indices differ."""
+    return all(part.op == "compare" and part.data == "ne" for part in conjuncts(condition))

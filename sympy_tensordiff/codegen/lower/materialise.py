@@ -1,7 +1,7 @@
-"""The choice of the whole tensors that become arrays; others are computed entry by entry where they are used.
+"""Materialisation: which whole tensors are stored in arrays; entries of the others are computed where they are used.
 
-Arrays are the results, what a library takes and gives, and sums over axes, each of which is
-computed once. What is between them is fused into the loops that use it, unless
+Arrays are the results, the operands and results of library calls, and sums over axes, each of which is computed once.
+All other tensors are fused into the loops that use them, unless
 
 - two arrays use it, or every entry of an array uses each of its entries again (it is repeated
   along an axis), and it is more than a few operations;
@@ -91,26 +91,26 @@ class _Materialising:
                 self.arrays.add(node)
                 user = node
             for arg, labels in zip(node.args, node.data.inputs, strict=True):
-                self.use(arg, node, user, len(set(labels)) < len(node.data.extents))
+                self.record_use(arg, node, user, len(set(labels)) < len(node.data.extents))
         else:
             for arg in node.args:
-                self.use(arg, node, user, _repeats(node, arg))
+                self.record_use(arg, node, user, _repeats(node, arg))
 
-    def use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
+    def record_use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
         """Record a use of `node` in the loop that fills the array `user`; store it if it is costly and used often.
 
         It becomes an array if it is repeated or has several users, and is more than a few operations.
         """
         if node in self.arrays:
             return
-        apart = repeated or user is None or self.users.get(node, user) is not user
+        is_new = repeated or user is None or self.users.get(node, user) is not user
         # What index notation computes behind a condition reads nothing where that fails.
         always = bool(node.shape) or (by.shape and by.op != "select") or by.op == "ein"
         closed = all(v >= 0 for v in node.free)
-        if apart and always and closed and node.op not in CONDITIONS and self.costs[node] > MAX_RECOMPUTED_OPERATIONS:
+        if is_new and always and closed and node.op not in CONDITIONS and self.costs[node] > MAX_RECOMPUTED_OPERATIONS:
             self.arrays.add(node)
         else:
-            self.users[node] = None if apart else user
+            self.users[node] = None if is_new else user
 
 
 def _own_cost(node: Node) -> int:
@@ -148,8 +148,8 @@ def is_slice(graph: Graph, tensor: Node) -> bool:
     if tensor.op != "comprehension" or tensor.args[0].op != "read" or tensor.args[0].args[0].op != "tensor":
         return False
     axes, forms = graph.bound(tensor), tensor.args[0].data
-    held = [v for form in forms for v in axes if v in form.atoms()]
-    return held == list(axes) and forms[-1].coefficient(axes[-1]) == 1 and not any(form.compounds() for form in forms)
+    read = [v for form in forms for v in axes if v in form.atoms()]
+    return read == list(axes) and forms[-1].coefficient(axes[-1]) == 1 and not any(form.compounds() for form in forms)
 
 
 def _repeats(node: Node, arg: Node) -> bool:
@@ -166,7 +166,7 @@ def _repeats(node: Node, arg: Node) -> bool:
 
 
 STORED = frozenset({"tensor", "comprehension", "inv", "cof", "lse", "scan"})
-"""Nodes that are arrays before anything is computed with them, besides sums of products."""
+"""Nodes other than sums of products that are arrays before anything is computed with them."""
 
 
 def is_product(node: Node) -> bool:
@@ -234,9 +234,7 @@ def determinant(node: Node) -> tuple[str, Node] | None:
 
 
 def factorized(node: Node) -> Node | None:
-    """Return the matrix whose triangular factors (LU, Cholesky) the library call for `node` needs; None if it needs
-    none.
-    """
+    """Return the matrix whose triangular factors (LU, Cholesky) the library call for `node` needs; None without."""
     if node.op == "inv" or (node.op == "cof" and node.data == 0):
         return node.args[0]
     if (found := determinant(node)) is not None:
@@ -246,9 +244,7 @@ def factorized(node: Node) -> Node | None:
 
 
 def is_positive(graph: Graph, matrix: Node) -> bool:
-    """Whether `matrix` is known to be positive definite: declared, or a sum, positive multiple or inverse of such
-    matrices.
-    """
+    """Whether `matrix` is known to be positive definite: declared, or a sum, positive multiple or inverse of such."""
     stack = [matrix]
     while stack:
         node = stack.pop()
@@ -358,9 +354,7 @@ LARGEST_TABLE = 2**20
 
 
 def is_table(candidate: StorageCandidate, arguments: Container[Node]) -> bool:
-    """Whether the stored values depend on no argument and no size and are few, so that they are computed once for all
-    calls.
-    """
+    """Whether the stored values depend on no argument and no size and are few, so that they are computed only once."""
     if not candidate.node.free <= frozenset(candidate.axes):
         return False
     if any(part.op == "tensor" or part in arguments for part in reachable(candidate.node)):

@@ -1,13 +1,13 @@
-"""Sums of products in index notation as products of matrices.
+"""Matrix products: sums of products in index notation that a library call computes.
 
-The factors of a sum depend on what is around them through a few integer combinations of indices, their *labels*.
-Two groups of factors that share the labels that are summed over, and have other ones of their own, are two matrices:
+The factors of a sum depend on outer indices through a few integer combinations of indices, their *labels*. Two groups
+of factors that share the labels that are summed over, and have other ones of their own, are two matrices:
 ``Sum_ij X[q, 2*i + p, 2*j + r]*Y[s, i, j]`` has the labels ``q p r | i j | s``. A factor that is a whole tensor under
 its labels is taken as it is; others are copied into an array with an axis for each label.
 
-An index that bounds of other indices hold, as in ``Sum_kf W[f, k]*Y[f, p - 2*k]``, is no label that can be summed in
-a matrix product. Then the product is one over the others, here ``T[k, i] = Sum_f W[f, k]*Y[f, i]`` with the label
-``i = p - 2*k``, and the rest is a short sum of its entries, ``Sum_k T[k, p - 2*k]``.
+An index that occurs in the bounds of other indices, as in ``Sum_kf W[f, k]*Y[f, p - 2*k]``, is not a label that can be
+summed in a matrix product. Then the product is one over the others, here ``T[k, i] = Sum_f W[f, k]*Y[f, i]`` with the
+label ``i = p - 2*k``, and the rest is a short sum of its entries, ``Sum_k T[k, p - 2*k]``.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Matrices(Storage):
         rounded = frozenset[int]().union(*(q.atoms() for q in names))
         factors = graph.factors(graph.substitute(body, values))
         used = frozenset[int]().union(*(factor.free for factor in factors))
-        # A variable that no factor depends on is no label, and only counts.
+        # A variable that no factor depends on is not a label, and only multiplies the result.
         bounds = [row for row in rows if slant is None or row != slant.bound]
         summed = [v for v in variables if v in used - rounded and self._has_range(v, bounds)]
         inner = [factor for factor in factors if not factor.free.isdisjoint(summed)]
@@ -180,7 +180,7 @@ class Matrices(Storage):
         return None if best is None else best[1]
 
     def _along(self, first: Matrix, second: Matrix, split: Split) -> int:
-        """Return how many reads are contiguous in the summed index, to choose among products of equal cost."""
+        """Return the number of reads that are contiguous in the summed index, to compare products of equal cost."""
         reads = (part for m in (first, second) for f in m.factors for part in reachable(f) if part.op == "read")
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)
 
@@ -193,8 +193,8 @@ class Matrices(Storage):
         both, first, second, summed = split.roles(*pair)
         if not first or not second or not summed:
             return None
-        alone = [Affine.variable(v) for matrix in pair for v in split.alone(matrix, summed)]
-        labels = [*both, *first, *second, *summed, *alone]
+        own_summed = [Affine.variable(v) for matrix in pair for v in split.own_summed(matrix, summed)]
+        labels = [*both, *first, *second, *summed, *own_summed]
         variables = [v for v in split.context.variables if any(v in label.atoms() for label in labels)]
         vectors = [tuple([label.coefficient(v) for v in variables]) for label in labels]
         if len(independent(vectors)) < len(labels):
@@ -312,11 +312,9 @@ class Matrices(Storage):
     def _operand(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
-        """Return the array that stores a matrix, new or existing, and its axis labels; None if it cannot be
-        computed.
-        """
-        alone = split.alone(matrix, roles[2])
-        if self._is_whole(matrix, ranges) and not alone:
+        """Return the array that stores a matrix, new or existing, and its axis labels; None if this is impossible."""
+        own_summed = split.own_summed(matrix, roles[2])
+        if self._is_whole(matrix, ranges) and not own_summed:
             read = matrix.factors[0]
             found = yield self._whole(read.args[0])
             if found is not None:
@@ -346,13 +344,11 @@ class Matrices(Storage):
         return kept.array, chosen.forms
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
-        """Return one entry of a matrix: the product of its factors, summed over variables that occur in no other
-        factor.
-        """
-        alone = split.alone(matrix, roles[2])
+        """Return one entry of a matrix: the product of its factors, summed over variables in no other factor."""
+        own_summed = split.own_summed(matrix, roles[2])
         node = self.graph.mul(matrix.factors)
-        bounds = [row for row in split.bounds if not row.form.atoms().isdisjoint(alone)]
-        return self.graph.sum(alone, bounds, node) if alone else node
+        bounds = [row for row in split.bounds if not row.form.atoms().isdisjoint(own_summed)]
+        return self.graph.sum(own_summed, bounds, node) if own_summed else node
 
     def _orders(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
@@ -360,7 +356,7 @@ class Matrices(Storage):
         """Return the axis orders in which an array may store a matrix, the preferred one first."""
         both, own, summed = roles
         orders = [(*both, *own, *summed), (*both, *summed, *own)]
-        # What is copied is best read along its last axis, and written along that of the copy: a long one.
+        # A copied operand is best read along its last axis, and written along that of the copy: a long one.
         pair = summed[-1], own[-1]
         one, two = (self._count_reads_along(*labels, matrix, split) for labels in (pair, pair[::-1]))
         if (two, self._volume(pair[1:], ranges)) > (one, self._volume(pair[:1], ranges)):
@@ -411,12 +407,10 @@ class Matrices(Storage):
         return found[0].array if found is not None and not found[1] else None
 
     def _remaining_sum(self, product: Node, ranges: Ranges, split: Split) -> Node:
-        """Return the remaining sum around the read `product`; for triangular bounds the terms near the diagonal are
-        added.
-        """
+        """Return the remaining sum around the read `product`; for triangular bounds plus terms near the diagonal."""
         graph = self.graph
         if split.slant is not None:
-            rows = (*split.bounds, *split.rows, split.slant.beside(ranges[split.slant.row][0]))
+            rows = (*split.bounds, *split.rows, split.slant.near_diagonal(ranges[split.slant.row][0]))
             product = graph.add([product, graph.sum(split.summed, rows, graph.mul(split.factors))])
         body = graph.substitute(graph.mul([*split.rest, product]), split.hidden)
         return graph.sum(split.left, split.rows, body) if split.left else graph.guard(split.rows, body)

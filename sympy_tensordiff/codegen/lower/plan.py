@@ -1,4 +1,4 @@
-"""The plan of temporaries: parts that are computed once and stored.
+"""Storage planning: an expression as a function of a few integers, which become the axes of an array.
 
 A part of an entry that holds a sum is worth an array of its own where it takes fewer values than
 it is evaluated: its indices enter only through some integer combinations of the axes and loops
@@ -88,9 +88,7 @@ class Stored:
 
 
 class Planner:
-    """Finds the few integer combinations of indices, such as ``i + k``, on which an expression depends, and their
-    ranges.
-    """
+    """Finds the few integer combinations of indices, as ``i + k``, on which an expression depends, and their ranges."""
 
     def __init__(self, graph: Graph, facts: Rows) -> None:
         self.graph = graph
@@ -118,10 +116,10 @@ class Planner:
         node = self._over(node, axes, list(inverse), list(inverse.values()))
         # A quotient may be a form once it is written in axes, and the node then depends on fewer of them.
         if not node.free.issuperset(axes):
-            held = [axis for axis in axes if axis in node.free]
-            forms = [form for axis, form in zip(axes, forms, strict=True) if axis in held]
-            axes = self._numbered(len(held))
-            node = self.graph.substitute(node, dict(zip(held, map(Affine.variable, axes), strict=True)))
+            used = [axis for axis in axes if axis in node.free]
+            forms = [form for axis, form in zip(axes, forms, strict=True) if axis in used]
+            axes = self._numbered(len(used))
+            node = self.graph.substitute(node, dict(zip(used, map(Affine.variable, axes), strict=True)))
         renamed, loops = self._renamed(forms, context)
         key = renamed, loops, rounded
         if key not in self._domains:
@@ -173,20 +171,20 @@ class Planner:
     def quotients(self, node: Node, context: Context) -> list[Quotient]:
         """Return the floor quotients of loop indices in the index forms of `node`."""
         parts = {part for form in self._forms(node) for part in form.quotients()}
-        held = [part for part in parts if part.atoms() <= node.free and not data_entries([part.form])]
-        return sorted(part for part in held if not part.atoms().isdisjoint(context.variables))
+        own = [part for part in parts if part.atoms() <= node.free and not data_entries([part.form])]
+        return sorted(part for part in own if not part.atoms().isdisjoint(context.variables))
 
     def labels(self, node: Node, context: Context, units: Collection[int]) -> tuple[Affine, ...]:
-        """Return index forms from which all index forms in `node` are combined; each variable in `units` is a label of
-        its own.
+        """Return independent index forms whose integer combinations are the index forms in `node`; each variable in
+        `units` is a form of its own.
         """
         used = [v for v in context.variables if v in node.free]
         unit = _units(len(used))
         vectors: dict[tuple[int, ...], None] = {}
         for vector in _vectors(node, used, signed=True):
-            held = [n for n, c in enumerate(vector) if c]
-            apart = any(used[n] in units for n in held)
-            vectors.update(dict.fromkeys([unit[n] for n in held] if apart else [vector]))
+            own = [n for n, c in enumerate(vector) if c]
+            is_split = any(used[n] in units for n in own)
+            vectors.update(dict.fromkeys([unit[n] for n in own] if is_split else [vector]))
         basis = independent(sorted(vectors, key=lambda vector: vector not in unit))
         if _integer_inverse(basis, vectors, len(used)) is None:
             basis = unit
@@ -266,7 +264,7 @@ class Planner:
         of these.
         """
         used = [v for v in context.variables if v in node.free]
-        # In the directions in which they stand, which no substitution of the variables changes.
+        # In their own directions, which no substitution of the variables changes.
         vectors = dict.fromkeys(_vectors(node, used, signed=True))
         basis = independent(tuple([c // gcd(*vector) for c in vector]) for vector in vectors)
         inverse = _integer_inverse(basis, vectors, len(used))
@@ -313,13 +311,18 @@ def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[t
     """Return the distinct coefficient vectors, over the variables `used`, of all index forms below `node`.
 
     That order does not change when indices are renamed, so that equal parts get equal axes. The first coefficient is
-    made positive, unless ``signed`` is set.
+    made positive, unless ``signed`` is set. The forms that tests compare with 0 come last, as their signs say nothing
+    and no entry is read at them.
     """
     found = []
+    tested: dict[Node, None] = {}
     keys = frozenset(used)
     stack, seen = [node], {node}
     while stack:
         part = stack.pop()
+        if part.op == "compare" and part.args[0].op == "index":
+            tested[part.args[0]] = None
+            continue
         for arg in reversed(part.args):
             if arg not in seen and not keys.isdisjoint(arg.free):
                 seen.add(arg)
@@ -329,6 +332,11 @@ def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[t
             if any(vector):
                 positive = signed or next(c for c in vector if c) > 0
                 found.append(vector if positive else tuple(-c for c in vector))
+    for index in tested:
+        for form in _with_inner_forms(index.data):
+            vector = _vector(form, used)
+            if any(vector):
+                found.append(vector if next(c for c in vector if c) > 0 else tuple(-c for c in vector))
     return found
 
 
@@ -392,7 +400,7 @@ def _integer_inverse(
 ) -> list[tuple[int, ...]] | None:
     """Return an integer right inverse L of `basis` that reproduces all `vectors`, or None if there is none.
 
-    None where the basis does not reach all integers, or a vector is no integer combination of it.
+    None if the basis does not reach all integers, or a vector is not an integer combination of it.
     """
     solution = smith.solve(basis, width)
     if solution.congruences or solution.equations:

@@ -1,4 +1,4 @@
-"""Scans as steps of a program: the program of one step of the recurrence, and the checks that it needs."""
+"""Scans as steps of a program: the program of one time step, and the run-time checks that it needs."""
 
 from __future__ import annotations
 
@@ -20,23 +20,9 @@ Build = Callable[[Sequence[Any], tuple[Any, ...]], Program]
 def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[Node, str], build: Build) -> Recurrence:
     """Return the recurrence step that computes several results of one scan; sizes are variables of the graph.
 
-    Parameters
-    ----------
-    nodes : sequence of Node
-        Scans of the same recurrence of the same operands.
-    names : sequence of str
-        The names of their arrays.
-    operands : mapping
-        The names of the arrays of all operands.
-    build : callable
-        Builds the program of a step.
-
-    Raises
-    ------
-    ArgumentError
-        If the number of steps is 0.
-    UnsupportedError
-        If a step reads an array of integers.
+    The scans `nodes` have the same recurrence and operands; `names` are the names of their arrays, `operands` maps
+    operands to theirs, and `build` makes the program of one step. Raise `ArgumentError` if the number of steps is 0,
+    `UnsupportedError` if a step reads an integer array.
     """
     scan, length = nodes[0].data.scan, nodes[0].data.length
     if length.is_constant and length.constant < 1:

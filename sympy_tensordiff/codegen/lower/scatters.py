@@ -1,4 +1,4 @@
-"""Sums that only add to the entries that data select: ``out[p] = Sum_i v(i)*[p == idx[i]]``.
+"""Scatter-adds: sums into entries that integer arrays select, ``out[p] = Sum_i v(i)*[p == idx[i]]``.
 
 As a sum with a test it takes a pass over all ``i`` for each ``p``. Instead, one pass over ``i`` adds to
 ``out[idx[i]]``: the equation gives the axis ``p`` as a form of data, and the loops run over what selects them.
@@ -171,11 +171,11 @@ def _part(
     ranges += tuple(dict.fromkeys(row for axis in inside for row in windows[axis]))
     tests = tuple(row for row in tests if row not in ranges)
     forms = [*index.values(), *(row.form for row in tests), *(row.form for axis in inside for row in windows[axis])]
-    held = frozenset().union(*(form.atoms() for form in forms))
-    inner = tuple(v for v in variables if v not in held)
+    indexed = frozenset().union(*(form.atoms() for form in forms))
+    inner = tuple(v for v in variables if v not in indexed)
     own = tuple(row for row in bounds if not row.form.atoms().isdisjoint(inner))
     outer = tuple(row for row in bounds if row not in own)
-    kept = tuple(v for v in variables if v in held)
+    kept = tuple(v for v in variables if v in indexed)
     if not _bound(kept, outer):
         inner, own, outer, kept = (), (), bounds, variables
     if not _bound(kept, outer) or not _bound(inner, own):
@@ -212,8 +212,8 @@ def _bounds_of(row: Constraint, v: int, later: frozenset[int]) -> bool:
 
 def _is_test(row: Constraint, variables: Sequence[int]) -> bool:
     """Whether `row` contains some of `variables` but bounds none of them, so that it must be tested in the loop."""
-    held = [n for n, v in enumerate(variables) if v in row.form.atoms()]
-    return bool(held) and not _bounds_of(row, variables[held[-1]], frozenset())
+    positions = [n for n, v in enumerate(variables) if v in row.form.atoms()]
+    return bool(positions) and not _bounds_of(row, variables[positions[-1]], frozenset())
 
 
 def _ordered(
@@ -227,7 +227,7 @@ def _ordered(
 ) -> ScatterTerm:
     """Return the scatter with its loops in order: first the loops bounded by sizes alone, counted from 0.
 
-    Then come the free axes, then the others. The first ones run as the entries of data lie in memory.
+    Then come the free axes, then the others. The first ones run in the memory order of the integer array.
     """
     heads: dict[int, Affine] = {}
     shift: dict[int, Affine] = {}
@@ -273,7 +273,7 @@ def split_diagonals(
     """Split `body` into terms for all entries and terms that are 0 off a diagonal, written as scatters over the
     diagonal.
 
-    ``facts`` say what is known of the sizes.
+    ``facts`` are the constraints on the sizes.
     """
     rest, parts = [], []
     for term in body.args if body.op == "add" else (body,):
@@ -329,9 +329,7 @@ class _Diagonal:
 
 
 def _residue(tests: Rows, axes: Collection[int]) -> tuple[Constraint, int, Affine] | None:
-    """Return ``(congruence, axis, first value)`` for a constraint that selects one residue class of an axis;
-    else None.
-    """
+    """Return ``(congruence, axis, first value)`` if a constraint selects one residue class of an axis; else None."""
     for row in tests:
         own = row.form.atoms().intersection(axes)
         if row.kind == "mod" and len(own) == 1 and not data_entries([row.form]):

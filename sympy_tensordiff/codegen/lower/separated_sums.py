@@ -1,4 +1,4 @@
-"""Sums whose terms read memory along different loops, as several sums.
+"""Sums split by memory order: terms that are contiguous along different loops become different sums.
 
 ``Sum_j (a_jp + a_pj)*w_j`` is ``Sum_j a_jp*w_j + Sum_j a_pj*w_j``: no order of the loops over j and p suits both reads.
 The same holds for ``Sum_ij (2*g_pqij - g_pjiq)*d_ij`` and for the number ``Sum_ijkl (2*g_ijkl - g_ilkj)*d_ij*d_kl``,
@@ -7,7 +7,7 @@ in which the loop over l or that over j is the innermost one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import prod
 
@@ -24,12 +24,14 @@ Scaled = tuple[Number, list[Node]]
 """A term of a sum: its number and its other factors."""
 
 
-def separated_sums(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each sum split into the terms that are contiguous along the same index."""
-    return [_with_separated_sums(graph, root) for root in roots]
+def separated_sums(graph: Graph, roots: Sequence[Node], is_shared: Callable[[Node, Sequence[int]], bool]) -> list[Node]:
+    """Return `roots` with each sum split into the terms that are contiguous along the same index, but for sums that
+    several places share.
+    """
+    return [_with_separated_sums(graph, root, is_shared) for root in roots]
 
 
-def _with_separated_sums(graph: Graph, root: Node) -> Node:
+def _with_separated_sums(graph: Graph, root: Node, is_shared: Callable[[Node, Sequence[int]], bool]) -> Node:
     """Return `root`, a comprehension or a number, with its sums outside of other binders split; `root` itself if
     none is.
     """
@@ -48,14 +50,16 @@ def _with_separated_sums(graph: Graph, root: Node) -> Node:
     for part in parts:
         if part in outer:
             new = part if part.op in BINDERS else graph.with_args(part, [done.get(arg, arg) for arg in part.args])
-            done[part] = _separated(graph, new, variables) if new.op == "sum" else new
+            is_split = new.op == "sum" and not is_shared(new, variables)
+            done[part] = _separated(graph, new, variables) if is_split else new
     if done[body] is body:
         return root
     return graph.over(root, variables, done[body]) if variables else done[body]
 
 
 def _separated(graph: Graph, node: Node, axes: Sequence[int]) -> Node:
-    """Return the sum `node` as a sum for each index along which entries are contiguous; unchanged if there is one.
+    """Return the sum `node` as several sums, one for each index along which the entries in its terms are contiguous;
+    unchanged if that is one index.
 
     `axes` are the indices of the entry. Each term must have one entry of a tensor that depends on all indices, so that
     reading it takes most of the time; the other entries depend on summed indices only. The sum is returned unchanged,

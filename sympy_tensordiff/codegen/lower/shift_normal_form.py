@@ -1,4 +1,4 @@
-"""The origins of the axes of tables: the same for parts that differ in nothing else, so that they share a table."""
+"""Normal form of arrays up to shifts: candidates that differ by a shift get the same axes and share an array."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ShiftNormaliser:
         self._first: dict[Node, tuple[int, ...]] = {}
         """The starts of the first candidate, by its node with axes that start at 0."""
 
-    def as_before(self, found: StorageCandidate) -> StorageCandidate:
+    def with_known_axes(self, found: StorageCandidate) -> StorageCandidate:
         """Return the candidate with its axes shifted to match the first candidate seen that is equal up to shifts."""
         starts = _least_shifts(found)
         first = self._first.setdefault(
@@ -35,9 +35,7 @@ def at_origin(graph: Graph, found: StorageCandidate) -> StorageCandidate:
 
 
 def _moved(graph: Graph, found: StorageCandidate, by: Sequence[int]) -> StorageCandidate:
-    """Return the candidate `found` with its axes shifted by the integers `by`; its forms and bounds change
-    accordingly.
-    """
+    """Return the candidate `found` with its axes shifted by the integers `by`; its forms and bounds change likewise."""
     if not any(by):
         return found
     places = _shift_substitution(found, by)
@@ -61,8 +59,8 @@ def _least_shifts(found: StorageCandidate) -> tuple[int, ...]:
     constants: dict[int, tuple[int, int]] = {}
     own = frozenset(found.axes)
     for form in (form for part in reachable(found.node) for form in index_forms(part)):
-        held = form.atoms() & own
-        if len(held) == 1 and (factor := form.coefficient(axis := next(iter(held)))):
+        axes = form.atoms() & own
+        if len(axes) == 1 and (factor := form.coefficient(axis := next(iter(axes)))):
             constant = abs(factor), (form.constant if factor > 0 else -form.constant) // abs(factor)
             constants[axis] = min(constant, constants.get(axis, constant))
     return tuple(constants.get(axis, (1, 0))[1] for axis in found.axes)

@@ -1,10 +1,10 @@
-"""Values that loops use several times: ``r[i - 1]``, ``r[i]`` and ``r[i + 1]`` are uses of one value.
+"""Shifted uses: ``r[i - 1]``, ``r[i]`` and ``r[i + 1]`` are uses of one value, which is stored if that pays.
 
 The derivative of a sum of ``phi(r[i])`` over a grid has ``phi'(r)`` at each point of the stencil of ``r``, and the sum
 itself has ``phi(r)``. Uses are counted per value in all loops of a program, whatever their shifts, their signs and the
 numbers in front of them: all that are the same function of their indices, counted from their own start, are one
 candidate for an array. On a periodic axis, where indices are ``Mod(i + 1, n)``, they are counted round the circle. The
-value is stored where the operations that are saved are more than the reads and the write of the array. What is stored
+value is stored where the operations that are saved are more than the reads and the write of the array. A stored value
 has a loop of its own, whose parts are counted in turn. The array may have entries that no use reads; they may be NaN.
 """
 
@@ -29,7 +29,8 @@ from sympy_tensordiff.integer.products import quotient_by, times
 from sympy_tensordiff.integer.rows import Rows, shape_rows
 
 READ = 2
-"""What a read of a stored value costs beside one operation: it comes from further away than what a stencil reads again.
+"""The cost of reading a stored value, in operations: it comes from further away than the neighbours that a stencil
+reads again.
 
 A write costs two reads.
 """
@@ -38,7 +39,7 @@ STREAM = 10
 """The cost of one more loop over the entries of an array, in operations per entry: they come from a slower cache."""
 
 FUNCTION = 20
-"""The operations of a function, or of a power that is no product."""
+"""The operations of a function, or of a power that is not a product."""
 
 DIVISION = 4
 
@@ -72,7 +73,7 @@ class _LoopBody:
     is_changed: bool = True
     """Whether ``structures`` have to be found again."""
     reading: set[Node] = field(default_factory=set)
-    """The parts that read what is stored."""
+    """The parts that read stored values."""
     work: dict[Node, int] = field(default_factory=dict)
     """About how many operations these parts take."""
 
@@ -82,7 +83,9 @@ class _LoopBody:
         self.is_changed = True
 
     def find(self, values: Iterable[tuple[Node, Rows]], number: Callable[[Node], int]) -> Iterable[int]:
-        """Set `structures` to those of `values`; return their numbers."""
+        """Group the parts in `values` by their structure, given by `number`, and store the groups in `structures`;
+        return the numbers of the structures.
+        """
         self.structures, self.reading, self.work, self.is_changed = {}, set(), {}, False
         for part in reachable(*self.nodes):
             if part in self.stored or not self.reading.isdisjoint(part.args):
@@ -153,7 +156,7 @@ class Shifts:
     def survey(self, entries: Sequence[Node]) -> None:
         """Find the values that the loops of a whole program use several times, and that are worth an array.
 
-        `entries` are its results and temporaries, before any of them is lowered. What is stored has a loop of its own,
+        `entries` are its results and temporaries, before any of them is lowered. A stored value has a loop of its own,
         whose parts are counted as well.
         """
         places = _loop_bodies(self.graph, entries)
@@ -169,7 +172,7 @@ class Shifts:
             places.append(_LoopBody((domain.node,), Context(domain.axes, domain.rows), True))
 
     def search(self, bodies: Sequence[Node], context: Context, is_array: bool) -> None:
-        """Record in `members` which values in a loop are entries of the arrays for `domains`.
+        """Record in `members` each value in a loop body that is an entry of an array chosen by the survey.
 
         `is_array`: whether the bodies are entries of an array, not the terms of a reduction.
         """
@@ -216,7 +219,9 @@ class Shifts:
         return best
 
     def _most_saved(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> int:
-        """Return an upper bound of the operations that are saved where the value of a structure is stored."""
+        """Return an upper bound of the operations saved if the value with these `uses` is stored; 0 if it has a single
+        use.
+        """
         count = len({(place, part) for place, part, _ in uses})
         return self._saved(max(self._work_at(place, part) for place, part, _ in uses), count, 1) if count > 1 else 0
 
@@ -242,7 +247,7 @@ class Shifts:
     def _found_values(self, place: _LoopBody) -> Iterator[tuple[Node, Rows]]:
         """Yield the parts of a loop body that may be worth an array, with the guards around each, outermost first.
 
-        The parts of what is stored meanwhile are left out.
+        The parts of values that are stored meanwhile are left out.
         """
         bodies = place.nodes
         own = frozenset(place.context.variables)
@@ -261,7 +266,7 @@ class Shifts:
                 if core in place.stored:
                     continue
             inner = (*guards, *(row for row in part.data if row not in guards)) if part.op == "guard" else guards
-            # What is computed behind a condition only may be no number elsewhere.
+            # A value that is computed under a condition only may be undefined elsewhere.
             below = part.args if part.op != "select" else [part.args[0], *(arg for arg in part.args[1:] if arg.total)]
             new = [(arg, inner) for arg in reversed(below) if (arg, inner) not in seen]
             seen.update(new)
@@ -291,9 +296,7 @@ class Shifts:
         return Instance(part, number, replace(candidate, node=value, forms=at))
 
     def _number_and_core(self, node: Node) -> tuple[Number, Node]:
-        """Return `node` as ``(number, core)``, with one core for all multiples of it, such as ``2*a - 2*b`` and ``b -
-        a``.
-        """
+        """Return `node` as ``(number, core)``, with one core for all multiples, such as ``2*a - 2*b`` and ``b - a``."""
         graph, done = self.graph, self._normals
         for part in reachable(node, known=done):
             found = graph.with_args(part, [done[arg] for arg in part.args])
@@ -324,7 +327,7 @@ class Shifts:
         rows_of_reads = [row for part in reads for row in shape_rows(part.data, part.args[0].shape)]
         if not all(is_implied(row, (*facts, *found)) for row in rows_of_reads):
             return None
-        # No array is larger than what it is made of.
+        # No array is larger than its operands.
         is_small = any(part.free.issuperset(first.axes) for part in reads)
         return first if is_small and self.planner.is_safe(first.node, found) else None
 
@@ -354,7 +357,7 @@ class Shifts:
         return known[node]
 
     def _work_at(self, place: _LoopBody, node: Node) -> int:
-        """Return about how many operations `node` takes in a loop, where what is stored is read."""
+        """Return roughly how many operations the loop takes for `node`, without parts that are read from arrays."""
         # The rest of a product without its number may be no part of the loop itself.
         reads_stored = node in place.stored or not place.reading.isdisjoint((node, *node.args))
         known = place.work if reads_stored else self._work

@@ -1,4 +1,4 @@
-"""SymPy's special functions by SciPy's: its array functions for NumPy, for Numba those that it exports to Cython.
+"""Special functions implemented by SciPy: its array functions for NumPy, its exports to Cython for Numba.
 
 A special function of SymPy's is one of SciPy's, or a formula of such that NumPy and Numba both understand. SciPy's
 functions for Cython are reached by their addresses, as Numba documents it; some are not exported.
@@ -96,7 +96,9 @@ def _polygamma_compiled(psi: Function) -> Function:
 
 
 def _polygamma(polygamma: Function) -> Function:
-    """Return polygamma for arrays; SciPy's loops as often as an argument is below 0."""
+    """Return polygamma for arrays, reflected at negative arguments, since the time of SciPy's function grows with
+    ``abs(x)`` there.
+    """
 
     def of_arrays(n: Any, x: Any) -> Any:
         """Return ``polygamma(n, x)``, at negative x by three values at positive numbers."""

@@ -1,4 +1,4 @@
-"""The structure of nodes without their indices: a quick test whether one array may hold two of them."""
+"""Structure of nodes without their indices: a cheap necessary test whether one array may store both of two nodes."""
 
 from __future__ import annotations
 

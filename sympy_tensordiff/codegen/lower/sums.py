@@ -1,4 +1,4 @@
-"""The sums of a program in the form that takes the least work, before they are planned.
+"""Interchanged and merged sums: the form of a program's sums that takes the least work.
 
 Nested sums: ``Sum_k a_k*Sum_j b_j*c_jk`` is ``Sum_j b_j*Sum_k a_k*c_jk``. Both take the same multiplications, but for
 the arrays that keep the inner sum. The other order is chosen
@@ -11,7 +11,7 @@ A sum over several indices whose part over some of them is known: ``Sum_jk w_j*a
 derivative needs ``s_j = Sum_k a_jk*w_k``.
 
 Sums over one range whose summands share a factor: ``Sum_j p_j*d_j*w_jr - c*Sum_j p_j*w_jr`` is
-``Sum_j p_j*(d_j - c)*w_jr``, as in the derivative of what is divided by its sum. Only where both sums depend on the
+``Sum_j p_j*(d_j - c)*w_jr``, as in the derivative of a value divided by its sum. Only where both sums depend on the
 same indices and the addition on no more than one of its terms, so that nothing is computed more often, and where
 nothing else uses one of the sums.
 """
@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Container, Hashable, Mapping, Sequence
-from itertools import combinations, product
+from fractions import Fraction
+from itertools import permutations, product
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
@@ -28,6 +29,7 @@ from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import Rows, partition
+from sympy_tensordiff.simplify.canonical_signs import content_of
 
 
 class Exchanged(NamedTuple):
@@ -50,24 +52,17 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
     values are made of, too: ``log(S[i])`` and ``1/S[i]`` read one ``S``.
     """
     parts = reachable(*roots)
-    known = {_numbered(planner, part) for part in parts if part.op == "sum"}
+    known = {numbered(planner, part) for part in parts if part.op == "sum"}
     shared = _of_several(graph, planner, parts)
-    depths = {len(graph.bound(part)) for part in parts if part.op == "sum" and _outer_variables(part)}
-    lengths = range(1 + min(depths, default=MAX_SPLIT), MAX_SPLIT + 1)
 
     def ordered(node: Node) -> Node:
-        """Return the sum `node` interchanged with its inner sum if that is better; else `node`. Record shared inner
-        sums.
-        """
+        """Return the sum `node` interchanged with its inner sum if that is better. Record shared inner sums."""
         if node.op != "sum":
             return node
-        if len(graph.bound(node)) in lengths and (split := _with_known(graph, planner, node, known)) is not None:
-            shared.add(split[1])
-            return split[0]
         found = _exchanged(graph, node, planner.facts)
         if found is None:
             return node
-        name = _numbered(planner, found.inner, found.outer)
+        name = numbered(planner, found.inner, found.outer)
         if name in known:
             shared.add(name)
         return (
@@ -77,18 +72,63 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
     return rewritten(graph, roots, ordered), shared
 
 
+def nested_around_known_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
+    """Return `roots` with sums over several indices nested around a sum over some of these that occurs elsewhere, and
+    these inner sums, named as by `ordered_sums`.
+    """
+    sums = [part for part in reachable(*roots) if part.op == "sum"]
+    known = {numbered(planner, part) for part in sums}
+    depths = {len(graph.bound(part)) for part in sums if _outer_variables(part)}
+    lengths = range(1 + min(depths, default=MAX_SPLIT), MAX_SPLIT + 1)
+    shared: set[Node] = set()
+
+    def nested(node: Node) -> Node:
+        """Return the sum `node` around a known sum, which is recorded; any other node is returned unchanged."""
+        if node.op == "sum" and len(graph.bound(node)) in lengths:
+            split = _with_known(graph, planner, node, known)
+            if split is not None:
+                shared.add(split[1])
+                return split[0]
+        return node
+
+    return rewritten(graph, roots, nested), shared
+
+
+def with_coprime_terms(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """Return `roots` with the common divisor of the terms of a factor in front of each sum: ``Sum (a/2 - b)*c`` is
+    ``Sum (a - 2*b)*c/2``, so that equal sums are found.
+    """
+
+    def coprime(node: Node) -> Node:
+        """Return the sum `node` times a number; any other node is returned unchanged."""
+        factors = graph.factors(node.args[0]) if node.op == "sum" else ()
+        if not any(factor.op == "add" for factor in factors):
+            return node
+        divisor, rest = Fraction(1), []
+        for factor in factors:
+            terms = [graph.split_coefficient(term) for term in factor.args] if factor.op == "add" else []
+            content = content_of([number for number, _ in terms]) if terms else 1
+            if content != 1:
+                divisor *= content
+                factor = graph.add(graph.scale(Fraction(number) / content, core) for number, core in terms)
+            rest.append(factor)
+        return node if divisor == 1 else graph.scale(divisor, graph.rebind(node, graph.mul(rest)))
+
+    return rewritten(graph, roots, coprime)
+
+
 MAX_SPLIT = 4
 """A sum over more indices than these is not looked through for sums over some of them."""
 
 
 def _with_known(graph: Graph, planner: Planner, node: Node, known: Container[Node]) -> tuple[Node, Node] | None:
-    """Return the sum `node` rewritten over an inner sum that is in ``known``, and that inner sum under standard names;
-    else None.
+    """Return ``(sum, name)``: the sum `node` as an outer sum over an inner one that other values use too, and the
+    renamed inner sum, which is in ``known``; None if it cannot be written so.
     """
     variables, rows, body = graph.open(node)
     factors = graph.factors(body)
     for count in range(len(variables) - 1, 0, -1):
-        for inner in combinations(variables, count):
+        for inner in permutations(variables, count):
             others = [factor for factor in factors if factor.free.isdisjoint(inner)]
             coupled = [factor for factor in factors if not factor.free.isdisjoint(inner)]
             outer = tuple([v for v in variables if v not in inner])
@@ -98,7 +138,7 @@ def _with_known(graph: Graph, planner: Planner, node: Node, known: Container[Nod
             if not all(_is_bounded(v, around) for v in outer):
                 continue
             part = graph.sum(inner, own, graph.mul(coupled))
-            name = _numbered(planner, part, outer)
+            name = numbered(planner, part, outer)
             if name in known and part.free.intersection(outer):
                 return graph.sum(outer, around, graph.mul([*others, part])), name
     return None
@@ -120,9 +160,9 @@ def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[No
         for arg in value.args:
             if arg.op == "sum" and len(_outer_variables(arg)) == 1:
                 made = value if value.op in ("mul", "pow", "call") else arg
-                around.setdefault(_numbered(planner, arg), set()).add(_numbered(planner, made))
+                around.setdefault(numbered(planner, arg), set()).add(numbered(planner, made))
         if value is not part and value.op == "sum" and len(_outer_variables(value)) == 1:
-            around.setdefault(_numbered(planner, value), set()).add(_numbered(planner, value))
+            around.setdefault(numbered(planner, value), set()).add(numbered(planner, value))
     extrema = {one for part in parts if part.op in ("max", "min") for one in _sums_of_one_index(planner, part)}
     others = [part for part in parts if extrema and part.op in BINDERS and part.op not in ("max", "min")]
     in_both = extrema.intersection(one for part in others for one in _sums_of_one_index(planner, part))
@@ -130,11 +170,9 @@ def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[No
 
 
 def _sums_of_one_index(planner: Planner, binder: Node) -> set[Node]:
-    """Return the sums over one index in the body of `binder`, outside of inner sums, with their outer indices
-    numbered.
-    """
+    """Return the sums over one index in the body of `binder`, outside of inner sums, with outer indices numbered."""
     body = breadth_first(binder.args[0], lambda node: () if node.op in BINDERS else node.args)
-    return {_numbered(planner, part) for part in body if part.op == "sum" and len(_outer_variables(part)) == 1}
+    return {numbered(planner, part) for part in body if part.op == "sum" and len(_outer_variables(part)) == 1}
 
 
 def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:
@@ -167,7 +205,7 @@ def _outer_variables(node: Node) -> set[int]:
     return {v for v in node.free if v < 0}
 
 
-def _numbered(planner: Planner, node: Node, opened: Sequence[int] = ()) -> Node:
+def numbered(planner: Planner, node: Node, opened: Sequence[int] = ()) -> Node:
     """Return `node` with its bound indices, and those in `opened`, renamed to standard axes."""
     return planner.numbered(node, sorted(v for v in node.free if v < 0 or v in opened))
 
@@ -188,7 +226,7 @@ def _count_contiguous_reads(factors: Sequence[Node], variables: Sequence[int]) -
 class Opened(NamedTuple):
     """A term ``number * Sum(prod(factors))`` of an addition, with the factors outside of the sum moved inside.
 
-    Sums of which the ``range`` is the same, which depend on the same indices, have the same ``variables``.
+    Sums over equal ranges, which depend on the same indices, have the same ``variables``.
     """
 
     range: Hashable
@@ -203,12 +241,12 @@ def joined_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> list[N
     parts = reachable(*roots)
     if not any(part.op == "add" and sum(not term.is_guard_free for term in part.args) > 1 for part in parts):
         return list(roots)
-    used = Counter(_numbered(planner, arg) for part in parts for arg in part.args if arg.op == "sum")
+    used = Counter(numbered(planner, arg) for part in parts for arg in part.args if arg.op == "sum")
 
     def joined(node: Node) -> Node:
         """Return the addition `node` with its sums merged that have no other use; other nodes unchanged."""
         own = {term: _sums_in(graph, term) for term in node.args} if node.op == "add" else {}
-        single = {term: [s for s in sums if used[_numbered(planner, s)] == 1] for term, sums in own.items()}
+        single = {term: [s for s in sums if used[numbered(planner, s)] == 1] for term, sums in own.items()}
         return _joined(graph, node, {term: sums for term, sums in single.items() if sums})
 
     return rewritten(graph, roots, joined)
@@ -244,12 +282,10 @@ def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]])
 
 
 def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[tuple[int, ...], Rows]]) -> Opened:
-    """Return `term` with all factors moved into its sum `node`; equal ranges get the same variables, stored in
-    ``spaces``.
-    """
+    """Return `term` with all factors moved into its sum `node`; equal ranges share variables, stored in ``spaces``."""
     variables, rows, body = graph.open(node)
-    numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(variables)}
-    key = node.free, len(variables), frozenset(row.substitute(numbered) for row in rows)
+    places = {v: Affine.variable(-(1 + n)) for n, v in enumerate(variables)}
+    key = node.free, len(variables), frozenset(row.substitute(places) for row in rows)
     if key in spaces:
         body = graph.substitute(body, dict(zip(variables, map(Affine.variable, spaces[key][0]), strict=True)))
     variables, rows = spaces.setdefault(key, (variables, rows))

@@ -1,4 +1,4 @@
-"""The arrays of a program: its results, what is kept for several uses, and the names of everything."""
+"""Temporaries: decides which values get arrays, and gives names to everything in a program."""
 
 from __future__ import annotations
 
@@ -39,21 +39,10 @@ class Entry(NamedTuple):
 class Storage:
     """Builds the kernels of one program, and decides which values get temporary arrays.
 
-    Parameters
-    ----------
-    graph : Graph
-    names : dict
-        Names of the sizes, free indices and scalar arguments: variables and scalar nodes.
-    arrays : dict
-        Names of the tensor arguments by the names of the tensors.
-    facts : rows
-        What is known about the sizes and free indices.
-    temporaries : bool
-        False: only comprehensions, and sums of sums inside of sums, are kept.
-    reserved : sequence of str
-        Further names that are taken: those of the results.
-    hints : Hints, optional
-        About how long axes are; without them no sum becomes a product of matrices.
+    `names` maps variables and scalar nodes (sizes, free indices, scalar arguments) to names, `arrays` maps tensors'
+    names to arrays. `facts` are the constraints on sizes and free indices. Without `temporaries`, only comprehensions
+    and nested sums are stored. `reserved` are the names of results, `hints` the expected lengths of axes, without which
+    no sum becomes a matrix product.
     """
 
     def __init__(
@@ -75,7 +64,7 @@ class Storage:
         self.hints = hints or Hints()
         self.library = hints is not None
         self.planner = Planner(graph, facts)
-        self.starts = ShiftNormaliser(graph)
+        self.shift_normaliser = ShiftNormaliser(graph)
         self.shifts = Shifts(graph, self.planner)
         self.kernels: list[programs.Step] = []
         self.stored: dict[Node, list[Stored]] = {}
@@ -112,7 +101,7 @@ class Storage:
         for name, value in vars(self).items():
             if isinstance(value, dict | list | set):
                 setattr(other, name, copy(value))
-        other.starts, other.shifts = ShiftNormaliser(self.graph), Shifts(self.graph, self.planner)
+        other.shift_normaliser, other.shifts = ShiftNormaliser(self.graph), Shifts(self.graph, self.planner)
         other._structures = Structures()
         return other
 
@@ -131,9 +120,7 @@ class Storage:
         return trampoline(self._output(node, name))
 
     def _output(self, node: Node, name: str) -> Recursion[programs.Array]:
-        """Add the kernel that computes the result `node` into an array called `name`; return this array (as a
-        recursion).
-        """
+        """Add the kernel that computes the result `node` into an array called `name`; return it (a recursion)."""
         graph = self.graph
         extents: Sequence[Affine] = ()
         axes: tuple[int, ...] = ()
@@ -170,9 +157,7 @@ class Storage:
     def _kernel(
         self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
     ) -> Recursion[None]:
-        """Add the kernel that fills the array `name` entry by entry with `body`, and with 0 where ``guard`` does not
-        hold.
-        """
+        """Add the kernel that fills the array `name` entry by entry with `body`, and with 0 where ``guard`` fails."""
         saved = self._locals, self._tried_locals, self._uses, self._axes
         rows = ranges(axes, extents)
         scatters = bool(self.graph.integers)
@@ -182,7 +167,7 @@ class Storage:
             self.entries[name] = Entry(tuple(axes), self.graph.guard(guard, body))
         # Kernels around this one may have axes in common with it.
         renamed = {v: self.names[v] for v in axes if v in self.names}
-        block = self._begun_block(axes, extents, body)
+        block = self._start_block(axes, extents, body)
         names = tuple(self.names[v] for v in axes)
         value = yield self.value(self.graph.guard(guard, body), block)
         self.kernels.append(programs.entrywise(name, names, block.statements, value))
@@ -191,7 +176,7 @@ class Storage:
         self._locals, self._tried_locals, self._uses, self._axes = saved
         self.names.update(renamed)
 
-    def _begun_block(self, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> Block:
+    def _start_block(self, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> Block:
         """Return the outermost block of a new kernel, inside of its loops over `axes`."""
         self._locals, self._tried_locals, self._uses, self._axes = set(), {}, uses(body), tuple(axes)
         for v in axes:
@@ -204,12 +189,12 @@ class Storage:
     def _scatter(self, name: str, number: int, part: ScatterTerm) -> Recursion[None]:
         """Add a scatter kernel: for each point of the leading loops it adds values at data-dependent indices.
 
-        What the declared ranges of the data prove is not tested.
+        Conditions that the declared ranges of integer tensors prove are not tested.
         """
         known = (*self.facts, *part.rows)
         part = replace(part, conditions=tuple(row for row in part.conditions if not is_implied(row, known)))
         heads, inner = part.variables[: len(part.extents)], part.variables[len(part.extents) :]
-        block = self._begun_block(heads, part.extents, part.value)
+        block = self._start_block(heads, part.extents, part.value)
         for v in inner:
             self.names[v] = self._local(self.graph.names[v])
         statements: tuple[loops.Statement, ...] = yield self._additions(name, inner, part, block)
@@ -223,7 +208,7 @@ class Storage:
         """Return an array that stores `node`, created if new, and the index of its entry; None if storing is not worth
         it.
 
-        Of what is ``shared`` an array is worth it wherever it can be kept.
+        A ``shared`` value gets an array wherever it can be stored.
         """
         wanted = shared or node.op == "comprehension" or (is_dear(node) and self.tables)
         wanted = wanted or self._continues(node, context)
@@ -259,8 +244,8 @@ class Storage:
     def _store_common_parts(self, node: Node, home: Context) -> Recursion[None]:
         """Store each sum inside of `node` that is also used elsewhere in an array, before `node` itself is stored.
 
-        So ``1/S`` and ``1/S**2`` read one ``S``. Outermost parts only: their kernels see to what is below them. The
-        parts depend on no other variables than those of ``home``.
+        So ``1/S`` and ``1/S**2`` read one ``S``. Outermost parts only: their kernels handle the nodes below. The parts
+        depend on no other variables than those of ``home``.
         """
         if not self.temporaries or node.op == "comprehension":
             return
@@ -278,9 +263,7 @@ class Storage:
                 yield self._temporary(table, Context((), ()))
 
     def _at_shift(self, use: Instance, context: Context) -> Recursion[scalars.Scalar | None]:
-        """Return the read of the stored entry for a shifted `use`; None if it is not stored, or is just being
-        computed.
-        """
+        """Return the read of the stored entry for a shifted `use`; None if it is not stored, or is being computed."""
         candidate = use.candidate
         if candidate.node in self._in_progress or not self.shifts.is_inside(use, context):
             return None
@@ -293,11 +276,11 @@ class Storage:
         return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
 
     def _candidates(self, node: Node, context: Context) -> list[StorageCandidate]:
-        """Return the storage candidates of `node`; those with axes like earlier candidates come first."""
+        """Return the ways to store `node` in an array, first those with the same axes as earlier arrays."""
         found = self.planner.candidates(node, context)
         if node.op == "read":  # over its remainders it would be the array that it reads
             found = found[-1:]
-        return list(dict.fromkeys((*map(self.starts.as_before, found), *found)))
+        return list(dict.fromkeys((*map(self.shift_normaliser.with_known_axes, found), *found)))
 
     def _serving(self, candidate: StorageCandidate) -> Stored | None:
         """Return an existing array that contains all entries of `candidate`; None without one."""
@@ -383,9 +366,7 @@ class Storage:
         return rank < context.dimension
 
     def _continues(self, node: Node, context: Context) -> bool:
-        """Whether `node` is a running reduction along an enclosing index, so that one pass fills an array of all its
-        values.
-        """
+        """Whether `node` is a running reduction along an enclosing index, so that one pass fills an array of them."""
         if not self.temporaries or node in self.chained:
             return False
         carried = carried_variables(self.graph, node).intersection(context.variables)

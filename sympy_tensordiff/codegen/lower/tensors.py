@@ -1,7 +1,7 @@
-"""The definitions of a program over whole tensors: each is an array, filled by a library call or entry by entry.
+"""Array definitions of a program over whole tensors, each filled by a library call or entry by entry.
 
-What is computed entry by entry is written in index notation over the arrays defined before, and
-lowered as what a user writes in index notation is.
+Arrays that are computed entry by entry are written in index notation over the arrays defined before, and lowered like
+the index notation of a user.
 """
 
 from __future__ import annotations
@@ -77,22 +77,9 @@ def define_arrays(
 ) -> list[Definition]:
     """Return the definitions of all arrays needed for the tensors `roots`, in the order of computation.
 
-    Parameters
-    ----------
-    graph : Graph
-    roots : sequence of Node
-    results : sequence of str
-        Their names.
-    arrays : mapping
-        Names of the tensor arguments by the names of the tensors.
-    taken : container of str
-        Further names that no array may have.
-    hints : Hints
-        About how long axes are.
-    factorizes : bool
-        Whether there is a library for triangular factors, which serve several calls.
-    recurrence : callable, optional
-        Returns the step for several results of one scan.
+    `results` are the names of the roots, `arrays` maps tensors' names to arrays, and no array gets a name in `taken`.
+    `hints` are the expected lengths of axes. `factorizes`: whether a library computes triangular factors, which several
+    calls share. `recurrence` returns the step for several results of one scan.
     """
     if not any(root.has_tensor_ops for root in roots):
         return [Definition(name, _array(graph, name, root), root) for name, root in zip(results, roots, strict=True)]
@@ -129,7 +116,9 @@ def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
 
 
 def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
-    """Map arrays that only scale or transpose the result of a library call to that result, so that the call does it."""
+    """Map each array that is a transposed multiple of a library call's result, which nothing else uses, to that result:
+    the call can write the array directly.
+    """
     uses = Counter(roots)
     for part in reachable(*roots):
         uses.update(part.args)
@@ -264,9 +253,7 @@ class _Definitions:
         return Apply(name, function, self.name(matrix))
 
     def product(self, node: Node, name: str) -> ProductStep:
-        """Return the library call of a product: a derivative of cofactors, a solution of equations, or a
-        contraction.
-        """
+        """Return the library call of a product: derivative of cofactors, a solution of equations, or a contraction."""
         if (found := direction_of(node)) is not None:
             return self.cofactor_tangent(node, *found, name)
         place = self.solved_place(node)
@@ -381,9 +368,7 @@ def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Contain
 
 
 class _Logarithm:
-    """The arrays for one log-sum-exp: the maximum (shift), exponentials (power), their total, and its inverse
-    (share).
-    """
+    """The arrays for one log-sum-exp: the maximum (shift), exponentials (power), their total, its inverse (share)."""
 
     def __init__(self, graph: Graph, definition: Definition, taken: Container[str], names: set[str]) -> None:
         assert definition.entries is not None
@@ -402,9 +387,7 @@ class _Logarithm:
         return [item for axis, item in enumerate(items) if axis not in self.summed]
 
     def with_shares(self, entries: Node | None) -> Node | None:
-        """Return `entries` with ``exp(z - logsumexp(z))`` replaced by ``power*share``, entries of two arrays; None for
-        None.
-        """
+        """Return `entries` with ``exp(z - logsumexp(z))`` replaced by ``power*share``, of two arrays; None for None."""
         if entries is None or self.definition.array not in (parts := reachable(entries)):
             return entries
         done: dict[Node, Node] = {}
@@ -417,9 +400,7 @@ class _Logarithm:
         return done[entries]
 
     def index(self, node: Node) -> Sequence[Affine] | None:
-        """Return the index ``i`` if `node` is ``exp(z[i] - logsumexp(z))`` for this log-sum-exp; None for other
-        nodes.
-        """
+        """Return the index ``i`` if `node` is ``exp(z[i] - logsumexp(z))`` for this log-sum-exp; else None."""
         if node.op != "call" or node.data is not sympy.exp or node.args[0].op != "add":
             return None
         terms = node.args[0].args

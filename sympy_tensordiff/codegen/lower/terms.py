@@ -1,4 +1,5 @@
-"""Results in the form in which kernels fill them: one sign for equal differences, terms of a diagonal one by one.
+"""Final form of results for kernels: one sign for equal differences, diagonal terms separate, 0 where a product is
+0*inf.
 
 Derivatives are written for readers, with common factors outside of an addition and with signs that read well. In a
 kernel ``c*(delta*S + A)`` would ask the condition for each entry; ``c*delta*S + c*A`` adds to a diagonal. Residuals
@@ -28,11 +29,6 @@ from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS
 def in_terms(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """Return `nodes` with canonical signs of differences, and with products multiplied out that contain terms on a
     diagonal.
-
-    Parameters
-    ----------
-    graph : Graph
-    nodes : sequence of Node
     """
     nodes = rewritten(graph, with_canonical_signs(graph, nodes, numbers=False), partial(_with_choices, graph))
     return [node if node.has_tensor_ops else _entries_in_terms(graph, node) for node in nodes]
@@ -73,9 +69,7 @@ def _entries_in_terms(graph: Graph, node: Node) -> Node:
 
 
 def _in_terms(graph: Graph, root: Node) -> Node:
-    """Return the scalar `root` with the products at its top multiplied out that contain a diagonal term ``[i ==
-    j]*f``.
-    """
+    """Return the scalar `root` with products at its top multiplied out that contain a diagonal term ``[i == j]*f``."""
     outer = {root}
     nodes = reachable(root)
     for node in reversed(nodes):
@@ -220,9 +214,7 @@ _MAX_NESTED_PRODUCTS = 8
 
 
 def expanded(graph: Graph, roots: Sequence[Node], facts: Rows) -> list[Node]:
-    """Return `roots` with products inside of sums multiplied out, and each sum moved to the factors that depend
-    on it.
-    """
+    """Return `roots` with products inside of sums multiplied out, each sum moved to the factors that depend on it."""
     return rewritten(graph, roots, lambda node: _sum(graph, node, facts) if node.op == "sum" else node)
 
 
@@ -242,9 +234,7 @@ def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
 
 
 def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
-    """Return the terms of a scalar as lists of factors; additions are multiplied out if a term depends on fewer
-    ``indices``.
-    """
+    """Return the terms of a scalar as lists of factors; additions multiplied out if a term has fewer ``indices``."""
     if level == _MAX_NESTED_PRODUCTS:
         return [(node,)]
     if node.op == "add" and any(arg.free & indices < node.free & indices for arg in node.args):
@@ -267,11 +257,11 @@ def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequenc
     inner: list[int] = []
     for v in reversed(variables):
         inner.insert(0, v)
-        held = [factor for factor in factors if not factor.free.isdisjoint(inner)]
+        summed = [factor for factor in factors if not factor.free.isdisjoint(inner)]
         others = [factor for factor in factors if factor.free.isdisjoint(inner)]
         rest, own = partition(rows, inner)
-        if others and held and is_never_empty(inner, own, (*facts, *rest)):
-            factors = [*others, graph.sum(inner, own, graph.mul(held))]
+        if others and summed and is_never_empty(inner, own, (*facts, *rest)):
+            factors = [*others, graph.sum(inner, own, graph.mul(summed))]
             rows, inner = rest, []
     return graph.sum(inner, rows, graph.mul(factors)) if inner else graph.mul(factors)
 
@@ -311,8 +301,8 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 
 # ---------------------------------------------------------------------------- calls that several sums need
 # Values of functions that several sums need, and that `lower.shifts` does not count: functions of sums, and values that
-# are more than those of the arrays that they are made of. What is multiplied out is computed in more places than what
-# it was made of.
+# are more than those of the arrays that they are made of. A product that is multiplied out is computed in more
+# places than its factors.
 
 
 def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[Node]:

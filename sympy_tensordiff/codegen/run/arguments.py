@@ -56,9 +56,7 @@ class ArgumentChecker:
         self._last: tuple[tuple[Any, ...], tuple[tuple[int, ...], ...], dict[str, int]] | None = None
 
     def prepare(self, values: Sequence[Any]) -> PreparedArguments:
-        """Return ``values`` checked and converted for the driver; raise ArgumentError or a subclass if they are not
-        valid.
-        """
+        """Return ``values`` checked and converted for the driver; raise ArgumentError or a subclass if not valid."""
         self.check_count(values)
         read = [_read(a, v) for a, v in zip(self.arguments, values, strict=True)]
         shapes, sizes = self._result_shapes(read)
@@ -77,9 +75,7 @@ class ArgumentChecker:
             raise ArgumentError(f"{needed} needed ({expected}), {len(values)} given")
 
     def result_dtype(self, read: Sequence[Any]) -> np.dtype[Any]:
-        """Return NumPy's promoted dtype of all inputs; integer arrays count as float64, Python numbers do not widen
-        it.
-        """
+        """Return NumPy's promoted dtype of all inputs; integers count as float64, Python numbers do not widen it."""
         real = [v for a, v in zip(self.arguments, read, strict=True) if a.kind != "integer" and a.dtype == "real"]
         strong = [v.dtype if v.dtype.kind == "f" else np.float64 for v in real if not isinstance(v, float)]
         # In native byte order: NumPy has one dtype object for it, which arrays share.
@@ -159,9 +155,9 @@ class ArgumentChecker:
         lengths = {form: form.evaluate(values) for form in self.program.extents}
         for form, length in lengths.items():
             if length < 0 or not (length or self.may_be_empty):
-                told = _sizes_text(form.atoms(), values, origin)
+                sizes = _sizes_text(form.atoms(), values, origin)
                 raise OutOfShapeError(
-                    f"a tensor would have an axis of length {form}, which is not positive: {length} ({told})"
+                    f"a tensor would have an axis of length {form}, which is not positive: {length} ({sizes})"
                 )
         if empty := [form for form, length in lengths.items() if not length]:
             raise EmptyAxes(empty, values)
@@ -196,9 +192,7 @@ def _raise_failing_check(
 
 
 def _may_happen(check: Check, values: dict[str, int]) -> bool:
-    """Return whether the violation of a check has an integer point at these sizes; True if the search takes too
-    long.
-    """
+    """Whether the violation of a check has an integer point at these sizes; True if the search takes too long."""
     if not check.points:
         return True
     sizes = {name: Affine.of(value) for name, value in values.items()}
@@ -237,9 +231,7 @@ def _read_array(argument: Argument, value: Any) -> Any:
 
 
 def as_array(argument: Argument, value: Any) -> NDArray[Any]:
-    """Return a value as a NumPy array; raise ArgumentTypeError for masked arrays, and tensors that require
-    gradients.
-    """
+    """Return a value as a NumPy array; raise ArgumentTypeError for masked arrays and tensors that require gradients."""
     if is_masked(value):
         raise ArgumentTypeError(f"argument {argument.label} is a masked array; fill it with .filled(...) first")
     try:
@@ -347,9 +339,7 @@ def read_number(argument: Argument, value: Any) -> Any:
 
 
 def refuse_asymmetric(name: str, matrix: NDArray[Any]) -> None:
-    """Raise ArgumentError unless a matrix equals its transpose, up to the root of the precision times its largest
-    entry.
-    """
+    """Raise ArgumentError unless a matrix equals its transpose, up to the root of the precision, relatively."""
     if np.array_equal(matrix, matrix.T):
         return  # nearly all are symmetric to the last digit
     gap = np.abs(matrix - matrix.T)

@@ -43,7 +43,7 @@ class ArrayFunction:
 
     A call runs the text in ``source``, all of whose operations are those of the library: it can be traced,
     differentiated, batched and compiled there, and runs on the device of the arguments. Nothing is changed in place. An
-    entry of an index array that selects nothing is not refused: what is read is as the library says.
+    entry of an index array that selects nothing is not refused: reads follow the library's rules.
 
     Attributes
     ----------
@@ -96,9 +96,7 @@ class ArrayFunction:
         return self._compute(*args)
 
     def _checked(self, args: Sequence[Any]) -> list[Any]:
-        """Return the arguments of a call, arrays or Python integers; raise if one has a wrong type or number of
-        axes.
-        """
+        """Return the arguments of a call, arrays or Python integers; raise for a wrong type or number of axes."""
         self._checker.check_count(args)
         found: list[Any] = []
         for argument, value in zip(self.program.arguments, args, strict=True):

@@ -45,8 +45,8 @@ def load_source(source: str, versions: str, own: bool = False, on_disk: bool = T
     """Return the module of the text ``source``, from a cache keyed by the text and ``versions`` of compilers and
     packages.
 
-    ``own``: a module that is not shared, because more will be put into it than its text says. Without ``on_disk``, the
-    module has no file.
+    ``own``: a module that is not shared, because it will contain more than its text. Without ``on_disk``, the module
+    has no file.
     """
     own = own or not on_disk
     digest = hashlib.sha256(f"{versions}\n{source}".encode()).hexdigest()

@@ -103,7 +103,7 @@ def with_pure_compute(source: str, program: Program, dialect: Dialect) -> str:
     for line in size_lines(program, names):
         inner.line(line)
     _check_shapes(program, names, inner)
-    # Reads are inside of all arrays, so that a check of which only a search can tell whether it fails is left out.
+    # Reads are inside of all arrays, so a check that needs a search is left out.
     checks = [check for check in (*program.assumptions, *program.checks) if not check.points]
     for condition, message in _size_refusals(program, FormPrinter(names), checks):
         inner.child(f"if {condition}:").line(f"raise ValueError({message!a})")

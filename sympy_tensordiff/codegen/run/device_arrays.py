@@ -100,15 +100,13 @@ def describe_array(label: str, value: Any, stream: int) -> DeviceArray:
 
 
 def _device_of(value: Any) -> int:
-    """Return the number of the device that holds an array; 0 if the array does not tell."""
+    """Return the number of the device that holds an array; 0 if the array does not have it."""
     context = getattr(getattr(value, "gpu_data", None), "context", None)
     return int(context.device.id) if context is not None else 0
 
 
 def check_unconverted(label: str, array: DeviceArray, dtype: np.dtype[Any]) -> DeviceArray:
-    """Return a device array that kernels can use directly; raise if its dtype is not ``dtype`` or it is not
-    contiguous.
-    """
+    """Return a device array that kernels use directly; raise if its dtype is not ``dtype`` or it is not contiguous."""
     if array.dtype != dtype:
         raise ArgumentTypeError(
             f"{label} has dtype {array.dtype} on the device, where the results have {dtype}: convert it first"
@@ -182,7 +180,7 @@ class JaxArrays(NumbaArrays):
     can_be_written = False
 
     def current_stream(self, value: Any) -> int:
-        """Return the default stream: JAX does not tell its streams."""
+        """Return the default stream: JAX does not expose its streams."""
         return 0
 
     def to_caller(self, array: Any, stream: Any) -> Any:
@@ -347,13 +345,8 @@ class Exported:
     NumPy makes the capsule, for an array over this memory, which nobody reads on the host: so the deleter is compiled
     code that may run in any thread at any time. Only the device is written into it afterwards.
 
-    Parameters
-    ----------
-    memory : Memory
-    owner : object
-        The owner of the memory, which is kept alive.
-    wait : callable
-        Makes the stream that it is given wait for the entries; None if no stream is named.
+    The object keeps the `owner` of the memory alive. `wait` makes a stream wait for the entries; it is None if no
+    stream is named.
     """
 
     def __init__(self, memory: Memory, owner: Any, wait: Callable[[int | None], None]) -> None:

@@ -148,9 +148,7 @@ class DeviceCalls:
     def _for_checks(
         self, cuda: Any, given: Mapping[str, DeviceArray], argument: Argument, value: Any, queue: Any
     ) -> Any:
-        """Return an argument as the argument checks need it: index arrays copied to the host, other arrays as
-        descriptions.
-        """
+        """Return an argument as the argument checks need it: index arrays copied to the host, others described."""
         array = given.get(argument.name)
         if array is None:
             if argument.kind == "array" and argument.shape and argument.dtype == "real":

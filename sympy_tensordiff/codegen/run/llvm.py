@@ -67,9 +67,7 @@ class _Method(ctypes.Structure):
 
 @functools.cache
 def _binding() -> Any:
-    """Return the LLVM binding with the symbols of Python that compiled code calls; raise UnavailableError if it is
-    unusable.
-    """
+    """Return the LLVM binding with the symbols of Python that compiled code calls, or raise UnavailableError."""
     llvm = importlib.import_module("llvmlite.binding")
     if not hasattr(llvm, "create_new_module_pass_manager") or llvm.llvm_version_info < (15,):
         raise UnavailableError(f"llvmlite {metadata.version('llvmlite')} is too old, 0.45 is needed")
@@ -121,7 +119,7 @@ def target(dtype: np.dtype[Any]) -> Target:
 
 
 _CODE_MODEL = "jitdefault"
-"""Addresses of 64 bits: code and its constants may lie more than 2 GiB apart where large arrays are between them.
+"""Addresses of 64 bits: code and its constants may be more than 2 GiB apart if large arrays are between them.
 
 With the model ``small``, LLVM aborts the process then; on one core, eight kernels take 1.01 of their time with it.
 """
@@ -244,10 +242,7 @@ def load_program(
 ) -> SimpleNamespace:
     """Return the functions of a program for results of a dtype; ``implementations`` are the functions of the user.
 
-    Raises
-    ------
-    UnavailableError, UnsupportedError
-        If Numba has to compile the program.
+    Raise `UnavailableError` or `UnsupportedError` if Numba has to compile the program.
     """
     text = print_llvm(program, target(dtype), parallel)
     functions = {f"user{n}": llvm_text(one, implementations[one], dtype) for n, one in enumerate(externals(program))}
@@ -257,10 +252,8 @@ def load_program(
 def load(module: ModuleText, functions: Mapping[str, tuple[str, str]], on_disk: bool = True) -> SimpleNamespace:
     """Return the functions ``run``, ``run_in``, ``scratch`` and ``tables`` of a module, as far as it has them.
 
-    Raises
-    ------
-    UnavailableError
-        If a function that it calls does not exist, or one of the user's may raise an error.
+    Raise `UnavailableError` if it calls a function that does not exist, or a function of the user that may raise an
+    error.
     """
     text = module.text
     if "@numba_parallel_for" in text:
@@ -311,9 +304,7 @@ def _open_process() -> None:
 
 
 def _check_symbols(text: str, known: set[str]) -> None:
-    """Raise UnavailableError if a function declared in ``text`` does not exist in the process, which LLVM would
-    abort.
-    """
+    """Raise UnavailableError if a function declared in ``text`` does not exist in the process: LLVM would abort."""
     _open_process()
     called = set(re.findall(r"^declare .*@([\w.]+)\(", text, re.MULTILINE)) - known
     for name in sorted(called):

@@ -205,10 +205,7 @@ def named_arguments(args: Sequence[Any], exprs: Sequence[Any] = ()) -> tuple[Arg
 def size_checker(args: Sequence[Any], exprs: Sequence[Any], may_be_empty: bool = False) -> ArgumentChecker:
     """Return the object that checks arguments and computes sizes from them.
 
-    Raises
-    ------
-    ArgumentError
-        If no argument determines a size in a shape.
+    Raise `ArgumentError` if no argument determines a size in a shape.
     """
     program = Program(named_arguments(args, exprs), (), (), ())
     check_determined(program)

@@ -1,4 +1,4 @@
-"""Loops over sines and cosines that run on vectors, and once more where that is not enough.
+"""Vector functions for sines and cosines of small angles; the loop runs again with the C library's if one was large.
 
 The functions of `elementary` reduce an angle by multiples of pi/2 within two or three numbers, which is exact for
 angles up to `MAX_NEAR_ANGLE`. A branch for larger angles would keep the loop from being vectorised: the loop only
@@ -75,9 +75,7 @@ def _reads_what_it_writes(body: Sequence[Statement]) -> bool:
 
 
 def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: str) -> tuple[Statement, ...]:
-    """Return `body` with sine and cosine for small angles; the flag ``wide`` is set if an angle exceeds
-    `MAX_NEAR_ANGLE`.
-    """
+    """Return `body` with sine and cosine for small angles; ``wide`` is set if an angle exceeds `MAX_NEAR_ANGLE`."""
 
     def change(statement: Statement, _: Around) -> Iterator[Statement]:
         """Yield the statements that name each angle and set the flag, then `statement` with sine and cosine for small

@@ -37,7 +37,7 @@ def check_blocks(nest: BlockNest, kernel: Kernel, prover: Prover, known: Collect
     ranges = tuple([row for name, extent in coordinates for row in rows_of(span(name, ZERO, extent))])
     shared = {alloc.name for alloc in nest.shared}
     inside = {nest.x[0], nest.y[0]}
-    # The entries tell the block and one of the coordinates of a thread.
+    # The entries determine the block and one of the coordinates of a thread.
     outside = inside - {{"x": nest.x, "y": nest.y}[nest.along][0]} if nest.along else inside
     outside = outside | {name for name, _ in (*nest.blocks, *nest.entries)}
     variables = {name for name, _ in coordinates} | {loop.variable for loop in loops(nest.body)}

@@ -1,8 +1,8 @@
-"""Blocks of threads that work together through shared memory: tiles of products, and sums dealt out to the threads.
+"""Thread blocks with shared memory: tiled products, and sums distributed over the threads of a block.
 
-A tile of 64 x 64 sums belongs to a block of 16 x 16 threads, each of which has 4 x 4 of them in registers. What they
-multiply is read once for the block, in the order of memory, into shared arrays of 16 terms. A long sum is dealt out to
-the threads of a block, whose totals are added in a tree.
+A tile of 64 x 64 sums belongs to a block of 16 x 16 threads, each of which has 4 x 4 of them in registers. Their
+operands are read once for the block, in memory order, into shared arrays of 16 terms. A long sum is dealt out to the
+threads of a block, whose totals are added in a tree.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ EACH = 4
 """The sums of a thread along each axis. In double precision, 4 x 4 of them take about 80 registers."""
 
 LEAST_SIDE = 48
-"""The least constant length of an axis along which there are tiles, of which three quarters are in use then."""
+"""The least constant length of an axis of tiles; three quarters of a tile are in use then."""
 
 THREADS = 256
 """The threads of a block."""
@@ -54,9 +54,9 @@ Fresh = Callable[[str], str]
 class BlockNest:
     """The body of a GPU kernel whose threads share memory within blocks: thread coordinates, shared arrays, and grid.
 
-    The ``blocks`` are variables with their extents that the number of the block tells, in row-major order. The number
-    of the block and the thread coordinate ``along`` ("x" or "y") tell the ``entries``. ``x`` and ``y`` are the
-    coordinates of the thread, with the numbers of threads. The arrays ``shared`` belong to the block.
+    The ``blocks`` are variables with their extents, which the number of the block determines in row-major order. The
+    number of the block and the thread coordinate ``along`` ("x" or "y") determine the ``entries``. ``x`` and ``y`` are
+    the coordinates of the thread, with the numbers of threads. The arrays ``shared`` belong to the block.
     """
 
     body: tuple[Statement, ...]
@@ -79,8 +79,8 @@ class BlockNest:
 
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """A loop whose iterations are distributed over the ``threads`` of a block; ``is_across``: the x axis is another
-    than that loop.
+    """A loop whose iterations are distributed over the ``threads`` of a block: along the thread axis y if
+    ``is_across``, else along x.
     """
 
     variable: str
@@ -105,9 +105,7 @@ class _Tiling:
 
 
 def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
-    """Return the axes and reads for computing a kernel's sum in tiles through shared memory; None if no read is
-    reused.
-    """
+    """Return the axes and reads for computing a kernel's sum in tiles through shared memory; None if none is reused."""
     if type(kernel) is not Kernel or len(kernel.axes) < 2 or len(kernel.body) < 3:
         return None
     start, outer, *rest = kernel.body
@@ -213,7 +211,7 @@ class _TileNest:
         return BlockNest((*starts, loop, *stores), *coordinates, shared, tuple(blocks), tiles=tuple(tiles))
 
     def sides(self) -> tuple[tuple[str, tuple[Load, ...]], ...]:
-        """Return the row axis with the reads of the left operand, and the column axis with those of the right one."""
+        """Return ``(axis, reads of the operand)`` for the rows (left operand) and for the columns (right operand)."""
         return (self.plan.row, self.plan.left), (self.plan.column, self.plan.right)
 
     def copies(self, load: Load, axis: str) -> Iterator[Statement]:

@@ -1,9 +1,10 @@
-"""Products of matrices with windows of an array, without a copy of the windows.
+"""Sliding-window products that read the input in place, without an im2col copy.
 
-``Sum_ij dY[f, i, j]*X[q, 2*i + a, 2*j + b]`` is planned as a product of matrices, one of which holds the windows of X:
-each entry once for every window that it is in. Sums over windows of a product of matrices, the derivative by X, are
-planned as such a product that a loop adds up. Here both become one step, which knows all three arrays by their index
-forms: a `Correlation`. It is taken where loops over blocks of it, which stay in registers, run as fast as a library.
+``Sum_ij dY[f, i, j]*X[q, 2*i + a, 2*j + b]`` is planned as a matrix product, one operand of which contains the windows
+of X: each entry once for every window that it is in. Sums over windows of a matrix product, the derivative with respect
+to X, are planned as a matrix product followed by a loop that adds its entries. Here both become one step, which knows
+all three arrays by their index forms: a `Correlation`. It is taken where loops over blocks of it, which stay in
+registers, run as fast as a library.
 """
 
 from __future__ import annotations
@@ -105,9 +106,7 @@ class _CorrelationFinder:
         return kernel, store.value
 
     def only(self, array: str, by: Step) -> Kernel | None:
-        """Return the kernel that fills `array` if it is the only one and only the step `by` reads the array; else
-        None.
-        """
+        """Return the only kernel that fills `array`, if the step `by` is the only one that reads it; else None."""
         writer = self.flow.writer(array)
         return writer if type(writer) is Kernel and self.flow.reader(array) is by else None
 
@@ -165,9 +164,7 @@ def _window_sum(kernel: Kernel) -> tuple[Load, list[Loop], tuple[Affine, ...]] |
 
 
 def _solved(load: Load, labels: Sequence[Affine], variables: Sequence[str]) -> Forms | None:
-    """Return the variables in the index of `load` as forms of `labels`, the values of the indices; None if not
-    unique.
-    """
+    """Return the variables in the index of `load` as forms of `labels`, the values of the indices; else None."""
     matrix = [[form.coefficient(v) for v in variables] for form in load.index]
     found = solve(matrix, len(variables))
     is_rounded = any(not form.hidden().isdisjoint(variables) for form in load.index)
@@ -187,7 +184,7 @@ def _solved(load: Load, labels: Sequence[Affine], variables: Sequence[str]) -> F
 
 
 ROWS = 8
-"""Rows of a block, each of which a number of the one operand is multiplied with."""
+"""Rows of a block, each of which is multiplied by a number of the other operand."""
 
 LANES = 16
 """Numbers side by side, in single precision. Half and twice as much change no text of the benchmarks."""
@@ -222,8 +219,8 @@ class Tiling:
     """The labels of a blocked product: ``output[rows, lanes] += left[rows, terms]*right[terms, lanes]``.
 
     ``lanes`` are an axis of the output and of ``right``. For each of the ``tasks``, which are axes of the output, an
-    array with the other axes is filled apart. One of them may be an index with several labels, of which ``solved``
-    is computed.
+    array with the other axes is filled separately. One of them may be an index with several labels, from which
+    ``solved`` is computed.
     """
 
     left: Load

@@ -1,4 +1,4 @@
-"""The schedule of one kernel on a processor: recipes, ordered lists of what is done where, and why.
+"""The CPU schedule of one kernel: ordered lists of rules, each with the reason for it.
 
 Of `ROWS`, the first rule that applies says how the last axis runs; of `LOOPS`, the first that applies to a loop
 rewrites it. A new optimisation is one more rule.
@@ -61,7 +61,7 @@ Of 8, the batch norm takes 1.28 of the time; of 32, no text of the benchmarks ch
 """
 
 JAMMED_OPERATIONS = frozenset({"add", "mul", "neg", "pow"})
-"""What else a term of such a row calls takes longer than the reads and writes that are saved."""
+"""Other functions in a term of such a row take longer than the reads and writes that are saved."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +115,7 @@ Made: TypeAlias = "tuple[tuple[Alloc, ...], tuple[Statement, ...]]"
 
 
 class Rule(NamedTuple):
-    """A scheduling rule with its reason; its function ``do`` returns the new statements, or None if it does not
-    apply.
-    """
+    """A scheduling rule with its reason; its function ``do`` returns the new statements, None if it does not apply."""
 
     name: str
     reason: str
@@ -159,9 +157,7 @@ def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None,
 
 
 def _reading_once(body: Sequence[Statement], kernel: Kernel, site: Site) -> tuple[Statement, ...]:
-    """Return the nest ``body`` with loop-invariant reads hoisted: stored in scalars before the loop that
-    repeats them.
-    """
+    """Return the nest ``body`` with loop-invariant reads hoisted: stored in scalars before the loop around them."""
     box = kernel.box(site.prover.shapes)
     extents = {f"{kernel.array}.shape[{n}]": length for n, length in enumerate(box)}
     ends = [(Affine.variable(axis), length) for axis, length in zip(site.outer, box, strict=False)]
@@ -244,7 +240,7 @@ def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Sit
         scans += [begin, *carried]
         done += [accumulator.name for accumulator in scan.accumulators]
     if scans:
-        # They come in front of the last segment, and use what the others have made.
+        # They come before the last segment, and use the results of the others.
         first, rest = (replace(plan, segments=part) for part in (plan.segments[:-1], plan.segments[-1:]))
         body = (*sink(row, first), *scans, *sink(row, rest))
     else:
@@ -335,12 +331,13 @@ def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
         for number, statement in enumerate(loop.body)
         if isinstance(statement, If) and is_range(statement, loop.variable) and _is_dear(statement.body)
     ]
-    # Each cut doubles what follows, so that the text would grow exponentially with the number of conditions.
+    # Each cut doubles the rest, so that the text would grow exponentially with the number of conditions.
     return _refined(cut(loop, dear[0]), site, is_one) if len(dear) == 1 else None
 
 
 def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return ``loop`` as strips of two loops, of reductions and of functions of their results; None for other loops.
+    """Return ``loop`` distributed over two loops, strip by strip: the first computes its reductions, the second applies
+    vector functions to their results; None if that is not possible.
 
     The local arrays between them are added to ``site.buffers``. Long sums in a loop that runs once (``is_one``) are
     added up strip by strip.
@@ -356,13 +353,17 @@ def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] 
 
 
 def usual_rows(loop: Loop, site: Site) -> tuple[Statement, ...] | None:
-    """Return the common ``loop`` of fused kernels with what rarely runs in a loop of its own; None for other loops."""
+    """Return the common ``loop`` of fused kernels as a fast loop without rarely needed inner loops, followed by the
+    full loop if one was needed; None if it has none.
+    """
     found: tuple[Statement, ...] | None = _first((USUAL,), site, loop, site, False)[1]
     return found
 
 
 def distributed_rows(loop: Loop, site: Site) -> Loop:
-    """Return the common ``loop`` of fused kernels, in strips of two loops if that lets functions run on vectors."""
+    """Return the common ``loop`` of fused kernels with reductions and functions in separate loops, strip by strip, so
+    that functions are vectorised; unchanged if that is not possible.
+    """
     found = _first((DISTRIBUTE,), site, loop, site, False)[1]
     if found is None:
         return loop
@@ -424,4 +425,4 @@ LOOPS = (
     Rule("interior", "remainders and guards are needed at the ends only", _interior),
     Rule("near angles", "vectors of sines, again where angles are large", lambda s, p, _: with_near_angles(s, p.fresh)),
 )
-"""What is done with a loop."""
+"""The rules for a single loop."""

@@ -1,4 +1,4 @@
-"""Loops over a reduction and a function of its result, as two loops (loop distribution).
+"""Loop distribution: a loop over a reduction and a function of its result becomes two loops.
 
 ``Sum_j w[j]*exp(-Sum_k (x[k] - c[j, k])**2)`` has a loop over k in the loop over j, which is therefore no vector, and
 each exponential takes as long as several of a vector. The inner sums of some hundred j are stored in a local array; a
@@ -24,8 +24,8 @@ MAX_STORED = 4
 
 
 def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[list[Alloc], Loop] | None:
-    """Return `loop` in strips of two loops, of its reductions and of the functions of their results, with the local
-    arrays between them.
+    """Return ``(local arrays, loop)``: `loop` in strips of two loops, the first for its reductions, the second for
+    functions of their results, which are passed in the local arrays.
 
     ``like`` is an array of the dtype of the local ones. None if no vectorised function follows a reduction in the
     loop, if the loop is short, or if one part depends on what another iteration of the other computes.
@@ -71,7 +71,7 @@ def _names_in(statement: Statement) -> set[str]:
 
 
 def _with_names(body: Sequence[Statement], made: Collection[str]) -> tuple[Statement, ...]:
-    """Return ``body`` with the entries of arrays of rank 0 that are scalars in it, those in ``made``, read by name."""
+    """Return ``body`` with reads of rank-0 arrays replaced by the scalars in ``made`` of the same name."""
 
     def by_name(part: Scalar) -> Scalar:
         """Return the name of a scalar for a read of an array of rank 0."""

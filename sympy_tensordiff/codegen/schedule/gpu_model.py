@@ -1,7 +1,7 @@
 """A static model of kernels on a device: figures of each launch, from its nest and the sizes of a call.
 
-Memory is read in sectors of 32 bytes. A warp of 32 threads that reads entries side by side needs as many sectors as
-the entries fill; one that reads entries apart needs one for each. The figures are counted at one warp in the middle of
+Memory is read in sectors of 32 bytes. A warp of 32 threads that reads entries side by side needs as many sectors as the
+entries fill; one that reads scattered entries needs one for each. The figures are counted at one warp in the middle of
 the grid, at the middle of each loop; nothing is timed.
 """
 

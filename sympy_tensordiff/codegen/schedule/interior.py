@@ -1,9 +1,9 @@
-"""The interior of loops over periodic axes: without remainders and guards, which are needed at the ends only.
+"""Interior splitting: loops over periodic axes run without remainders and guards except at the ends.
 
-A loop that reads at ``Mod(i + 1, n)`` divides in each turn, and is no vector. It is cut into a short part before the
-interior, the interior, where ``i + 1`` is less than ``n``, and a short part behind it (loop splitting). Guards on the
-variable, and on the axes around it, are bounds of the interior as well; terms that have no points in a part are left
-out of it. Where a guard on the axes around fails, the loop runs as it was.
+A loop that reads at ``Mod(i + 1, n)`` divides in each iteration, and is not vectorised. It is cut into a short part
+before the interior, the interior, where ``i + 1`` is less than ``n``, and a short part behind it (loop splitting).
+Guards on the variable, and on the axes around it, are bounds of the interior as well; terms that have no points in a
+part are left out of it. If a guard on the outer axes fails, the original loop runs.
 
 Guards alone are cut off only where several of them are around functions: loops with masks are as fast otherwise (0.9 to
 1.05 of the time of seven stencils), and compile in half the time.
@@ -78,9 +78,7 @@ def interior(
 
 
 def guards(loop: Loop, lengths: Lengths) -> Guards:
-    """Return the guards at the top of `loop` that splitting can turn into loop bounds, and remainders that then
-    vanish.
-    """
+    """Return the guards at the top of `loop` that a split turns into loop bounds, and remainders that then vanish."""
     found = Guards([], [], [], [])
     variable, highs = Affine.variable(loop.variable), [bound.form.substitute(lengths) for bound in loop.highs]
     set_inside = {s.name for s in statements(loop.body) if isinstance(s, Set)}

@@ -1,8 +1,8 @@
-"""Reads hoisted out of inner loops, in kernels whose indices contain data.
+"""Loop-invariant code motion for reads of integer arrays.
 
-For all that a compiler knows, an array of integers may lie where the kernel writes. It would load each place again in
-every pass of the innermost loop, and could not vectorise that. So a loop reads once for all passes of the loops inside
-of it, and functions of what data select are computed of a row that has been read before.
+As far as a compiler knows, an integer array may overlap with the array that the kernel writes. It would load each place
+again in every pass of the innermost loop, and could not vectorise that. So a loop reads once for all iterations of its
+inner loops, and functions of gathered entries are computed from a row that has been read before.
 """
 
 from __future__ import annotations
@@ -29,15 +29,8 @@ Entry: TypeAlias = "IndirectIndex | Load"
 class InvariantReads:
     """Hoists loop-invariant reads, such as ``idx[i]`` in ``x[idx[i], j]``, out of inner loops.
 
-    Parameters
-    ----------
-    prover : Prover
-    fresh : callable
-        Makes names.
-    extents : mapping
-        What the extents are that loops have for their ends.
-    has_values : bool
-        Whether entries of arrays of real numbers are read so, too.
+    `fresh` makes names, `extents` maps the variables of axis lengths to extents. With `has_values`, reads of arrays of
+    real numbers are hoisted, too.
     """
 
     prover: Prover
@@ -97,7 +90,9 @@ class InvariantReads:
                         yield entry
 
     def entries(self, statement: Statement, arrays: Collection[str]) -> Iterator[Entry]:
-        """Yield the integer-array entries in the indices of `statement`; with `has_values` also reads of ``arrays``."""
+        """Yield the integer-array entries in the indices of `statement` and, if ``self.has_values``, its reads of
+        ``arrays``.
+        """
         own = [replace(statement, body=()) if isinstance(statement, Loop | If) else statement]
         for entry in data_entries(forms(own)):
             if not isinstance(entry, MaskedEntry):
@@ -145,7 +140,7 @@ def gathers_first(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, 
     """Return a kernel that first gathers the data-dependent reads of a row, then applies vectorised functions, and its
     plan.
 
-    The kernel itself and None where there is nothing of the kind. ``fresh`` makes names.
+    The kernel itself and None if it has no such reads. ``fresh`` makes names.
     """
     if not kernel.axes or not all(is_let(statement) or is_store(statement) for statement in kernel.body):
         return kernel, None

@@ -1,9 +1,9 @@
 """Fusion of kernels over the same entries into one launch on CUDA: a thread fills its entry of one array after the
 other.
 
-The launches of a stream run one after the other, each some microseconds at least, so kernels that do not depend on each
-other, or only on what the own thread has filled, lose nothing together. What no other launch reads is a number of the
-thread. A row of few entries belongs to one thread, which may read all of them.
+The launches of a stream run one after the other, each some microseconds at least, so merging kernels loses nothing if
+they do not depend on each other, or only on entries that the same thread has filled. A value that no other launch reads
+is a scalar of the thread. A row of few entries belongs to one thread, which may read all of them.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """The order of axes in memory: arrays are copied or transposed so that an innermost loop reads contiguous entries.
 
-A loop over points, the rows of a matrix with three columns, reads every third number, which keeps it
-from working on vectors; so does one that runs down a column. What is read in strides, again and again by
-a loop around, is therefore copied once with that axis last. Loops and last axes of few steps count as
-unrolled: the loop around them is the innermost.
+A loop over points, the rows of a matrix with three columns, reads every third number, which keeps it from working on
+vectors; so does one that runs down a column. An array that an enclosing loop repeatedly reads with a stride is
+therefore copied once with that axis last. Loops and last axes of few steps count as unrolled: the loop around them is
+the innermost.
 
 A product of matrices is computed in that order in the first place.
 
-Of what is read with a stride along an axis, ``x[3*i + 2*k]`` in a loop over ``k``, the residue classes are copied
-(de-interleaved): ``x_classes[(3*i) % 2, 3*i//2 + k]`` runs along rows, whatever else stands in the index.
+If an array is read with a stride along an axis, ``x[3*i + 2*k]`` in a loop over ``k``, its residue classes are copied
+(de-interleaved): ``x_classes[(3*i) % 2, 3*i//2 + k]`` runs along rows, whatever else is in the index.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The primitives of schedules: each rewrites a nest into one that computes the same in another order.
+"""Schedule primitives: split, interchange, unroll-and-jam and others, each of which reorders a nest.
 
 Whether a primitive is legal and gains is found out on kernels (`rows`, `scans`, `short_rows`, `sums`); `cpu` is the
 recipe that asks for each in turn.
@@ -22,7 +22,7 @@ from sympy_tensordiff.codegen.schedule.short_rows import in_rounds
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
 Fresh: TypeAlias = Callable[[str], str]
-"""Makes a name that nothing has, like the one that is wished for."""
+"""Makes an unused name like the given one."""
 
 
 def split(loop: Loop, size: int, outer: str) -> Loop:
@@ -100,8 +100,8 @@ def _along(row: Loop, body: Sequence[Statement]) -> list[Statement]:
 def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fresh: Fresh) -> tuple[Statement, ...]:
     """Return one loop along a row that computes a prefix reduction: each entry continues from the one before.
 
-    ``last`` is the last entry of the row; ``others`` are the scans whose entries are there already. Exponentials of
-    which each entry adds one are computed for the whole row first, in vectors.
+    ``last`` is the last entry of the row; ``others`` are the scans whose entries are there already. If each entry adds
+    one exponential, these are computed for the whole row first, in vectors.
     """
     loop, axis = scan.loop, (Affine.variable(row.variable),)
     carried = {acc.name: Name(fresh(f"{acc.name}_so_far")) for acc in scan.accumulators}
@@ -142,7 +142,8 @@ def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fr
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
     """Return statements that multiply a running sum by the factor that all of its terms gain at the next entry.
 
-    ``end`` is where the loop has ended there. A sum that has not stopped one step before starts again, by ``begin``.
+    ``end`` is where the loop has ended there. A sum that the previous entry has not completed starts again, by
+    ``begin``.
     """
     (near,), far = (scan.loop.lows, scan.loop.highs) if scan.downward else (scan.loop.highs, scan.loop.lows)
     sign, here = (-1 if scan.downward else 1), Affine.variable(end.name)
@@ -182,7 +183,7 @@ def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fres
 
 
 def _flagged(flag: Name, condition: Scalar) -> tuple[Set, Set]:
-    """Return the statements that set `flag` where `condition` holds."""
+    """Return the statements that clear `flag`, and that set it if `condition` holds."""
     return Set(flag, FALSE), Set(flag, condition, "any")
 
 
@@ -288,7 +289,7 @@ def add_part(total: Name, part: Name) -> Set:
 
 
 def localise(body: Sequence[Statement], arrays: frozenset[str]) -> tuple[Statement, ...]:
-    """Return statements whose reads of ``arrays`` drop the first index, for arrays of which one row is stored."""
+    """Return statements whose reads of ``arrays`` drop the first index, for arrays stored one row at a time."""
     return Renaming({}, arrays).body(tuple(body))
 
 

@@ -1,4 +1,4 @@
-"""Values of pairs that are computed again where they are summed, instead of stored: O(n) memory for sums over n x n.
+"""Recomputation of values of pairs where they are summed: O(n) memory for sums over n x n.
 
 Distances, kernels of Gaussians and other values of two points are large arrays of small ones. A device computes such a
 value several times in less time than it takes to write and read it, and for many points they do not fit in memory.
@@ -44,7 +44,7 @@ def recomputed(program: Program) -> Program:
     """Return a program in which cheap arrays over pairs, such as distances ``d[i, j]``, are recomputed where they are
     read.
 
-    Law: every result is the same. A program that compares numbers for equality is returned as it is: compilers may
+    Law: every result is the same. A program that compares numbers for equality is returned unchanged: compilers may
     round a value in two kernels in two ways.
     """
     if not {"eq", "ne"}.isdisjoint(map(str, operations(program))):
@@ -141,9 +141,7 @@ def _with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
         return found
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return the statements that compute the entries which `statement` reads, then `statement` using their
-        names.
-        """
+        """Return the statements that compute the entries which `statement` reads, then `statement` with their names."""
         made: list[Statement] = []
         values: dict[Load, Name] = {}
         for load in _reads(statement, kernel.array):

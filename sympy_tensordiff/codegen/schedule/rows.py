@@ -1,4 +1,4 @@
-"""Sums over rows: the loop over the last axis moves inside of a summation.
+"""Loop interchange for sums over rows: the loop over the last axis moves inside of the sum.
 
 Where a summation index runs down a column, memory is read in strides, and no processor
 vectorises that. With the last axis innermost instead, and one accumulator for each of its
@@ -79,8 +79,8 @@ def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | N
 MOVING = 16
 """A moving window of fewer steps than this is one for all entries of a row; the terms of others are added per entry.
 
-Time with the window first beside without, of sums over an index that moves, by its steps, for rows of 2,000 entries:
-9 0.63, 13 0.48, 17 1.66, 23 1.29, 31 1.65; for 20,000 entries 17 1.88, for 30,000 9 0.35.
+Time of sums over a moving index, with the loop over the window outside and inside, by the number of its steps, for rows
+of 2,000 entries: 9 0.63, 13 0.48, 17 1.66, 23 1.29, 31 1.65; for 20,000 entries 17 1.88, for 30,000 9 0.35.
 """
 
 
@@ -274,7 +274,7 @@ class RowPlanner:
     def plan_of_scans(self) -> RowPlan | None:
         """Return the plan for a kernel with prefix scans along its last axis; None without any.
 
-        What has one value for a row comes first if a scan may use it.
+        A value that is the same for the whole row comes first if a scan may use it.
         """
         fixed = [s for s in self.kernel.body if not self.varies(s)]
         same = {s.name: s in fixed for s in self.kernel.body if defines(s)}

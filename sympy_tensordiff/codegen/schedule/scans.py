@@ -1,4 +1,4 @@
-"""Scans: reductions that go on from entry to entry of a row.
+"""Prefix scans: reductions that continue from one entry of a row to the next.
 
 ``product[p] = x[0]*...*x[p - 1]`` is the product of the entry before times ``x[p - 1]``: one pass along
 the row in place of a loop for each entry. Where the loop ends at the same value for all entries and
@@ -6,8 +6,8 @@ begins later and later, the pass goes down the row.
 
 A sum of multiples of exponentials goes on as well where the exponents have terms of the entry alone:
 ``s[p] = Sum_{j <= p} exp(f[j] + g[p])*r[j]`` is ``exp(g[p] - g[p - 1])*s[p - 1]`` and one more term. Sums of
-exponentials are computed so, ``g[p]`` being ``-max_{j <= p} f[j]``. Where that factor is greater than 1, or what is
-multiplied with it is not finite, the sum starts again: nothing overflows that does not in a loop for each entry.
+exponentials are computed so, ``g[p]`` being ``-max_{j <= p} f[j]``. If that factor is greater than 1, or a term is not
+finite, the sum starts again: nothing overflows that does not in a loop for each entry.
 
 A sum whose terms have one factor more at each entry goes on by that factor (Horner's rule): with
 ``s[p] = Sum_{j > p} b[j]*Prod_{p < k < j} a[k]``, ``s[p]`` is ``a[p + 1]*s[p + 1] + b[p + 1]``, and the sum of
@@ -66,11 +66,7 @@ class PrefixScan:
 def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[PrefixScan], tuple[Statement, ...]]:
     """Return the prefix scans of a kernel along its last axis, and its body without them.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    outside : mapping
-        For each name that is declared at top level, whether it has one value for a row.
+    `outside` maps each name declared at top level to whether it has one value for a whole row.
     """
     finder = _ScanFinder(kernel, outside)
     return finder.found, tuple(needed(finder.block(kernel.body, ()), set()))
@@ -134,8 +130,8 @@ class _ScanFinder:
         return any(name in self.declared and not self.outside.get(name) for name in used)
 
     def rescaled(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return a scan of ``exp(u[j] - m[i])``, where the entry i occurs in the exponent only, as rescaled sums; else
-        None.
+        """Return `scan` with rescaled sums if its terms are ``exp(u[j] - m[i])`` and depend on the entry i in the
+        exponent only; else None.
         """
         *lets, add = scan.loop.body
         if not is_addition(add) or add.reduction != "sum" or not all(map(is_let, lets)):
@@ -153,8 +149,8 @@ class _ScanFinder:
         return replace(scan, loop=replace(scan.loop, body=(replace(add, value=value),)), shift=whole)
 
     def grown(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return a scan whose terms all gain one common factor from entry to entry, as ``a**(i - j)*x[j]``; else
-        None.
+        """Return `scan` with the factor that all of its terms gain from entry to entry, ``a`` for ``a**(i - j)*x[j]``;
+        None if there is no such factor.
         """
         loop, add = scan.loop, scan.loop.body[-1]
         moving, others = (loop.lows, loop.highs) if scan.downward else (loop.highs, loop.lows)
@@ -165,8 +161,8 @@ class _ScanFinder:
         return self.with_powers(scan, add) or self.with_product(scan, add)
 
     def with_powers(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return a scan whose terms contain a power ``a**(i - j)`` with an exponent that grows with the entry; else
-        None.
+        """Return `scan` with the power that its terms gain per entry, ``a`` for ``a**(i - j)``; None unless one power
+        with a growing exponent is all that depends on the entry.
         """
         loop = scan.loop
         fixed = tuple([s for s in loop.body[:-1] if not (is_let(s) and self.axis in self.depends[s.name])])
@@ -186,8 +182,8 @@ class _ScanFinder:
         return replace(scan, loop=replace(loop, body=body), growth=(replace(add, value=factor, reduction="prod"),))
 
     def with_product(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return a scan whose terms contain a product ``prod_{j < k <= i} a[k]`` that gains one factor per entry; else
-        None.
+        """Return `scan` with the factor that a product in its terms gains per entry, ``a[i]`` for
+        ``prod_{j < k <= i} a[k]``; None without such a product.
         """
         loop = scan.loop
         varying = [s for s in loop.body[:-1] if self.depends_on_axis_in(s)]
@@ -218,9 +214,7 @@ class _ScanFinder:
         return replace(scan, growth=body)
 
     def depends_on_axis_in(self, statement: Statement) -> bool:
-        """Return whether `statement`, its body included, depends on the entry of the row, or sets something that
-        does.
-        """
+        """Return whether `statement`, with its body, depends on the entry of the row, or sets something that does."""
         if is_accumulator(statement):
             return False
         if any(self.axis in form.atoms() for form in forms([statement])):

@@ -1,4 +1,4 @@
-"""Short rows whose entries are computed together: one pass of a long sum adds to all of them.
+"""Unroll-and-jam of short rows: one pass of a long sum adds to all entries of the row.
 
 Sums for the coordinates of a point, or for the weights of a small window, read much in common. With
 one accumulator for each entry this is read and computed once, and all sums stay in registers.
@@ -55,7 +55,9 @@ def short_row(kernel: Kernel, prover: Prover, fresh: Callable[[str], str]) -> tu
 
 
 def _together(statement: Statement, planner: RowPlanner, entries: list[Renaming]) -> tuple[Statement, ...]:
-    """Return `statement` once for each entry of the short axis; once in all if it does not depend on the axis."""
+    """Return `statement` once for each entry of the short axis; loops, guards and statements that do not depend on the
+    axis are returned unchanged.
+    """
     if isinstance(statement, Loop | If) or not planner.varies(statement):
         return (statement,)
     return tuple([entry.statement(statement) for entry in entries])
@@ -80,7 +82,9 @@ def _gains(planner: RowPlanner, count: int) -> bool:
 
 
 def _shares(planner: RowPlanner, loop: Loop) -> bool:
-    """Whether some moving reads of `loop` are the same for all entries, and all moving reads are contiguous."""
+    """Whether all reads that move with `loop` are contiguous, and at least one of them is the same for all entries of
+    the short axis.
+    """
     loads = [node for node in scalars(loop.body) if isinstance(node, Load)]
     moving = [node for node in loads if any(loop.variable in form.atoms() for form in node.index)]
     along = (run_of(node, loop.variable) == (len(node.index) - 1, 1) for node in moving)

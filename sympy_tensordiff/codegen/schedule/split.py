@@ -1,4 +1,4 @@
-"""Values that nest deeply or are long are split into several: Python's parser and compilers refuse such lines.
+"""Splitting of deep and long expressions, which Python's parser and compilers refuse, into several assignments.
 
 Python refuses 200 parentheses within each other, and a sum of some thousand terms, which nests
 to the left, overflows the stack of its compiler.
@@ -37,7 +37,7 @@ SIZE = 100
 """How large the parts are at most, but for the arguments of one operation."""
 
 WIDTH = 20
-"""How many terms or factors stand in one line."""
+"""The number of terms or factors in one line."""
 
 _ASSOCIATIVE = ("add", "mul", "max", "min", "and", "or")
 
@@ -45,8 +45,8 @@ _ASSOCIATIVE = ("add", "mul", "max", "min", "and", "or")
 def split_deep(program: Program) -> Program:
     """Return the program with deeply nested or long expressions split into several assignments.
 
-    Such a part is computed even where it stands behind the condition of a ``select`` that fails. That changes no
-    result: what is read there outside of an array is tested.
+    Such a part is computed even under the condition of a ``select`` that fails. That changes no result: reads out of
+    bounds are tested there.
     """
     if all(_fits(value) for kernel in program.nests for value in values(kernel.body)):
         return program
@@ -94,9 +94,7 @@ class _Splitter:
         return [*before, new]
 
     def value(self, value: Scalar, before: list[Statement]) -> Scalar:
-        """Return ``value`` with too deep or large parts replaced by names, whose assignments are appended to
-        ``before``.
-        """
+        """Return ``value`` with too deep or large parts replaced by names, with assignments appended to ``before``."""
         done: dict[int, Scalar] = {}
         depths: dict[int, int] = {}
         sizes: dict[int, int] = {}

@@ -1,9 +1,9 @@
-"""Sums of few entries on CUDA in stages: kernels for parts of the sums, and kernels that add the parts.
+"""Two-stage reductions on CUDA (split-K): kernels of partial sums, and kernels that add these.
 
 Kernels have one thread for each entry. Where these are few, the loop of a sum is dealt out to parts, which are an axis
-of an array: a part takes every so manieth round, so that neighbours read what lies side by side. How many parts there
-are is computed from the sizes, as other sizes are, before any kernel runs. So all stages are kernels like all others,
-no thread waits for another one, and the same values are added in the same order in every run.
+of an array: a part takes every m-th iteration, so that neighbouring threads read neighbouring entries. How many parts
+there are is computed from the sizes, as other sizes are, before any kernel runs. So all stages are kernels like all
+others, no thread waits for another one, and the same values are added in the same order in every run.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ THREADS = 4 * 132 * 256
 """So many threads with 64 registers are in work at a time on 132 multiprocessors."""
 
 LEAST_ROUNDS = 96
-"""What a thread adds up in a part, at least: writing and reading the parts costs as much as a few products."""
+"""The least number of terms that a thread adds in a part: writing and reading the parts costs as much as a few
+products.
+"""
 
 SHORT = 24
 """Loops of fewer rounds stay whole, if there are others: compilers unroll them."""
@@ -56,7 +58,7 @@ MOST_PARTS = 256
 """The most parts of a sum that blocks of threads compute: twice as many as there are multiprocessors."""
 
 FREE = frozenset({"sum", "max", "min"})
-"""The reductions whose order does not matter. Factors stay in order: zeros and overflows meet as they stand."""
+"""The reductions whose order does not matter. Factors stay in order, as products of 0 and overflows depend on it."""
 
 
 class Stages(NamedTuple):
@@ -143,7 +145,8 @@ class _Stages:
         free = [loop for loop in chain if loop.variable in lengths]
         if not free:
             return None
-        # Neighbours read what lies side by side: rounds of the innermost loop, or else entries along the last axis.
+        # Neighbouring threads read neighbouring entries: rounds of the innermost loop, or else entries along the last
+        # axis.
         values = [s.value for s in statements([outer]) if is_let(s) or is_addition(s)]
         is_wide = bool(kernel.axes) and not _is_short(kernel.box(self.shapes)[-1])
         is_across = is_wide and _best_axis_position(values, kernel.axes[-1], min) > _best_axis_position(
@@ -307,9 +310,7 @@ def _chain(statement: Statement) -> list[Loop]:
 
 
 def rounds(loop: Loop, own: set[str]) -> Affine | None:
-    """Return the maximal number of iterations of a loop as a form without the names `own`; None if it depends
-    on them.
-    """
+    """Return the maximal number of iterations of a loop as a form without the names `own`; None if not possible."""
     bounds = (*loop.lows, *loop.highs)
     if len(loop.lows) > 1 or loop.lows[0].divisor > 1 or any(not own.isdisjoint(b.form.atoms()) for b in bounds):
         return None

@@ -1,4 +1,4 @@
-"""Products of matrices whose rows are for pairs of indices, ``Sum_i S_abi*R_ci`` with ``S_abi = S_bai``.
+"""Packed storage of symmetric pairs: products over ``(a, b)`` in ``Sum_i S_abi*R_ci`` with ``S_abi = S_bai``.
 
 Of the pairs (a, b) and (b, a) one is enough. They are counted by their distance round a circle and where it begins:
 ``P_dai`` is ``S_abi`` with ``b = (a + d) mod n``, for the distances up to ``n/2``. That is a box as well, of about half
@@ -163,9 +163,7 @@ class _Packing:
         return entrywise(found.name, axes, body, store.value)
 
     def multiplied(self, step: ContractionStep) -> tuple[Array, list[Step]]:
-        """Return the array of a product over packed arrays, and its steps: the product, and the kernel that unpacks
-        it.
-        """
+        """Return the array of a product over packed arrays, and its steps: the product, and the kernel to unpack it."""
         name = reserve_name(f"{step.array}_pairs", self.taken)
         pairs: list[tuple[int, int, Packed]] = []
         for operand in step.operands:
@@ -196,9 +194,7 @@ def _packed_labels(operand: Operand, step: ContractionStep, found: Packed) -> tu
 
 
 def _unpacking_kernel(step: ContractionStep, name: str, pairs: Sequence[tuple[int, int, Packed]]) -> Kernel:
-    """Return the kernel that unpacks a product: entry ``(i, j)`` is read at the distance and first index of its
-    pair.
-    """
+    """Return the kernel that unpacks a product: entry ``(i, j)`` is read at distance and first index of its pair."""
     axes = tuple([f"i{n}" for n in range(len(step.output))])
     choices: list[list[tuple[Constraint, dict[int, Affine]]]] = []
     for place, other, found in pairs:

@@ -1,4 +1,4 @@
-"""Arrays of values that depend on no argument, such as ``cos(2*pi*i*j/256)``: filled once, and kept for all calls."""
+"""Constant tables such as ``cos(2*pi*i*j/256)``: filled once and reused by all calls."""
 
 from __future__ import annotations
 

@@ -109,9 +109,7 @@ class IndexedBuilder:
         return self.check_number(self.value_of(part, scope), part)
 
     def check_number(self, value: Any, part: Tree) -> Any:
-        """Return ``value``; raise `ParseError` at ``part`` if it is a condition or a tensor with axes instead of a
-        scalar.
-        """
+        """Return ``value``; raise `ParseError` at ``part`` for a condition, or a tensor with axes."""
         if not isinstance(value, Expr):
             raise part.error("a number is expected here, not a condition; write where(condition, a, b)")
         if isinstance(value, TensorExpr) and value.shape:

@@ -14,14 +14,8 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 class DeclaredNames:
     """The declared names of one input.
 
-    Attributes
-    ----------
-    tensors : dict
-        The declared tensors, in the order of their declarations, without the one that is defined.
-    sizes : dict
-        The symbols in the shapes, and the declared integers.
-    declared_shape : tuple of Expr or None
-        The shape of the tensor that is defined, where it is declared too.
+    `tensors` has the declared tensors in order, without the one that is defined; `declared_shape` is the shape of that
+    one if it is declared, too, else None. `sizes` has the symbols in the shapes, and the declared integers.
     """
 
     def __init__(self, declarations: list[Tree], defined: Tree) -> None:
@@ -68,10 +62,7 @@ class DeclaredNames:
     def extent_of(self, index: Tree, body: Tree) -> Any:
         """Return the extent of all axes in ``body`` at which the name of ``index`` occurs alone.
 
-        Raises
-        ------
-        ParseError
-            If there is no such axis, or if two have different extents.
+        Raise `ParseError` if there is no such axis, or if two have different extents.
         """
         name = short(index.text)
         found: dict[Any, str] = {}

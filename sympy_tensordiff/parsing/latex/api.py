@@ -28,10 +28,7 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 def read_latex(text: str) -> ParsedExpression:
     """Parse a formula in LaTeX; infer the orders and sizes of names that are not declared.
 
-    Raises
-    ------
-    ParseError
-        If the text is invalid, or its tensors do not fit.
+    Raise `ParseError` if the text is invalid, or its tensors do not fit.
     """
     try:
         root = read(LATEX, text)
@@ -261,8 +258,6 @@ def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
 
 
 def is_free(size: Any, shapes: LatexShapes) -> bool:
-    """Return whether a bound derived for a size contains an unbounded index or is a number, so that it tells
-    nothing.
-    """
+    """Return whether a bound derived for a size is of no use: it contains an unbounded index, or is a number."""
     free = {str(symbol) for symbol in size.free_symbols}
     return bool(free & shapes.formula.indices) or not free <= shapes.formula.sizes

@@ -123,9 +123,7 @@ class LatexBuilder(MatrixBuilder):
         return condition if shape_of(condition) else sympy.Piecewise((1, condition), (0, True))
 
     def _build_cases(self, node: Tree, *parts: Any) -> Any:
-        """Return a `Piecewise` of (value, condition) parts; for tensors nested ``where``, which needs an
-        ``otherwise``.
-        """
+        """Return a `Piecewise` of (value, condition) parts; for tensors nested ``where``, with an ``otherwise``."""
         pairs = [parts[at : at + 2] for at in range(0, len(parts), 2)]
         if any(map(shape_of, parts)):
             *cases, last = pairs

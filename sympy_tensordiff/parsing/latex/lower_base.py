@@ -23,20 +23,10 @@ Scope = Mapping[str, LatexBinder]
 class LoweringBase:
     """The base of the lowering classes, which convert LaTeX trees to entries, reductions and functions.
 
-    Attributes
-    ----------
-    base : int
-        The number at which indices start in the text: 0 or 1.
-    binders : dict
-        The binders of each reduction and comprehension, from left to right.
-    scopes : dict
-        The bound indices around each entry.
-    ranks : dict
-        The number of indices of each name that is written with indices, with the first such entry.
-    parts : dict
-        The values of the parts that "where" lines define, in order.
-    integers, sizes : set
-        The names of sizes and of indices that nothing binds; and those that are in limits and sizes.
+    Indices in the text start at `base`, 0 or 1. `binders` has the binders of each reduction and comprehension, from
+    left to right; `scopes` the bound indices around each entry; `ranks` the number of indices of each name written with
+    indices, with the first such entry; `parts` the values that "where" lines define, in order. `integers` are names of
+    sizes and unbound indices, `sizes` those in limits and sizes.
     """
 
     def __init__(self, root: Tree, declared: Mapping[str, int]) -> None:

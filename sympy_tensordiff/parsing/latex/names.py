@@ -52,12 +52,9 @@ def command_of(text: str) -> str:
 
 
 def name_of(node: Tree) -> str | None:
-    """Return the name that a letter, a command or an accented letter stands for; None if it is a product.
+    """Return the name that a letter, a command or an accented letter represents; None if it is a product.
 
-    Raises
-    ------
-    ParseError
-        If a command is not a letter.
+    Raise `ParseError` for a command that is not a letter.
     """
     match node.kind:
         case "letter":

@@ -254,10 +254,7 @@ def infer_orders(
     equally good readings the one with the least ``tie_break`` is taken. ``capital_number`` is the penalty
     of a capital that is a number.
 
-    Raises
-    ------
-    ParseError
-        If the formula has no reading, or two equally good ones; the message shows both.
+    Raise `ParseError` if the formula has no reading, or two equally good ones; the message shows both.
     """
     readings = _readings(nodes, names, declared, is_numpy, inference, capital_number)
     best = min(readings, key=lambda reading: (reading.penalty, tie_break(reading.orders)))

@@ -54,25 +54,10 @@ def shape_code(axes: Axes) -> int:
 class ShapeInference:
     """Infers which axes each node of a matrix formula has, and which are equally long; operands before their node.
 
-    Parameters
-    ----------
-    orders : mapping
-        The order of each name.
-    is_numpy : bool
-        Whether ``*`` is element-wise, as for NumPy arrays.
-    unified : AxisClasses, optional
-        The classes of axes of equal length; without it only orders are compared.
-    names : mapping, optional
-        The axes of the names.
-
-    Attributes
-    ----------
-    penalty : int
-        The total penalty of the orders.
-    axes : dict
-        The axes of each node.
-    sizes : dict
-        The axes of the sizes named in ``ones(n)``.
+    `orders` has the order of each name. With `is_numpy`, ``*`` is element-wise, as for NumPy arrays. `unified` has the
+    classes of axes of equal length; without it only orders are compared. `names` has the axes of the names. `penalty`
+    is the total penalty of the orders, `axes` has the axes of each node, `sizes` those of the sizes named in
+    ``ones(n)``.
     """
 
     def __init__(
@@ -146,9 +131,7 @@ class ShapeInference:
         return self.infer_entrywise(node, node.text, node.children, *parts)
 
     def infer_entrywise(self, node: Tree, sign: str, nodes: Sequence[Tree], *parts: Axes) -> Axes:
-        """Return the axes of an element-wise operation; raise `ParseError` if tensors among the operands differ in
-        shape.
-        """
+        """Return the axes of an element-wise operation; raise `ParseError` if operands differ in shape."""
         tensors = [part for part in parts if has_axis(part)]
         for part in tensors[1:]:
             if shape_code(part) != shape_code(tensors[0]):
@@ -355,7 +338,7 @@ def integer_exponent(node: Tree) -> int | None:
 
 
 def axis_of_call(node: Tree) -> int | None:
-    """Return the axis of the matrix, 0 or 1, that a call names, or None; raise `ParseError` if there is none such."""
+    """Return the axis of the matrix, 0 or 1, that a call names, or None; raise `ParseError` for any other axis."""
     token = next((token for token in node.tokens if token.type == "AXIS"), None)
     if token is None:
         return None

@@ -1,9 +1,8 @@
 """The bounds check when an expression is built: raise for reads that provably leave their tensor's shape.
 
-Considered are reads that happen unconditionally, at indices whose ranges are numbers: every
-enclosing range is a system of rows, and a violating index tuple is a point of the system. Reads
-behind a condition that is no affine condition on such indices, or multiplied by a
-`KroneckerDelta`, are left alone.
+Considered are reads that happen unconditionally, at indices whose ranges are numbers: every enclosing range is a system
+of rows, and a violating index tuple is a point of the system. Reads behind a condition that is not an affine condition
+on such indices, or multiplied by a `KroneckerDelta`, are not checked.
 """
 
 from __future__ import annotations
@@ -97,14 +96,9 @@ class ReadContext(NamedTuple):
 def check_reads(body: Expr, ranges: Sequence[Range], *, of_axes: bool) -> None:
     """Raise `OutOfShapeError` for a read in ``body`` that is out of bounds somewhere in ``ranges``.
 
-    Parameters
-    ----------
-    body : Expr
-    ranges : sequence of (index, lower forms, upper forms)
-        The outermost first; the index runs from the maximum of the lower to the minimum of the
-        upper forms.
-    of_axes : bool
-        Whether these are the indices of a tensor, whose extents are positive even where they are symbols.
+    `ranges` are triples ``(index, lower forms, upper forms)``, outermost first: the index runs from the maximum of the
+    lower to the minimum of the upper forms. With `of_axes`, they are the indices of a tensor, whose extents are
+    positive.
     """
     scope: ReadContext | None = ReadContext({})
     for limit in ranges:
@@ -147,9 +141,7 @@ def _check_node(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | 
 def _parts_of_branches(
     pairs: Sequence[tuple[Any, Any]], scope: ReadContext | None
 ) -> list[tuple[Any, ReadContext | None]]:
-    """Return conditions and values of a `Piecewise` with their contexts, up to the first condition that is not
-    affine.
-    """
+    """Return conditions and values of a `Piecewise` with their contexts, up to the first non-affine condition."""
     parts: list[tuple[Any, ReadContext | None]] = []
     for value, condition in pairs:
         if scope is None:

@@ -46,9 +46,7 @@ def show_index(printer: Any, index: Any, **how: Any) -> Any:
 
 @contextmanager
 def with_methods(printer: Any, **methods: Callable[..., Any]) -> Iterator[None]:
-    """Context manager: ``printer`` has ``methods`` as attributes inside, except names that its instance already
-    overrides.
-    """
+    """Context manager: ``printer`` has ``methods`` as attributes inside, except those that it already overrides."""
     given = {name: method for name, method in methods.items() if name not in vars(printer)}
     vars(printer).update(given)
     try:

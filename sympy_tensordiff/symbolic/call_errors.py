@@ -33,21 +33,8 @@ def explained(function: Function, name: str = "", hints: Mapping[str, str] = Map
 
     Errors raised inside of the function pass unchanged.
 
-    Parameters
-    ----------
-    function : callable
-    name : str
-        The name to show in messages; ``td.`` and the name of the function by default.
-    hints : mapping
-        From the name of an argument to the advice that is given if it is missing.
-
-    Parameters
-    ----------
-    function : callable
-    name : str
-        The name that users know it by; ``td.`` and its own where it is left out.
-    hints : mapping
-        From the name of an argument to what is said where it is missing.
+    `name` is shown in messages (default: ``td.`` and the name of the function). `hints` maps the name of an argument to
+    the advice that is given if it is missing.
     """
     name = name or f"td.{function.__name__}"
 

@@ -1,0 +1,36 @@
+"""Choices between a value and 0 by indices that differ, ``v if i != j else 0``.
+
+The points at which two indices differ are no polyhedron, so that no guard states them: they are tested.
+"""
+
+from __future__ import annotations
+
+from sympy_tensordiff.graph.interning import Node
+from sympy_tensordiff.integer.affine import Affine
+
+
+def conjuncts(condition: Node) -> tuple[Node, ...]:
+    """Return the conditions that a condition joins by "and"; itself if it joins none."""
+    return condition.args if condition.op == "and" else (condition,)
+
+
+def unequal_forms(condition: Node) -> tuple[Affine, ...]:
+    """Return the index forms that a condition requires to be non-zero; empty if it requires anything else."""
+    parts = conjuncts(condition)
+    if any(part.op != "compare" or part.data != "ne" or part.args[0].op != "index" for part in parts):
+        return ()
+    return tuple(part.args[0].data for part in parts) if all(part.args[1].data == 0 for part in parts) else ()
+
+
+def is_index_choice(node: Node) -> bool:
+    """Return whether a node is a `select` between a value where indices differ and 0."""
+    if node.op != "select" or node.args[2].op != "const" or node.args[2].data != 0:
+        return False
+    return bool(unequal_forms(node.args[0]))
+
+
+def split_index_choice(node: Node) -> tuple[Node | None, Node]:
+    """Return ``(condition, value)`` of a choice between a value where indices differ and 0; ``(None, node)`` of any
+    other node.
+    """
+    return (node.args[0], node.args[1]) if is_index_choice(node) else (None, node)
