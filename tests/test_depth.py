@@ -135,6 +135,45 @@ def test_forward_and_second_derivatives_grow_with_the_depth(family, monkeypatch)
     assert counts[1] <= 2.4 * counts[0]
 
 
+def gated(steps):
+    """A recurrence whose gate reads the state: the state is used four times in each step."""
+    h, W, G = td.TensorSymbol("h", n), td.TensorSymbol("W", (n, n)), td.TensorSymbol("G", (n, n))
+    state = h
+    for _ in range(steps):
+        gate = td.sigmoid(G @ state)
+        state = gate * td.exp((W @ state) / 4) + (state - gate * state)
+    return td.norm(state), h
+
+
+def attention(layers):
+    state = X = td.TensorSymbol("X", (n, td.indices("d")))
+    for _ in range(layers):
+        state = state + td.softmax(state @ state.T, axis=1) @ state
+    return td.sum(state**2), X
+
+
+@pytest.mark.parametrize(
+    ("derivative", "family", "depths", "most"), [(td.hessian, gated, (3, 6), 3), (td.gradient, attention, (2, 4), 6)]
+)
+def test_planning_grows_with_the_depth(derivative, family, depths, most, monkeypatch):
+    """Sums that use one another several times are multiplied out once each, not once for each path."""
+    counts, made = [], []
+    node = NodeTable._node
+    for depth in depths:
+        made.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(NodeTable, "_node", lambda *args: made.append(0) or node(*args))
+            derivative(*family(depth))
+        counts.append(len(made))
+    assert counts[1] <= most * counts[0]
+
+
+def test_conditions_on_deep_values_are_read():
+    """The derivative of a norm is a choice whose condition has 3 million nodes as a tree."""
+    value, h = gated(8)
+    assert td.cost(td.gradient(value, h)).operations.coeff(n, 2) > 0
+
+
 # ---------------------------------------------------------------------------- values
 
 

@@ -204,7 +204,7 @@ def _parts_of_steps(steps: Sequence[Any]) -> tuple[Sequence[tuple[Any, Any]], Se
     found, reduced = cse(steps)
     shown = dict.fromkeys([*reduced, *(part for _, part in found)])
     new = sum(LONGEST_UNREAD if measures(e).is_unprintable else count_signs(in_latex(e)) for e in shown)
-    return (found, reduced) if new < LEAST_SAVING * length else ([], steps)
+    return (found, reduced) if new < length else ([], steps)
 
 
 hooks.formula.register(_in_notebook)

@@ -34,6 +34,7 @@ from sympy import (
 from sympy.core.relational import Relational
 
 from sympy_tensordiff.symbolic.indices import is_data
+from sympy_tensordiff.symbolic.traversal import nodes_in
 
 RELATIONS_LIMIT = 12
 """The most relations that a rewritten condition may consist of; with more it is not rewritten."""
@@ -84,7 +85,7 @@ def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any])
     short ones first.
     """
     given: dict[Any, Any] = {}
-    for relation in condition.atoms(Relational):
+    for relation in (part for part in nodes_in([condition]) if isinstance(part, Relational)):
         if on_indices(relation, integers) and not _is_final(relation, is_linear):
             rewritten = _rewrite_with_integer_symbols(relation, is_linear, integers)
             if rewritten is not None:

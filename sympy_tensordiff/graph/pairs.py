@@ -30,11 +30,15 @@ from sympy_tensordiff.graph.contraction_order import Extents, Hints, Labelled, P
 from sympy_tensordiff.graph.contraction_paths import Order, orders_of_least_work
 from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view, sums_labels
 from sympy_tensordiff.graph.interning import Number, Recursion, in_turn, trampoline
+from sympy_tensordiff.graph.multiplied_sums import MultipliedSum, multiplied_sums
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 
 Evaluation: TypeAlias = tuple[int, Node]
 """The estimated work of an einsum, and its node as products of two operands."""
+
+OpenedTerm: TypeAlias = tuple[Evaluation, MultipliedSum | None]
+"""A term of a product with a sum; of one that multiplies another sum, the factor of that sum, and the product."""
 
 _TERMWISE_FACTOR = 0.9
 """A product with a sum is multiplied term by term if that takes at most 1/0.9 times the work.
@@ -58,7 +62,14 @@ def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collectio
     """
     narrow = without_unit_labels(graph, roots, known)
     work = _Pairing(graph, narrow, hints, known)
-    return [work.done[root] for root in narrow]
+    found = [work.done[root] for root in narrow]
+    if work.multiplied:
+        # A product that terms of sums used may be multiplied out, where all of its users are products now.
+        products = Products(reachable(*found, known=known), found, work.hints)
+        if any(products.uses[product] > 1 for product in products.absorbed):
+            again = _Pairing(graph, found, work.hints, known)
+            return [again.done[root] for root in found]
+    return found
 
 
 def without_unit_labels(graph: Graph, roots: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
@@ -81,7 +92,7 @@ def without_unit_labels(graph: Graph, roots: Sequence[Node], known: Collection[N
                 for labels, arg in zip(part.data.inputs, args, strict=True):
                     rest = tuple(label for label in labels if label not in summed)
                     operands.append((arg if rest == labels else graph.ein(1, [(arg, labels)], rest), rest))
-                extents = dict(enumerate(part.data.extents))
+                extents: Extents = dict(enumerate(part.data.extents))
                 done[part] = graph.ein(part.data.coefficient, operands, part.data.output, extents)
     return [done[root] for root in roots]
 
@@ -103,10 +114,13 @@ class _Pairing:
         """The sums of tensors before their terms were split into products of two."""
         self.work: dict[Node, int] = {}
         self.terms: dict[tuple[Node, frozenset[Node]], Evaluation] = {}
+        self.opened_terms: dict[tuple[Node, frozenset[Node]], OpenedTerm] = {}
         self.current = graph.zero
         self.shared: dict[Node, Node] = {}
         """Sums that are multiplied term by term in all their uses, by their results."""
         self.private: dict[Node, PrivateParts] = {}
+        self.multiplied = False
+        """Whether a sum is multiplied term by term."""
         self.built: set[Node] = set()
         """Sums with several uses that are computed as matrices nevertheless."""
         self.computed: dict[Node, int] = {}
@@ -154,6 +168,7 @@ class _Pairing:
         self.single.clear()
         self.written.clear()
         self.terms.clear()
+        self.opened_terms.clear()
         self.shared.clear()
         self.rejected.clear()
         for part in parts:
@@ -231,7 +246,7 @@ class _Pairing:
         has_inverse = any(_core_of(operand).op == "inv" for operand, _ in operands)
         for position, (operand, _) in enumerate(operands):
             written = self.written.get(operand, operand)
-            if written.op != "add" or not operand.shape:
+            if written.op != "add" or len(operand.shape) < 2:  # a vector costs no more than its products with others
                 continue
             if not has_inverse or all(is_outer(_core_of(term)) for term in self.terms_of(written)):
                 found = yield from self.split_by_terms(operands, position, output, extents, work)
@@ -245,9 +260,45 @@ class _Pairing:
         """Return ``(work, node)`` for a product in which the sum at ``position`` is multiplied out; None if that is
         more than ``work``.
 
+        Sums with several uses in its terms are multiplied out in turn, each once, with the sum of all that multiplies
+        it, as in a reverse sweep: the number of products in nested sums would grow exponentially otherwise.
+        """
+        terms = yield from self.opened_sum(operands, position, output, extents, work)
+        if terms is None:
+            return None
+        total, found = 0, []
+        waiting: dict[Labelled, list[tuple[Evaluation, MultipliedSum]]] = {}
+        axes = tuple(range(len(output)))
+        while True:
+            for evaluation, product in terms:
+                total += evaluation[0]
+                if product is None:
+                    found.append(evaluation[1])
+                else:
+                    waiting.setdefault(product.operand, []).append((evaluation, product))
+            if not waiting:
+                break
+            factors = waiting.pop(max(waiting, key=lambda operand: self.written[operand[0]].id))
+            first = factors[0][1]
+            factor = self.graph.add([node for (_, node), _ in factors])
+            total += (len(factors) - 1) * self.products.volume(first.axes, first.extents)
+            together = [(factor, first.axes), first.operand]
+            direct = self.work_with_sum(first)
+            terms = yield from self.opened_sum(together, 1, axes, first.extents, direct)
+            if terms is None:
+                terms = [((direct, self.graph.ein(1, together, axes, first.extents)), None)]
+        self.multiplied = True
+        return total, self.graph.add(found)
+
+    def opened_sum(
+        self, operands: list[Labelled], position: int, output: tuple[int, ...], extents: Extents, work: int
+    ) -> Recursion[list[OpenedTerm] | None]:
+        """Return the terms of a product in which the sum at ``position`` is multiplied out; None if they are more than
+        ``work``.
+
         The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
         several uses is saved only if all of them are multiplied term by term: each counts its share, also where it is
-        a term of the sum.
+        a term of the sum. A term that multiplies a sum with several uses is the factor of that sum.
         """
         operand, labels = operands[position]
         original = self.written.get(operand, operand)
@@ -258,14 +309,19 @@ class _Pairing:
         inner = [one for one in map(_core_of, summands) if one.op == "add" and one not in self.built]
         inner = [one for one in inner if self.private_parts(one).products[0]]
         volume = self.products.volume(labels, extents)
-        best: tuple[int, int, list[Evaluation], frozenset[Node]] | None = None
+        best: tuple[int, int, list[OpenedTerm], frozenset[Node]] | None = None
         for opened in self.private_parts(original).products if is_saved else [frozenset[Node]()]:
             if opened or is_sparse or inner:
                 saved_work = self.work_of_sum(original, opened, volume) // uses if is_saved else 0
                 terms = yield from in_turn(
-                    self.split_term(operands, position, term, output, extents, opened) for term in summands
+                    self.opened_term(operands, position, term, output, extents, opened) for term in summands
                 )
-                total = sum(cost for cost, _ in terms)
+                total = sum(cost for (cost, _), _ in terms)
+                total += sum(
+                    self.products.volume([*one.axes, *one.operand[1]], one.extents)
+                    for _, one in terms
+                    if one is not None
+                )
                 for one in inner if is_saved else ():
                     if self.done[one] in self.shared:
                         every = self.private_parts(one).products[-1]
@@ -276,14 +332,14 @@ class _Pairing:
             return None
         total, saved_work, terms, opened = best
         is_cheap = opened or inner or (is_saved and is_sparse)
-        products = [_core_of(part) for _, part in terms]
-        known = sum(cost for (cost, _), one in zip(terms, products, strict=True) if self.is_computed_elsewhere(one))
+        products = [(cost, _core_of(part)) for (cost, part), factored in terms if factored is None]
+        known = sum(cost for cost, one in products if self.is_computed_elsewhere(one))
         if (2 if not is_cheap else _TERMWISE_FACTOR if is_sparse else 1) * (total - known) > work + saved_work:
-            self.rejected.update(products)
+            self.rejected.update(one for _, one in products)
             return None
         if uses > 1 and is_saved:
             self.shared[operand] = original
-        return total, self.graph.add([part for _, part in terms])
+        return terms
 
     def is_sparse(self, node: Node) -> bool:
         """Return whether a term is broadcast, diagonal or an outer product: a product with it takes less work than with
@@ -342,6 +398,60 @@ class _Pairing:
             else:
                 terms.append(term)
         return terms
+
+    def opened_term(
+        self,
+        operands: list[Labelled],
+        position: int,
+        term: Node,
+        output: tuple[int, ...],
+        extents: Extents,
+        opened: frozenset[Node],
+    ) -> Recursion[OpenedTerm]:
+        """Return an einsum with ``term`` in place of the sum at ``position``, see `split_term`; of one that multiplies
+        a sum with several uses, only the factor of that sum.
+        """
+        changed = [
+            *operands[:position],
+            (self.graph.broadcast(term, operands[position][0].shape), operands[position][1]),
+        ]
+        whole = self.graph.ein(1, [*changed, *operands[position + 1 :]], output, extents)
+        found = self.multiplied_sum(whole, opened)
+        if found is None:
+            return (yield from self.split_term(operands, position, term, output, extents, opened)), None
+        work, node = yield self.split_in_order(found.others, found.axes, found.extents)
+        return (work, self.graph.scale(found.coefficient, node)), found
+
+    def multiplied_sum(self, whole: Node, opened: frozenset[Node]) -> MultipliedSum | None:
+        """Return an einsum as a product with a sum that has several uses; None if no operand is such a sum."""
+        core, order = _core_of(whole), tuple(range(len(whole.shape)))
+        if not whole.shape or not is_core(core) or len(core.shape) != len(order):
+            return None
+        coefficient: Number = 1
+        if core is not whole:
+            coefficient, labels = whole.data.coefficient, whole.data.inputs[0]
+            if sorted(labels) != sorted(whole.data.output):
+                return None
+            order = tuple([whole.data.output.index(label) for label in labels])
+        operands, extents = self.products.gathered(core, tuple(range(len(order))), self.done, opened=opened)
+        found = multiplied_sums(coefficient, operands, order, extents, self.is_shared_sum)
+        return next((one for one in found if self.is_no_more_work_first(one, tuple(range(len(order))))), None)
+
+    def is_shared_sum(self, node: Node) -> bool:
+        """Return whether a node is a sum of tensors with several uses that may be multiplied term by term."""
+        original = self.written.get(node)
+        return original is not None and self.products.uses[original] > 1 and original not in self.built
+
+    def work_with_sum(self, product: MultipliedSum) -> int:
+        """Return the work of the product of a sum with the factor of it."""
+        return self.products.volume([*product.axes, *product.operand[1]], product.extents)
+
+    def is_no_more_work_first(self, product: MultipliedSum, output: tuple[int, ...]) -> bool:
+        """Return whether multiplying everything else first, and the sum last, is an order of least work."""
+        zero, extents = self.graph.zero, product.extents
+        apart = self.products.work_in_order([*product.others, product.operand], output, extents)
+        first = self.products.work_in_order(product.others, product.axes, extents)
+        return first + self.products.work_in_order([(zero, product.axes), product.operand], output, extents) <= apart
 
     def split_term(
         self,

@@ -252,7 +252,7 @@ class _Sum:
             rank = max(len(own) for term in terms for _, own in (*term.parts, ((), term.output)))
             if len(candidate.others) > rank:
                 return None
-            axes: Sequence[Label] = sorted(candidate.others)
+            axes: Sequence[Label] = sorted(candidate.others) if rests.shape else ()
         else:
             axes = [("axis", n) for n in range(len(self.node.shape))]
         output = [("axis", n) for n in range(len(self.node.shape))]

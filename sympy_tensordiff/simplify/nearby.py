@@ -304,8 +304,13 @@ def _under_logarithm(graph: Graph, product: Node) -> Node | None:
 
 
 def less_value(graph: Graph, root: Node, b: Node) -> Node | None:
-    """Return ``root - b`` without cancellation, for a root like ``sqrt(b**2 + c)``; None for other values."""
+    """Return ``root - b`` without cancellation, for a root like ``sqrt(b**2 + c)``; None for other values, and for a
+    number `b` that is not positive.
+    """
     if root.op != "pow" or root.args[1].op != "const" or root.args[1].data != _HALF or root.args[0].op != "add":
+        return None
+    is_positive = graph.compare("lt", graph.zero, b)
+    if graph.known(is_positive) is False:
         return None
     square = graph.pow(b, graph.const(2))
     rest = graph.add((root.args[0], graph.neg(square)))
@@ -313,9 +318,8 @@ def less_value(graph: Graph, root: Node, b: Node) -> Node | None:
         return None
     # Where the root is at least 2*b, nothing cancels, and the square may be infinite.
     is_near = graph.compare("lt", rest, graph.scale(3, square))
-    cancels = graph.logic("and", (graph.compare("lt", graph.zero, b), is_near))
     joined = graph.mul((rest, graph.pow(graph.add((root, b)), graph.const(-1))))
-    return graph.select(cancels, joined, graph.add((root, graph.neg(b))))
+    return graph.select(graph.logic("and", (is_positive, is_near)), joined, graph.add((root, graph.neg(b))))
 
 
 def share_less_one(graph: Graph, share: Node) -> Node | None:

@@ -104,6 +104,11 @@ def simplify_derivatives(
             break
         nodes = tighten(graph, explicit, facts, sizes, written)
     nodes = _run(FINAL, graph, nodes)
+    for _ in range(ROUNDS):  # with (x - y)*(y - x) as -(x - y)**2, another quotient is the shortest
+        shorter = _run(((with_short_quotients, frozenset({"pow"})),), graph, nodes)
+        if shorter == nodes:
+            break
+        nodes = shorter
     if "add" in graph.kinds:
         merged = merged_sums(graph, nodes, sizes, selected=bool(graph.integers))
         if graph.integers and explicit_reads(graph, merged, facts, function) != merged:

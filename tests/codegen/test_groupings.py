@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import sympy
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.lower.groupings import with_common_groupings
@@ -79,3 +80,18 @@ def test_differences_of_neighbours_stay_exact():
     value, gradient = function(large + 2, large, large + 2, large)
     assert value == 0
     np.testing.assert_array_equal(gradient, 0)
+
+
+def test_a_sum_that_becomes_a_transpose_keeps_its_shape():
+    """Operands of a product are ordered by age: after flattening, products with ``C`` are those of ``C`` first."""
+    graph = Graph()
+    reader = Reader(graph)
+    m = td.indices("m")
+    one, other, third = (reader.read(td.TensorSymbol(name, (n, m))) for name in "ABD")
+    nested = graph.add((one, graph.neg(graph.add((other, graph.neg(third))))))
+    nested_sine = graph.call(sympy.sin, (nested,))
+    C, E = (reader.read(td.TensorSymbol(name, (m, n))) for name in "CE")
+    products = [graph.ein(1, [(x, (0, 1)), (y, (1, 0))], (0, 1)) for x, y in ((nested, C), (nested_sine, E))]
+    total = graph.call(sympy.exp, (graph.add(products),))
+    (found,) = with_common_groupings(graph, [graph.select(graph.compare("lt", graph.zero, one), total, graph.zero)])
+    assert found.shape == one.shape

@@ -33,7 +33,7 @@ def with_common_groupings(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     chosen: dict[tuple[tuple[int, Fraction], ...], Node] = {}
     for part in reachable(*roots):
         flat[part] = graph.with_args(part, [flat[arg] for arg in part.args])
-        if part.op != "add":
+        if part.op != "add" or flat[part].op != "add":  # the transpose of a sum is a view
             continue
         flat[part] = graph.add([term for arg in flat[part].args for term in _terms(graph, arg)])
         leaves[part] = sum(leaves.get(graph.split_view(arg)[1], 1) for arg in part.args)
