@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from sympy_tensordiff.codegen.emit.cuda_library import IMPORT, library_arguments, library_pieces, require_library
 from sympy_tensordiff.codegen.emit.cuda_library import OWN_NAMES as LIBRARY_NAMES
-from sympy_tensordiff.codegen.emit.cuda_nests import kernel_functions
+from sympy_tensordiff.codegen.emit.cuda_nests import gpu_kernels, kernel_functions
 from sympy_tensordiff.codegen.emit.driver import (
     Functions,
     Temporaries,
@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.emit.driver import (
     shape_text,
     size_lines,
 )
-from sympy_tensordiff.codegen.emit.forms import INDENT, FormNames, FormPrinter
+from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, FormNames, FormPrinter
 from sympy_tensordiff.codegen.emit.helpers import CUDA_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import library_text
 from sympy_tensordiff.codegen.ir.dataflow import uses
@@ -37,12 +37,13 @@ from sympy_tensordiff.codegen.ir.programs import (
     kernels_of,
 )
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name
+from sympy_tensordiff.codegen.schedule.blocks import BlockNest
 from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
 
 
 def print_program(program: Program) -> str:
     """Return the text of a module whose ``run`` fills the outputs of ``program`` on a CUDA device."""
-    program, whole, products, *_ = on_device(program)
+    program, whole, products, deals = on_device(program)
     calls: dict[str, ProductStep | Apply] = dict(products)
     own = {f"library_{function_name(step)}" for step in program.kernels} | device_names(program)
     names = module_names(program, OWN_NAMES | own)
@@ -55,8 +56,10 @@ def print_program(program: Program) -> str:
             assert not isinstance(step, Correlation | Recurrence)
             calls[step.array] = step
     steps = [step for step in program.kernels if isinstance(step, Kernel | FusedKernels)]
-    for step, printed in kernel_functions(steps, names, prover):
-        functions.add(step, printed.text, "@cuda.jit\n", printed.arguments)
+    kernels = list(gpu_kernels(steps, names, prover, deals))
+    for step, printed in zip(steps, kernel_functions(kernels, shapes), strict=True):
+        functions.add(step, printed.text, "@cuda.jit\n", printed.arguments, printed.names)
+    blocks = {kernel.step.array: kernel.nest for kernel in kernels if isinstance(kernel.nest, BlockNest)}
     table = {name: "@cuda.jit(device=True)\n" + text.strip("\n") for name, text in CUDA_HELPERS.items()}
     pieces = [*called_by(functions.texts, table).values(), *functions.texts, LAUNCH.strip("\n")]
     library = Functions(names)
@@ -65,7 +68,7 @@ def print_program(program: Program) -> str:
     pieces += library_pieces(library) if calls else []
     inside = "with of_library(stream):"
     by_library = {array: [inside, f"{INDENT}library_{library(call)}"] for array, call in calls.items()}
-    pieces += [compute_text(program, whole, names, functions, by_library), run_text(program, names)]
+    pieces += [compute_text(program, whole, names, functions, by_library, blocks), run_text(program, names)]
     library_import = IMPORT.strip() if calls else ""
     return module_text(program, "cuda", names, pieces, {"numba": ("cuda", "uint64")}, library_import)
 
@@ -117,10 +120,12 @@ def compute_text(
     names: FormNames,
     functions: Functions,
     by_library: Mapping[str, Sequence[str]],
+    blocks: Mapping[str, BlockNest],
 ) -> str:
     """Return the function that launches the kernels of all steps on arrays on the device.
 
-    ``whole`` maps arrays of partial sums to their results. ``by_library`` has the lines that fill arrays by a library,
+    ``whole`` maps arrays of partial sums to their results. ``blocks`` has the nests of kernels whose blocks share
+    memory, by the arrays that they fill. ``by_library`` has the lines that fill arrays by a library,
     used instead of kernels if it is available. Its parameter ``empty`` allocates temporaries: callers may have a pool.
     """
     printer, shapes = FormPrinter(names), Prover(program).shapes
@@ -136,9 +141,15 @@ def compute_text(
         if not isinstance(step, Kernel | FusedKernels):
             lines += [*new, *by_library[step.array]]
             continue
-        box = kernels_of(step)[0].box(shapes)[: len(common_axes(step))]
         function, _, rest = functions(step).partition("(")
-        launch = [f"{function}[(*launch({shape_text(box, printer)}), stream)]({rest}"]
+        if step.array in blocks:
+            nest = blocks[step.array]
+            box = nest.grid
+            shape = f"{blocks_text(nest, printer)}, {shape_text((nest.x[1], nest.y[1]), printer)}"
+        else:
+            box = kernels_of(step)[0].box(shapes)[: len(common_axes(step))]
+            shape = f"*launch({shape_text(box, printer)})"
+        launch = [f"{function}[({shape}, stream)]({rest}" if shape[0] == "*" else f"{function}[{shape}, stream]({rest}"]
         # A grid without blocks cannot be launched.
         some = temporaries.nonempty_condition(box)
         launch = [f"if {some}:", *(INDENT + line for line in launch)] if some else launch
@@ -150,6 +161,15 @@ def compute_text(
         lines += new + launch
     head = f"def run_on_device({', '.join(map(names, run_parameters(program)))}, stream=0, empty=cuda.device_array):"
     return "\n".join([head, *(INDENT + line for line in lines)])
+
+
+def blocks_text(nest: BlockNest, printer: FormPrinter) -> str:
+    """Return the number of blocks of a nest as text."""
+    *others, last = ["1", *(printer.form(extent, UNARY) for extent in nest.grid)]
+    if nest.along:
+        height = (nest.x if nest.along == "x" else nest.y)[1]
+        return f"-(-{'*'.join([*others[1:], last])}//{printer.form(height, UNARY)})"
+    return "*".join([*others[1:], last])
 
 
 def run_text(program: Program, names: FormNames) -> str:

@@ -27,7 +27,7 @@ def check_blocks(nest: BlockNest, kernel: Kernel, prover: Prover, known: Collect
     All accesses are in bounds, no two threads write one entry of the result, and between two barriers no two threads
     of a block touch one entry of a shared array unless both read.
     """
-    coordinates = (*nest.blocks, *nest.entries, nest.x, nest.y)
+    coordinates = nest.coordinates
     body: tuple[Statement, ...] = (*nest.shared, *nest.body)
     for name, extent in reversed(coordinates):
         body = (span(name, ZERO, extent, body),)

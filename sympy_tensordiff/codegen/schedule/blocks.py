@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
+from math import prod
 
 from sympy_tensordiff.codegen.ir.loops import (
     Alloc,
@@ -68,6 +69,11 @@ class BlockNest:
     along: str = ""
     tiles: tuple[tuple[str, Affine, int], ...] = ()
     """The blocks that count tiles, with the lengths of their axes and those of a tile."""
+
+    @property
+    def coordinates(self) -> tuple[tuple[str, Affine], ...]:
+        """All coordinates of a thread and of its block, with their extents."""
+        return (*self.blocks, *self.entries, self.x, self.y)
 
     @property
     def grid(self) -> tuple[Affine, ...]:
@@ -309,6 +315,17 @@ def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockN
     blocks, entries = (tuple(box), ()) if is_alone else ((), tuple(box))
     along = "" if is_alone else "x" if deal.is_across else "y"
     return BlockNest(tuple(body), (x, width), (y, height), (shared,), blocks, entries, along)
+
+
+def alloc_shape(alloc: Alloc) -> tuple[Affine, ...]:
+    """Return the shape of a shared array."""
+    return tuple([end.lows[0].form for end in alloc.shape])
+
+
+def shared_size(alloc: Alloc) -> int:
+    """Return the number of entries of a shared array: one for each thread if its shape depends on sizes."""
+    shape = alloc_shape(alloc)
+    return prod(extent.constant for extent in shape) if all(extent.is_constant for extent in shape) else THREADS
 
 
 def block_nest(step: Step, deals: Mapping[str, Deal], shapes: Shapes, fresh: Fresh) -> BlockNest | None:

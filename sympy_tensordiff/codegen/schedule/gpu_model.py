@@ -74,7 +74,7 @@ def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list
     known, shapes = computed_sizes(program, sizes), array_shapes(program)
     found, taken = [], all_names(program)
     nests: dict[str, BlockNest] = {}
-    for step in program.kernels if device.has_blocks else ():
+    for step in program.kernels:
         nest = block_nest(step, device.deals, shapes, lambda wish: reserve_name(wish, taken))
         nests |= {} if nest is None else {step.array: nest}
     for step in program.kernels:
