@@ -81,26 +81,23 @@ LAUNCH = '''
 @functools.cache
 def launch(shape):
     """The grid and the block for one thread per entry: last axis on x, the one before on y, the others on z."""
-    if len(shape) < 2:
-        entries = math.prod(shape)
-        threads = min(256, fitting(entries))
-        return -(-entries // threads), threads
-    *outer, rows, columns = shape
-    width = min(32, fitting(columns))
-    height = min(256 // width, fitting(rows))
+    *outer, rows, columns = (1, 1, *shape)
+    outer = math.prod(outer)
+    width = columns if columns <= 128 else -(-share(columns, 256 if outer*rows == 1 else 128) // 8)*8
+    height = share(rows, 256 // width)
     # A block has at most 64 threads along z.
-    depth = min(256 // (width*height), 64, fitting(math.prod(outer)))
+    depth = share(outer, min(256 // (width*height), 64))
     # A grid has at most 65535 blocks along y and z: the kernels stride over what is left.
-    grid = -(-columns // width), min(-(-rows // height), 65535), min(-(-math.prod(outer) // depth), 65535)
+    grid = -(-columns // width), min(-(-rows // height), 65535), min(-(-outer // depth), 65535)
     return grid, (width, height, depth)
 
 
-def fitting(extent):
-    """The least power of two that is not below the extent."""
-    return 1 << (extent - 1).bit_length()
+def share(extent, most):
+    """The extent, divided into as many equal pieces as it takes for none to be longer than most."""
+    return -(-extent // -(-extent // most))
 '''
 
-LAUNCH_NAMES = frozenset({"functools", "np", "stream", "empty", "run", "run_on_device", "launch", "fitting"})
+LAUNCH_NAMES = frozenset({"functools", "np", "stream", "empty", "run", "run_on_device", "launch", "share"})
 
 OWN_NAMES = LAUNCH_NAMES | LIBRARY_NAMES | {"cuda", "uint64", "real", "flat"}
 OWN_NAMES |= {"first_y", "first_z", "step_y", "step_z", *CUDA_HELPERS}
