@@ -31,7 +31,18 @@ from sympy_tensordiff.codegen.ir.programs import Kernel, Step
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.steps import Shapes
-from sympy_tensordiff.codegen.ir.walk import added, loops, needed, rewrite, rewrite_scalar, subexpressions, used_names
+from sympy_tensordiff.codegen.ir.walk import (
+    added,
+    declared,
+    loops,
+    needed,
+    rewrite,
+    rewrite_scalar,
+    scalars,
+    statements,
+    subexpressions,
+    used_names,
+)
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.products import quotient_by
@@ -117,7 +128,7 @@ def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
     if type(kernel) is not Kernel or len(kernel.axes) < 2 or len(kernel.body) < 3:
         return None
     start, outer, *rest = kernel.body
-    if not (is_accumulator(start) and isinstance(outer, Loop)) or any(isinstance(s, Loop | If) for s in rest):
+    if not (is_accumulator(start) and isinstance(outer, Loop)) or any(isinstance(s, Loop) for s in statements(rest)):
         return None
     chain = [outer]
     while len(chain[-1].body) == 1 and isinstance(inner := chain[-1].body[0], Loop):
@@ -135,7 +146,7 @@ def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
     reads = list(dict.fromkeys(node for node in nodes if isinstance(node, Load)))
     if any(data_entries(load.index) for load in reads) or _is_short(_length(last), SIDE):
         return None
-    tied = {atom for bound in bounds for atom in bound.form.atoms()}
+    tied = {atom for loop in chain[:-1] for bound in (*loop.lows, *loop.highs) for atom in bound.form.atoms()}
     box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
     for row, column in combinations(kernel.axes[::-1], 2):
         row, column = column, row
@@ -148,6 +159,38 @@ def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
         if left and right and len(left + right) <= EACH and all(kind <= {last.variable} for kind in others):
             return _Tiling(row, column, tuple(chain), left, right)
     return None
+
+
+def without_guard(kernel: Kernel, shapes: Shapes) -> Kernel | None:
+    """Return a kernel whose sum inside of a guard, ``if i >= j: s += a[i]*sum(...)``, is computed before the guard, as
+    in ``s0 = sum(...); if i >= j: s += a[i]*s0``; None for other kernels. All reads have to be in bounds everywhere.
+    """
+    number = next((n for n, s in enumerate(kernel.body) if isinstance(s, If)), None)
+    if number is None or any(isinstance(s, Loop) for s in statements(kernel.body[:number])):
+        return None
+    guard = kernel.body[number]
+    assert isinstance(guard, If)
+    start, loop = (*guard.body, None, None)[:2]
+    if not (start and loop and is_accumulator(start) and isinstance(loop, Loop)):
+        return None
+    box = dict(zip(kernel.axes, kernel.box(shapes), strict=True))
+    extents = {**box, **{one.variable: _extent(one) for one in loops([loop])}}
+    reads = [node for node in scalars([loop]) if isinstance(node, Load)]
+    for load in reads:
+        for form, extent in zip(load.index, shapes[load.array], strict=True):
+            if extents.get(str(form)) != extent or data_entries([form]):
+                return None
+    own = {name for s in (*kernel.body[:number],) for name in used_names(s)}
+    if own & set(used_names(loop)):
+        return None
+    body = (start, loop, *kernel.body[:number], replace(guard, body=guard.body[2:]), *kernel.body[number + 1 :])
+    return replace(kernel, body=body)
+
+
+def _extent(loop: Loop) -> Affine | None:
+    """Return the length of a loop from 0 to one bound; None for another loop."""
+    plain = len(loop.highs) == 1 == loop.highs[0].divisor == loop.step and loop.lows == (Bound(ZERO),)
+    return loop.highs[0].form + 1 if plain else None
 
 
 def _atoms(load: Load) -> set[str]:
@@ -177,7 +220,7 @@ class _TileNest:
 
     def __init__(self, kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> None:
         self.kernel, self.plan, self.fresh, self.last = kernel, plan, fresh, plan.loops[-1]
-        self.box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
+        self.shapes, self.box = shapes, dict(zip(kernel.axes, shapes[kernel.array], strict=True))
         self.names = {wish: fresh(wish) for wish in ("x", "y", "first", "k", plan.row, plan.column)}
         self.x, self.y, self.first, self.k, row, column = map(Affine.variable, self.names.values())
         self.starts = {plan.row: SIDE * EACH * row, plan.column: SIDE * EACH * column}
@@ -199,12 +242,12 @@ class _TileNest:
         assert isinstance(start, Set) and isinstance(term, Set)
         copies = [copy for axis, side in self.sides() for load in side for copy in self.copies(load, axis)]
         sums = {pair: self.fresh(f"{start.name}_{pair[0]}{pair[1]}") for pair in self.entries}
-        highs = [Bound(high.form - self.first) for high in self.last.highs]
-        terms = Loop(
-            self.names["k"], (Bound(ZERO),), (Bound(Affine.of(SIDE - 1)), *highs), tuple(self.terms(term, sums))
-        )
+        lows = tuple([Bound(self.extreme(low.form, -1)) for low in self.last.lows])
+        highs = [self.extreme(high.form, 1) for high in self.last.highs]
+        last = (Bound(Affine.of(SIDE - 1)), *(Bound(high - self.first) for high in highs))
+        terms = Loop(self.names["k"], (Bound(ZERO),), last, tuple(self.terms(term, sums)))
         inner = (*copies, Barrier(), terms, Barrier())
-        loop: Statement = Loop(self.names["first"], self.last.lows, self.last.highs, inner, SIDE)
+        loop: Statement = Loop(self.names["first"], lows, tuple(map(Bound, highs)), inner, SIDE)
         for outer in self.plan.loops[-2::-1]:
             loop = replace(outer, body=(loop,))
         starts = [replace(start, target=Name(own)) for own in sums.values()]
@@ -217,6 +260,22 @@ class _TileNest:
         shared = tuple([Alloc(name, shape, self.kernel.array) for name, _ in self.tiles.values()])
         coordinates = (self.names["x"], side), (self.names["y"], side)
         return BlockNest((*starts, loop, *stores), *coordinates, shared, tuple(blocks), tiles=tuple(tiles))
+
+    def extreme(self, form: Affine, sign: int) -> Affine:
+        """Return the greatest value of a loop's bound in the tile, or the least one if `sign` is -1."""
+        for axis, start in self.starts.items():
+            form = form.substitute({axis: start + (SIDE * EACH - 1) * (sign * form.coefficient(axis) > 0)})
+        return form
+
+    def tied_rows(self, entry: Mapping[str, Affine]) -> tuple[Constraint, ...]:
+        """Return the constraints of a sum's terms that differ between the entries of a tile, as of triangles."""
+        own = self.first + self.k
+        rows = [Constraint("ge", high.form.substitute(entry) - own) for high in self.last.highs if self.is_tied(high)]
+        return (*rows, *(Constraint("ge", own - low.form.substitute(entry)) for low in self.last.lows if self.is_tied(low)))
+
+    def is_tied(self, bound: Bound) -> bool:
+        """Whether a bound of the loop depends on the row or the column."""
+        return not {self.plan.row, self.plan.column}.isdisjoint(map(str, bound.form.atoms()))
 
     def sides(self) -> tuple[tuple[str, tuple[Load, ...]], ...]:
         """Return the row axis with the reads of the left operand, and the column axis with those of the right one."""
@@ -235,9 +294,13 @@ class _TileNest:
             at = self.starts[axis] + place + SIDE * number
             inside = [
                 Constraint("ge", self.box[axis] - 1 - at),
-                *(Constraint("ge", high.form - own) for high in self.last.highs),
+                *(Constraint("ge", self.extreme(high.form, 1) - own) for high in self.last.highs),
             ]
             read = Load(load.array, tuple([form.substitute({axis: at, variable: own}) for form in load.index]))
+            if any(map(self.is_tied, (*self.last.lows, *self.last.highs))):
+                shape = zip(load.index, read.index, self.shapes[load.array], strict=True)
+                moving = [(new, extent) for old, new, extent in shape if variable in old.atoms()]
+                inside += [row for new, n in moving for row in (Constraint("ge", new), Constraint("ge", n - 1 - new))]
             yield If(tuple(inside), (Set(Load(name, (term, place + SIDE * number)), read),))
 
     def terms(self, term: Set, sums: Mapping[tuple[int, int], str]) -> Iterator[Statement]:
@@ -248,6 +311,7 @@ class _TileNest:
         for (load, (name, axis)), number in product(self.tiles.items(), range(EACH)):
             values[load, number] = Name(self.fresh(f"{load.array}_{number}"))
             yield let(values[load, number].name, Load(name, (self.k, self.places[axis] + SIDE * number)))
+        adds: dict[tuple[Constraint, ...], list[Statement]] = {}
         for pair, own in sums.items():
             chosen = {load: values[load, pair[axis == self.plan.column]] for load, (_, axis) in self.tiles.items()}
 
@@ -256,13 +320,17 @@ class _TileNest:
                 return chosen.get(node, node) if isinstance(node, Load) else node
 
             forms = {**self.entries[pair], self.last.variable: self.first + self.k}
-            yield add(own, Renaming({}, forms=forms).value(rewrite_scalar(term.value, value)), reduction_of(term))
+            value_of_pair = Renaming({}, forms=forms).value(rewrite_scalar(term.value, value))
+            rows = self.tied_rows(self.entries[pair])
+            adds.setdefault(rows, []).append(add(own, value_of_pair, reduction_of(term)))
+        for rows, inside in adds.items():
+            yield from [If(rows, tuple(inside))] if rows else inside
 
     def store(self, rest: Sequence[Statement], sums: Mapping[str, str], entry: Mapping[str, Affine]) -> Statement:
         """Return the statement that stores a thread's sum in the result, guarded against positions outside of the
         array.
         """
-        names = {s.name: self.fresh(s.name) for s in rest if is_let(s)}
+        names = {name: self.fresh(name) for name in declared(rest)}
         inside = [Constraint("ge", self.box[axis] - 1 - form) for axis, form in entry.items()]
         return If(tuple(inside), Renaming({**names, **sums}, forms=dict(entry)).body(tuple(rest)))
 

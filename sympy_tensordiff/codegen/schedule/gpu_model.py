@@ -190,7 +190,7 @@ class _Count:
         for statement in body:
             if isinstance(statement, If):
                 inside = [lane for lane in warp if _holds(statement.conditions, lane)]
-                self.count(statement.body, inside, times if inside else 0)
+                self.count(statement.body, inside or warp, times)
             elif isinstance(statement, Loop):
                 rounds, inner = _middle(statement, warp)
                 self.serial = max(self.serial, times * rounds)

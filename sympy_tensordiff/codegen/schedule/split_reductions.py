@@ -8,7 +8,7 @@ no thread waits for another one, and the same values are added in the same order
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -38,7 +38,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     subexpressions,
     used_names,
 )
-from sympy_tensordiff.codegen.schedule.blocks import Deal, tiling
+from sympy_tensordiff.codegen.schedule.blocks import Deal, tiling, without_guard
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.extrema import maximum_of, minimum_of
 from sympy_tensordiff.integer.products import quotient_by, times
@@ -79,9 +79,15 @@ def _in_stages(program: Program, work: _Stages) -> Stages:
     """Return the program with each kernel replaced by its stages, made by `work`."""
     steps: list[Step] = []
     for step in program.kernels:
-        stages = work.stages(with_joined_sums(step), step.array) if isinstance(step, Kernel) else []
-        steps += stages if len(stages) > 1 else [step]
-    new = [Array(name, work.shapes[name]) for name in work.whole]
+        for part in work.with_values(step) if isinstance(step, Scatter) else [step]:
+            kernel = with_joined_sums(part) if isinstance(part, Kernel) else None
+            unguarded = kernel and without_guard(kernel, work.shapes)
+            if kernel and unguarded and tiling(unguarded, work.shapes) is not None:
+                steps += work.stages(unguarded, kernel.array)
+                continue
+            stages = work.stages(kernel, kernel.array) if kernel else []
+            steps += stages if len(stages) > 1 else [part]
+    new = [Array(name, work.shapes[name]) for name in (*work.values, *work.whole)]
     return Stages(replace(program, sizes=tuple(work.sizes)).with_steps(steps, new=new), work.whole)
 
 
@@ -104,6 +110,8 @@ class _Stages:
         self.shapes = array_shapes(program)
         self.sizes = list(program.sizes)
         self.whole: dict[str, str] = {}
+        self.values: list[str] = []
+        """The arrays of values that scatters add."""
         self.levels: dict[str, int] = {}
         """How often the sum has been cut whose parts an axis numbers, by the axis."""
 
@@ -123,6 +131,23 @@ class _Stages:
                 return [*self.stages(first, array), *self.stages(second, array)]
         return [kernel]
 
+    def with_values(self, scatter: Scatter) -> list[Kernel]:
+        """Return the steps that replace `scatter`: for a sum that is added to an entry of its own, as on a diagonal, a
+        kernel that computes it, and the scatter of its value.
+        """
+        *before, last = scatter.body
+        is_plain = scatter.exclusive and scatter.axes and isinstance(last, Set) and isinstance(last.target, Load)
+        if not is_plain or not any(isinstance(s, Loop) for s in statements(before)):
+            return [scatter]
+        assert isinstance(last, Set) and isinstance(last.target, Load)
+        if any({*own_names(scatter)} - {*scatter.axes} & {*map(str, form.atoms())} for form in last.target.index):
+            return [scatter]
+        name = reserve_name(f"{scatter.array}_values", self.taken)
+        self.shapes[name] = scatter.extents
+        self.values.append(name)
+        kernel = entrywise(name, scatter.axes, before, last.value)
+        return [kernel, replace(scatter, body=(replace(last, value=kernel.entry),))]
+
     def cut(self, kernel: Kernel, number: int, outer: Loop | If, array: str) -> tuple[Kernel, Kernel] | None:
         """Return a kernel of partial sums and one that adds them; None if no loop is split."""
         chosen = self.chosen_loop(kernel, number, outer, 2 if len(kernel.axes) < 2 else 1)
@@ -139,7 +164,8 @@ class _Stages:
             return None
         chain = [one for one in _chain(outer) if self.levels.get(one.variable, 0) < most]
         own = set(own_names(kernel))
-        lengths = {loop.variable: length for loop in chain if (length := rounds(loop, own)) is not None}
+        box = dict(zip(kernel.axes, kernel.box(self.shapes), strict=True))
+        lengths = {loop.variable: length for loop in chain if (length := rounds(loop, own, box)) is not None}
         free = [loop for loop in chain if loop.variable in lengths]
         if not free:
             return None
@@ -306,10 +332,17 @@ def _chain(statement: Statement) -> list[Loop]:
     return found
 
 
-def rounds(loop: Loop, own: set[str]) -> Affine | None:
+def rounds(loop: Loop, own: set[str], box: Mapping[str, Affine] | None = None) -> Affine | None:
     """Return the maximal number of iterations of a loop as a form without the names `own`; None if it depends
-    on them.
+    on them. Axes with the extents in ``box`` are replaced by their extremes first.
     """
+    for axis, extent in (box or {}).items():
+        first, last = {axis: ZERO}, {axis: extent - 1}
+        lows = [Bound(b.form.substitute(first if b.form.coefficient(axis) > 0 else last), b.divisor) for b in loop.lows]
+        highs = [
+            Bound(b.form.substitute(last if b.form.coefficient(axis) > 0 else first), b.divisor) for b in loop.highs
+        ]
+        loop = replace(loop, lows=tuple(lows), highs=tuple(highs))
     bounds = (*loop.lows, *loop.highs)
     if len(loop.lows) > 1 or loop.lows[0].divisor > 1 or any(not own.isdisjoint(b.form.atoms()) for b in bounds):
         return None
