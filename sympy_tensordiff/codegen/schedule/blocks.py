@@ -138,7 +138,7 @@ def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
     if term is None or not is_addition(term) or term.name != start.name:
         return None
     bounds = [bound for loop in chain for bound in (*loop.lows, *loop.highs)]
-    if len(last.lows) > 1 or last.step != 1 or any(b.divisor > 1 or data_entries([b.form]) for b in bounds):
+    if last.step != 1 or any(b.divisor > 1 or data_entries([b.form]) for b in bounds):
         return None
     nodes = [node for node in subexpressions(term.value)]
     if any(isinstance(node, Operation) and node.function == "select" for node in nodes):
@@ -200,7 +200,7 @@ def _atoms(load: Load) -> set[str]:
 
 def _length(loop: Loop) -> Affine:
     """Return the number of iterations of a loop, by its first upper bound."""
-    return loop.highs[0].form - loop.lows[0].form + 1
+    return loop.highs[0].form - loop.lows[-1].form + 1
 
 
 def _is_short(length: Affine, least: int) -> bool:
@@ -312,8 +312,12 @@ class _TileNest:
             values[load, number] = Name(self.fresh(f"{load.array}_{number}"))
             yield let(values[load, number].name, Load(name, (self.k, self.places[axis] + SIDE * number)))
         adds: dict[tuple[Constraint, ...], list[Statement]] = {}
+        others = [node for node in subexpressions(term.value) if isinstance(node, Load) and node not in self.tiles]
+        at = Renaming({}, forms={self.last.variable: self.first + self.k})
+        same = {load: Name(self.fresh(f"{load.array}_k")) for load in dict.fromkeys(others)}
+        yield from (let(name.name, at.value(load)) for load, name in same.items())
         for pair, own in sums.items():
-            chosen = {load: values[load, pair[axis == self.plan.column]] for load, (_, axis) in self.tiles.items()}
+            chosen = same | {load: values[load, pair[axis == self.plan.column]] for load, (_, axis) in self.tiles.items()}
 
             def value(node: Scalar, chosen: Mapping[Load, Name] = chosen) -> Scalar:
                 """Return a read of a tile as the name of its register; other nodes unchanged."""

@@ -171,14 +171,9 @@ class _Stages:
             return None
         # Neighbours read what lies side by side: rounds of the innermost loop, or else entries along the last axis.
         values = [s.value for s in statements([outer]) if is_let(s) or is_addition(s)]
+        free.sort(key=lambda loop: (_is_short(lengths[loop.variable]), _sectors(values, loop.variable)))
         is_wide = bool(kernel.axes) and not _is_short(kernel.box(self.shapes)[-1])
-        is_across = is_wide and _best_axis_position(values, kernel.axes[-1], min) > _best_axis_position(
-            values, chain[-1].variable, min
-        )
-        sign = 1 if is_across else -1
-        free.sort(
-            key=lambda loop: (_is_short(lengths[loop.variable]), sign * _best_axis_position(values, loop.variable))
-        )
+        is_across = is_wide and _sectors(values, kernel.axes[-1]) < _sectors(values, free[0].variable)
         inner = [lengths[one.variable] for one in free[1:]]
         return ChosenLoop(free[0], lengths[free[0].variable], inner, is_across, start, before)
 
@@ -197,6 +192,7 @@ class _Stages:
         """
         loop, _, _, is_across, start, before = chosen
         shape, own = self.shapes[kernel.array], set(own_names(kernel))
+        box = dict(zip(kernel.axes, kernel.box(self.shapes), strict=True))
         name, part = reserve_name(f"{kernel.array}_parts", self.taken), unique("part", self.taken | own)
         self.taken.add(part)
         self.levels[part] = self.levels.get(loop.variable, 0) + 1
@@ -209,10 +205,12 @@ class _Stages:
                 return (statement,)
             if chunk == 1:
                 return (replace(statement, lows=(Bound(low),), step=count),)
-            begin = Affine.variable(first_of_chunk)
+            begin, whole = Affine.variable(first_of_chunk), at_extremes(statement, box)
             highs = (Bound(begin + (chunk - 1)), *statement.highs)
-            rest = replace(statement, lows=(Bound(begin),), highs=highs)
-            return (Loop(first_of_chunk, (Bound(low),), statement.highs, (rest,), chunk * count),)
+            lows = (Bound(begin), *(statement.lows if whole.lows != statement.lows else ()))
+            rest = replace(statement, lows=lows, highs=highs)
+            start_of_part = Bound(whole.lows[0].form + chunk * Affine.variable(part))
+            return (Loop(first_of_chunk, (start_of_part,), whole.highs, (rest,), chunk * count),)
 
         order = (part, *kernel.axes) if is_across else (*kernel.axes, part)
         self.shapes[name] = (count, *shape) if is_across else (*shape, count)
@@ -259,7 +257,8 @@ class _ReductionBlocks(_Stages):
                 continue
             plan = tiling(kernel, self.shapes) if len(sums) == 1 else None
             if plan is not None:
-                length = rounds(plan.loops[-1], set(own_names(kernel)))
+                box = dict(zip(kernel.axes, kernel.box(self.shapes), strict=True))
+                length = rounds(plan.loops[-1], set(own_names(kernel)), box)
                 if length is None:
                     return [kernel]
                 chosen = chosen._replace(loop=plan.loops[-1], length=length, is_across=True)
@@ -336,17 +335,23 @@ def rounds(loop: Loop, own: set[str], box: Mapping[str, Affine] | None = None) -
     """Return the maximal number of iterations of a loop as a form without the names `own`; None if it depends
     on them. Axes with the extents in ``box`` are replaced by their extremes first.
     """
-    for axis, extent in (box or {}).items():
+    loop = at_extremes(loop, box or {})
+    bounds = (*loop.lows, *loop.highs)
+    if len(loop.lows) > 1 or loop.lows[0].divisor > 1 or any(not own.isdisjoint(b.form.atoms()) for b in bounds):
+        return None
+    return minimum_of([quotient(high.form, high.divisor) + 1 for high in loop.highs]) - loop.lows[0].form
+
+
+def at_extremes(loop: Loop, box: Mapping[str, Affine]) -> Loop:
+    """Return a loop over the iterations of `loop` at any values of the axes with the extents in ``box``."""
+    for axis, extent in box.items():
         first, last = {axis: ZERO}, {axis: extent - 1}
         lows = [Bound(b.form.substitute(first if b.form.coefficient(axis) > 0 else last), b.divisor) for b in loop.lows]
         highs = [
             Bound(b.form.substitute(last if b.form.coefficient(axis) > 0 else first), b.divisor) for b in loop.highs
         ]
         loop = replace(loop, lows=tuple(lows), highs=tuple(highs))
-    bounds = (*loop.lows, *loop.highs)
-    if len(loop.lows) > 1 or loop.lows[0].divisor > 1 or any(not own.isdisjoint(b.form.atoms()) for b in bounds):
-        return None
-    return minimum_of([quotient(high.form, high.divisor) + 1 for high in loop.highs]) - loop.lows[0].form
+    return loop
 
 
 def _is_short(length: Affine) -> bool:
@@ -354,13 +359,17 @@ def _is_short(length: Affine) -> bool:
     return length.is_constant and length.constant < SHORT
 
 
-def _best_axis_position(values: Sequence[Scalar], variable: str, choose: Callable[..., int] = max) -> int:
-    """Return the position, counted from the last index (-1), at which `variable` occurs in reads; the best one over all
-    reads.
+def _sectors(values: Sequence[Scalar], variable: str) -> int:
+    """Return about how many sectors of memory the reads in ``values`` take if neighbouring threads differ by one in
+    `variable`: 1 for a read of one entry, 8 for entries side by side, 32 for entries far apart.
     """
-    loads = [node for value in values for node in subexpressions(value) if isinstance(node, Load)]
-    places = [at - len(load.index) for load in loads for at, form in enumerate(load.index) if variable in form.atoms()]
-    return choose(places, default=-1 - sum(len(load.index) for load in loads))
+    loads = dict.fromkeys(node for value in values for node in subexpressions(value) if isinstance(node, Load))
+    total = 0
+    for load in loads:
+        *outer, last = [variable in form.atoms() for form in load.index] or [False]
+        stride = abs(load.index[-1].coefficient(variable)) if last else 0
+        total += 32 if any(outer) or (last and not stride) else min(32, max(1, 8 * stride))
+    return total
 
 
 # ---------------------------------------------------------------------------- sums of sums
