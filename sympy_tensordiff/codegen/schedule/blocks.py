@@ -22,7 +22,6 @@ from sympy_tensordiff.codegen.ir.loops import (
     add,
     is_accumulator,
     is_addition,
-    is_let,
     let,
     reduction_of,
 )
@@ -96,13 +95,19 @@ class BlockNest:
 
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """A loop whose iterations are distributed over the ``threads`` of a block; ``is_across``: the x axis is another
-    than that loop.
+    """A loop whose iterations are distributed over the ``threads`` of a block.
+
+    With a ``width``, the x axis runs over as many neighbouring entries, and the y axis over the iterations.
     """
 
     variable: str
     threads: Affine
-    is_across: bool
+    width: int
+
+    @property
+    def is_across(self) -> bool:
+        """Whether the x axis runs over entries instead of the loop."""
+        return self.width > 0
 
 
 # ---------------------------------------------------------------------------- products
@@ -271,7 +276,10 @@ class _TileNest:
         """Return the constraints of a sum's terms that differ between the entries of a tile, as of triangles."""
         own = self.first + self.k
         rows = [Constraint("ge", high.form.substitute(entry) - own) for high in self.last.highs if self.is_tied(high)]
-        return (*rows, *(Constraint("ge", own - low.form.substitute(entry)) for low in self.last.lows if self.is_tied(low)))
+        return (
+            *rows,
+            *(Constraint("ge", own - low.form.substitute(entry)) for low in self.last.lows if self.is_tied(low)),
+        )
 
     def is_tied(self, bound: Bound) -> bool:
         """Whether a bound of the loop depends on the row or the column."""
@@ -317,7 +325,9 @@ class _TileNest:
         same = {load: Name(self.fresh(f"{load.array}_k")) for load in dict.fromkeys(others)}
         yield from (let(name.name, at.value(load)) for load, name in same.items())
         for pair, own in sums.items():
-            chosen = same | {load: values[load, pair[axis == self.plan.column]] for load, (_, axis) in self.tiles.items()}
+            chosen = same | {
+                load: values[load, pair[axis == self.plan.column]] for load, (_, axis) in self.tiles.items()
+            }
 
             def value(node: Scalar, chosen: Mapping[Load, Name] = chosen) -> Scalar:
                 """Return a read of a tile as the name of its register; other nodes unchanged."""
@@ -382,7 +392,7 @@ def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockN
     body.pop()
     last = (let(start.name, place(ZERO)), *needed(lets, {n for s in after for n in used_names(s)}), *after)
     body.append(If((*inside, Constraint("eq", t)), last))
-    width, height = (Affine.of(32), count) if deal.is_across else (count, height)
+    width, height = (Affine.of(deal.width), count) if deal.is_across else (count, height)
     shared = Alloc(partial, (exactly(height), exactly(width)), kernel.array)
     blocks, entries = (tuple(box), ()) if is_alone else ((), tuple(box))
     along = "" if is_alone else "x" if deal.is_across else "y"

@@ -8,7 +8,7 @@ no thread waits for another one, and the same values are added in the same order
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -38,19 +38,16 @@ from sympy_tensordiff.codegen.ir.walk import (
     subexpressions,
     used_names,
 )
-from sympy_tensordiff.codegen.schedule.blocks import Deal, tiling, without_guard
+from sympy_tensordiff.codegen.schedule.blocks import THREADS, Deal, tiling, without_guard
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.extrema import maximum_of, minimum_of
 from sympy_tensordiff.integer.products import quotient_by, times
 
-THREADS = 4 * 132 * 256
-"""So many threads with 64 registers are in work at a time on 132 multiprocessors."""
-
-LEAST_ROUNDS = 96
-"""What a thread adds up in a part, at least: writing and reading the parts costs as much as a few products."""
-
 SHORT = 24
 """Loops of fewer rounds stay whole, if there are others: compilers unroll them."""
+
+WARP = 32
+"""The threads of a warp."""
 
 MOST_PARTS = 256
 """The most parts of a sum that blocks of threads compute: twice as many as there are multiprocessors."""
@@ -64,15 +61,6 @@ class Stages(NamedTuple):
 
     program: Program
     whole: dict[str, str]
-
-
-def in_stages(program: Program) -> Stages:
-    """Return the program in which long sums with few results are computed in two stages: parallel partial sums, then
-    their sum.
-
-    Law: every result is the same, but for the order in which the terms of a sum are added.
-    """
-    return _in_stages(program, _Stages(program))
 
 
 def _in_stages(program: Program, work: _Stages) -> Stages:
@@ -97,9 +85,20 @@ class ChosenLoop(NamedTuple):
     loop: Loop
     length: Affine
     inner: list[Affine]
-    is_across: bool
+    width: int
+    """The entries side by side that a block computes together; 0 if all of its threads share the same sums."""
     start: Set
     before: list[Statement]
+
+    @property
+    def is_across(self) -> bool:
+        """Whether neighbouring threads compute neighbouring entries."""
+        return self.width > 0
+
+    @property
+    def threads(self) -> int:
+        """The threads of a block that share a sum if neighbouring threads compute neighbouring entries."""
+        return THREADS // self.width
 
 
 class _Stages:
@@ -114,22 +113,6 @@ class _Stages:
         """The arrays of values that scatters add."""
         self.levels: dict[str, int] = {}
         """How often the sum has been cut whose parts an axis numbers, by the axis."""
-
-    def stages(self, kernel: Kernel, array: str) -> list[Kernel]:
-        """Return the kernels that replace `kernel`, for the result ``array``; `kernel` alone if it needs no second
-        stage.
-
-        The parts may be few and long as well, or too many to be added by one thread: each is looked at once more. Of
-        several axes there are many entries: of these one sum alone is cut, and there are few parts.
-        """
-        sums = [number for number, statement in enumerate(kernel.body) if isinstance(statement, Loop | If)]
-        for number in sums if not isinstance(kernel, Scatter) and (len(sums) == 1 or len(kernel.axes) < 2) else ():
-            statement = kernel.body[number]
-            assert isinstance(statement, Loop | If)
-            if (found := self.cut(kernel, number, statement, array)) is not None:
-                first, second = found
-                return [*self.stages(first, array), *self.stages(second, array)]
-        return [kernel]
 
     def with_values(self, scatter: Scatter) -> list[Kernel]:
         """Return the steps that replace `scatter`: for a sum that is added to an entry of its own, as on a diagonal, a
@@ -148,15 +131,6 @@ class _Stages:
         kernel = entrywise(name, scatter.axes, before, last.value)
         return [kernel, replace(scatter, body=(replace(last, value=kernel.entry),))]
 
-    def cut(self, kernel: Kernel, number: int, outer: Loop | If, array: str) -> tuple[Kernel, Kernel] | None:
-        """Return a kernel of partial sums and one that adds them; None if no loop is split."""
-        chosen = self.chosen_loop(kernel, number, outer, 2 if len(kernel.axes) < 2 else 1)
-        if chosen is None:
-            return None
-        shape = self.shapes[kernel.array]
-        count = self.count(kernel.array, shape, chosen.length, chosen.inner)
-        return None if count is None else self.parts(kernel, number, outer, chosen, count, array)
-
     def chosen_loop(self, kernel: Kernel, number: int, outer: Loop | If, most: int) -> ChosenLoop | None:
         """Return the loop of a reduction to distribute; None without one, or if it was split ``most`` times already."""
         start, before = _initial_assignment(kernel.body, outer), needed(kernel.body[:number], used_names(outer))
@@ -171,11 +145,10 @@ class _Stages:
             return None
         # Neighbours read what lies side by side: rounds of the innermost loop, or else entries along the last axis.
         values = [s.value for s in statements([outer]) if is_let(s) or is_addition(s)]
-        free.sort(key=lambda loop: (_is_short(lengths[loop.variable]), _sectors(values, loop.variable)))
-        is_wide = bool(kernel.axes) and not _is_short(kernel.box(self.shapes)[-1])
-        is_across = is_wide and _sectors(values, kernel.axes[-1]) < _sectors(values, free[0].variable)
+        free.sort(key=lambda loop: (_is_short(lengths[loop.variable]), _sectors(values, {loop.variable: WARP})))
+        width = _sectors(values, _neighbours(box)) < _sectors(values, {free[0].variable: WARP}) and _width(box)
         inner = [lengths[one.variable] for one in free[1:]]
-        return ChosenLoop(free[0], lengths[free[0].variable], inner, is_across, start, before)
+        return ChosenLoop(free[0], lengths[free[0].variable], inner, int(width), start, before)
 
     def parts(
         self,
@@ -190,7 +163,7 @@ class _Stages:
         """Split the reduction at position ``number`` of the kernel's body into a kernel for ``count`` partial sums and
         one that adds them; partial sum p runs over the chunks p, p + count, ... of ``chunk`` iterations.
         """
-        loop, _, _, is_across, start, before = chosen
+        loop, is_across, start, before = chosen.loop, chosen.is_across, chosen.start, chosen.before
         shape, own = self.shapes[kernel.array], set(own_names(kernel))
         box = dict(zip(kernel.axes, kernel.box(self.shapes), strict=True))
         name, part = reserve_name(f"{kernel.array}_parts", self.taken), unique("part", self.taken | own)
@@ -220,19 +193,6 @@ class _Stages:
         body = (*kernel.body[:number], span(part, ZERO, count, [read]), *kernel.body[number + 1 :])
         return first, replace(kernel, body=tuple(needed(body, set())))
 
-    def count(self, array: str, shape: Sequence[Affine], rounds: Affine, inner: Sequence[Affine]) -> Affine | None:
-        """Return the number of partial sums for a loop of `rounds` iterations with ``inner`` ones in each; None for
-        one.
-        """
-        rest = times(*inner)
-        enough = [quotient(times(rounds, rest), LEAST_ROUNDS), *([rounds] if rest != Affine.of(1) else [])]
-        if any(parts.is_constant and parts.constant < 2 for parts in enough):
-            return None
-        most = minimum_of([*enough, quotient_by(Affine.of(THREADS), maximum_of([times(*shape), Affine.of(1)]))])
-        if most.is_constant:
-            return most if most.constant > 1 else None
-        return self.size(f"{array}_count", most)
-
     def size(self, wish: str, value: Affine) -> Affine:
         """Return a new size variable, computed before the kernels: ``max(value, 1)``."""
         self.sizes.append(Size(reserve_name(wish, self.taken), (value, Affine.of(1))))
@@ -261,14 +221,14 @@ class _ReductionBlocks(_Stages):
                 length = rounds(plan.loops[-1], set(own_names(kernel)), box)
                 if length is None:
                     return [kernel]
-                chosen = chosen._replace(loop=plan.loops[-1], length=length, is_across=True)
+                chosen = chosen._replace(loop=plan.loops[-1], length=length, width=chosen.width or WARP)
             is_part = chosen.loop.variable in self.levels
             chunk, parts = self.part_count(self.shapes[kernel.array], chosen, plan is not None)
             if (chosen.is_across or not kernel.axes) and not is_part and parts != Affine.of(1):
                 count = parts if parts.is_constant else self.size(f"{array}_count", parts)
                 first, second = self.parts(kernel, number, outer, chosen, count, array, chunk)
                 if plan is None:
-                    self.deals[first.array] = Deal(chosen.loop.variable, Affine.of(chunk), chosen.is_across)
+                    self.deals[first.array] = Deal(chosen.loop.variable, Affine.of(chunk), chosen.width)
                 return [first, *self.stages(second, array)]
             if plan is None and len(sums) == 1 and not (is_part and kernel.axes):
                 self.deal(kernel, chosen, array)
@@ -282,7 +242,8 @@ class _ReductionBlocks(_Stages):
         if is_tiled:
             chunk, enough, at_once = 256, [quotient(chosen.length, 256)], 64 * 64
         elif chosen.is_across:
-            chunk, enough, at_once = 8, [quotient(chosen.length + 7, 8), quotient(work, 64)], 32
+            chunk, at_once = chosen.threads, chosen.width
+            enough = [quotient(chosen.length + (chunk - 1), chunk), quotient(work, 8 * chunk)]
         else:
             chunk, enough, at_once = 256, [quotient(chosen.length + 255, 256), quotient(work, 2048)], 1
         room = quotient_by(Affine.of(MOST_PARTS * at_once), maximum_of([times(*shape), Affine.of(1)]))
@@ -294,11 +255,11 @@ class _ReductionBlocks(_Stages):
         if chosen.loop.step != 1 or len(chosen.loop.lows) > 1:
             return
         least = minimum_of([quotient(chosen.length, 8), quotient(times(chosen.length, *chosen.inner), 64)])
-        threads = Affine.of(8) if chosen.is_across else 8 * minimum_of([least, Affine.of(32)])
+        threads = Affine.of(chosen.threads) if chosen.is_across else 8 * minimum_of([least, Affine.of(32)])
         if threads.is_constant and threads.constant < 2:
             return
         size = threads if threads.is_constant else self.size(f"{array}_threads", threads)
-        self.deals[kernel.array] = Deal(chosen.loop.variable, size, chosen.is_across)
+        self.deals[kernel.array] = Deal(chosen.loop.variable, size, chosen.width)
 
 
 def in_blocks(program: Program) -> tuple[Stages, dict[str, Deal]]:
@@ -359,16 +320,40 @@ def _is_short(length: Affine) -> bool:
     return length.is_constant and length.constant < SHORT
 
 
-def _sectors(values: Sequence[Scalar], variable: str) -> int:
-    """Return about how many sectors of memory the reads in ``values`` take if neighbouring threads differ by one in
-    `variable`: 1 for a read of one entry, 8 for entries side by side, 32 for entries far apart.
+def _neighbours(box: Mapping[str, Affine]) -> dict[str, int]:
+    """Return how many values each axis has in a warp of neighbouring entries, the last axis first."""
+    found: dict[str, int] = {}
+    lanes = WARP
+    for axis, extent in reversed(box.items()):
+        found[axis] = min(lanes, extent.constant) if extent.is_constant else lanes
+        lanes //= max(1, found[axis])
+        if lanes < 2:
+            break
+    return found
+
+
+def _width(box: Mapping[str, Affine]) -> int:
+    """Return how many neighbouring entries a block computes: a warp, or all entries if these are fewer."""
+    count = times(*box.values()) if box else Affine.of(1)
+    return min(WARP, count.constant) if count.is_constant else WARP
+
+
+def _sectors(values: Sequence[Scalar], lanes: Mapping[str, int]) -> float:
+    """Return about how many sectors of memory the reads in ``values`` take in a warp, in which each variable has as
+    many values as ``lanes`` says: a quarter of a sector for each entry side by side, one for each of entries far apart.
     """
     loads = dict.fromkeys(node for value in values for node in subexpressions(value) if isinstance(node, Load))
-    total = 0
+    total = 0.0
     for load in loads:
-        *outer, last = [variable in form.atoms() for form in load.index] or [False]
-        stride = abs(load.index[-1].coefficient(variable)) if last else 0
-        total += 32 if any(outer) or (last and not stride) else min(32, max(1, 8 * stride))
+        sectors = 1.0
+        for variable, count in lanes.items():
+            *outer, last = [variable in form.atoms() for form in load.index] or [False]
+            stride = abs(load.index[-1].coefficient(variable)) if last else 0
+            if any(outer) or (last and not stride):
+                sectors *= count
+            elif last:
+                sectors *= min(count, max(1, count * stride / 4))
+        total += sectors
     return total
 
 
