@@ -25,10 +25,10 @@ from sympy_tensordiff.codegen.ir.loops import (
     let,
     reduction_of,
 )
-from sympy_tensordiff.codegen.ir.nests import ZERO, exactly
+from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, span
 from sympy_tensordiff.codegen.ir.programs import Kernel, Step
 from sympy_tensordiff.codegen.ir.rename import Renaming
-from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import (
     added,
@@ -52,11 +52,14 @@ SIDE = 16
 EACH = 4
 """The sums of a thread along each axis. In double precision, 4 x 4 of them take about 80 registers."""
 
-LEAST_SIDE = 48
-"""The least constant length of an axis along which there are tiles, of which three quarters are in use then."""
+LEAST_IN_USE = 0.6
+"""The least part of a tile that a constant length of an axis fills."""
 
 THREADS = 256
 """The threads of a block."""
+
+TURNED, TURNED_ROWS = 32, 8
+"""The side of a square of entries that a block fills from transposed reads, and its threads along columns."""
 
 Fresh = Callable[[str], str]
 
@@ -124,6 +127,13 @@ class _Tiling:
     loops: tuple[Loop, ...]
     left: tuple[Load, ...]
     right: tuple[Load, ...]
+    each: Mapping[str, int]
+    """The sums of a thread along the row and along the column."""
+
+    @property
+    def sums(self) -> int:
+        """The sums of a block."""
+        return prod(SIDE * each for each in self.each.values())
 
 
 def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
@@ -155,15 +165,24 @@ def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
     box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
     for row, column in combinations(kernel.axes[::-1], 2):
         row, column = column, row
-        if tied & {row, column} or any(_is_short(box[axis], LEAST_SIDE) for axis in (row, column)):
+        each = {axis: _sums_per_thread(box[axis]) for axis in (row, column)}
+        if tied & {row, column} or 0 in each.values():
             continue
         kinds = {load: {row, column, last.variable} & _atoms(load) for load in reads}
         left = tuple([load for load in reads if kinds[load] == {row, last.variable}])
         right = tuple([load for load in reads if kinds[load] == {column, last.variable}])
         others = [kind for load, kind in kinds.items() if load not in (*left, *right)]
         if left and right and len(left + right) <= EACH and all(kind <= {last.variable} for kind in others):
-            return _Tiling(row, column, tuple(chain), left, right)
+            return _Tiling(row, column, tuple(chain), left, right, each)
     return None
+
+
+def _sums_per_thread(extent: Affine) -> int:
+    """Return how many sums a thread computes along an axis, so that a block fills most of its tile; 0 if none does."""
+    if not extent.is_constant:
+        return EACH
+    each = max(1, min(EACH, -(-extent.constant // SIDE)))
+    return each if extent.constant >= LEAST_IN_USE * SIDE * each else 0
 
 
 def without_guard(kernel: Kernel, shapes: Shapes) -> Kernel | None:
@@ -228,7 +247,8 @@ class _TileNest:
         self.shapes, self.box = shapes, dict(zip(kernel.axes, shapes[kernel.array], strict=True))
         self.names = {wish: fresh(wish) for wish in ("x", "y", "first", "k", plan.row, plan.column)}
         self.x, self.y, self.first, self.k, row, column = map(Affine.variable, self.names.values())
-        self.starts = {plan.row: SIDE * EACH * row, plan.column: SIDE * EACH * column}
+        self.size = {axis: SIDE * each for axis, each in plan.each.items()}
+        self.starts = {plan.row: self.size[plan.row] * row, plan.column: self.size[plan.column] * column}
         self.places = {plan.row: self.y, plan.column: self.x}
         self.tiles: dict[Load, tuple[str, str]] = {}
         """The shared array and the axis of each read."""
@@ -237,7 +257,7 @@ class _TileNest:
                 plan.row: self.starts[plan.row] + self.y + SIDE * p,
                 plan.column: self.starts[plan.column] + self.x + SIDE * q,
             }
-            for p, q in product(range(EACH), repeat=2)
+            for p, q in product(range(plan.each[plan.row]), range(plan.each[plan.column]))
         }
 
     def nest(self) -> BlockNest:
@@ -258,28 +278,26 @@ class _TileNest:
         starts = [replace(start, target=Name(own)) for own in sums.values()]
         stores = [self.store(rest, {start.name: own}, self.entries[pair]) for pair, own in sums.items()]
         blocks = [(axis, extent) for axis, extent in self.box.items() if axis not in self.starts]
-        size, side = SIDE * EACH, Affine.of(SIDE)
-        tiles = [(self.names[axis], self.box[axis], size) for axis in self.starts]
-        blocks += [(name, quotient(extent + (size - 1), size)) for name, extent, _ in tiles]
-        shape = (exactly(side), exactly(Affine.of(size + 1)))
-        shared = tuple([Alloc(name, shape, self.kernel.array) for name, _ in self.tiles.values()])
+        side = Affine.of(SIDE)
+        tiles = [(self.names[axis], self.box[axis], self.size[axis]) for axis in self.starts]
+        blocks += [(name, quotient(extent + (size - 1), size)) for name, extent, size in tiles]
+        shapes = {axis: (exactly(side), exactly(Affine.of(size + 1))) for axis, size in self.size.items()}
+        shared = tuple([Alloc(name, shapes[axis], self.kernel.array) for name, axis in self.tiles.values()])
         coordinates = (self.names["x"], side), (self.names["y"], side)
         return BlockNest((*starts, loop, *stores), *coordinates, shared, tuple(blocks), tiles=tuple(tiles))
 
     def extreme(self, form: Affine, sign: int) -> Affine:
         """Return the greatest value of a loop's bound in the tile, or the least one if `sign` is -1."""
         for axis, start in self.starts.items():
-            form = form.substitute({axis: start + (SIDE * EACH - 1) * (sign * form.coefficient(axis) > 0)})
+            form = form.substitute({axis: start + (self.size[axis] - 1) * (sign * form.coefficient(axis) > 0)})
         return form
 
     def tied_rows(self, entry: Mapping[str, Affine]) -> tuple[Constraint, ...]:
         """Return the constraints of a sum's terms that differ between the entries of a tile, as of triangles."""
         own = self.first + self.k
         rows = [Constraint("ge", high.form.substitute(entry) - own) for high in self.last.highs if self.is_tied(high)]
-        return (
-            *rows,
-            *(Constraint("ge", own - low.form.substitute(entry)) for low in self.last.lows if self.is_tied(low)),
-        )
+        rows += [Constraint("ge", own - low.form.substitute(entry)) for low in self.last.lows if self.is_tied(low)]
+        return tuple(rows)
 
     def is_tied(self, bound: Bound) -> bool:
         """Whether a bound of the loop depends on the row or the column."""
@@ -298,7 +316,7 @@ class _TileNest:
         variable = self.last.variable
         term, place = (self.x, self.y) if variable in load.index[-1].atoms() else (self.y, self.x)
         own = self.first + term
-        for number in range(EACH):
+        for number in range(self.plan.each[axis]):
             at = self.starts[axis] + place + SIDE * number
             inside = [
                 Constraint("ge", self.box[axis] - 1 - at),
@@ -316,18 +334,19 @@ class _TileNest:
         thread.
         """
         values: dict[tuple[Load, int], Name] = {}
-        for (load, (name, axis)), number in product(self.tiles.items(), range(EACH)):
-            values[load, number] = Name(self.fresh(f"{load.array}_{number}"))
-            yield let(values[load, number].name, Load(name, (self.k, self.places[axis] + SIDE * number)))
+        for load, (name, axis) in self.tiles.items():
+            for number in range(self.plan.each[axis]):
+                values[load, number] = Name(self.fresh(f"{load.array}_{number}"))
+                yield let(values[load, number].name, Load(name, (self.k, self.places[axis] + SIDE * number)))
         adds: dict[tuple[Constraint, ...], list[Statement]] = {}
         others = [node for node in subexpressions(term.value) if isinstance(node, Load) and node not in self.tiles]
         at = Renaming({}, forms={self.last.variable: self.first + self.k})
         same = {load: Name(self.fresh(f"{load.array}_k")) for load in dict.fromkeys(others)}
         yield from (let(name.name, at.value(load)) for load, name in same.items())
         for pair, own in sums.items():
-            chosen = same | {
-                load: values[load, pair[axis == self.plan.column]] for load, (_, axis) in self.tiles.items()
-            }
+            chosen = dict(same)
+            for load, (_, axis) in self.tiles.items():
+                chosen[load] = values[load, pair[axis == self.plan.column]]
 
             def value(node: Scalar, chosen: Mapping[Load, Name] = chosen) -> Scalar:
                 """Return a read of a tile as the name of its register; other nodes unchanged."""
@@ -347,6 +366,79 @@ class _TileNest:
         names = {name: self.fresh(name) for name in declared(rest)}
         inside = [Constraint("ge", self.box[axis] - 1 - form) for axis, form in entry.items()]
         return If(tuple(inside), Renaming({**names, **sums}, forms=dict(entry)).body(tuple(rest)))
+
+
+# ---------------------------------------------------------------------------- transposed reads
+
+
+def transposed_reads(kernel: Kernel, shapes: Shapes) -> tuple[str, tuple[Load, ...]] | None:
+    """Return the axis along which some reads of a kernel are contiguous while its entries are so along the last axis,
+    and these reads; None if there are none, or too many for shared memory.
+    """
+    if type(kernel) is not Kernel or len(kernel.axes) < 2:
+        return None
+    column, inner = kernel.axes[-1], {loop.variable for loop in loops(kernel.body)}
+    reads = dict.fromkeys(node for node in scalars(kernel.body) if isinstance(node, Load) and len(node.index) > 1)
+    found: dict[str, list[Load]] = {}
+    for load in reads:
+        row = str(load.index[-1] - load.index[-1].constant)
+        others = {str(atom) for form in load.index[:-1] for atom in form.atoms()}
+        if row in kernel.axes[:-1] and column in others and not {row, *inner} & others and not data_entries(load.index):
+            found.setdefault(row, []).append(load)
+    box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
+    for row, loads in found.items():
+        if len(loads) <= EACH and not any(_is_short(box[axis], TURNED // 2) for axis in (row, column)):
+            return row, tuple(loads)
+    return None
+
+
+def turn_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Shapes, fresh: Fresh) -> BlockNest:
+    """Return the nest of a kernel whose blocks fill squares of its entries, and first copy what they read down columns
+    into shared memory, along rows.
+    """
+    column, box = kernel.axes[-1], dict(zip(kernel.axes, shapes[kernel.array], strict=True))
+    tiles = {axis: fresh(axis) for axis in (row, column)}
+    number, x, y = (fresh(wish) for wish in ("number", "x", "y"))
+    across, down = Affine.variable(x), Affine.variable(y) + TURNED_ROWS * Affine.variable(number)
+    starts = {axis: TURNED * Affine.variable(tile) for axis, tile in tiles.items()}
+    names = {load: fresh(f"{load.array}_tile") for load in reads}
+
+    def inside(entry: Mapping[str, Affine]) -> list[Constraint]:
+        """Return the constraints that an entry of the square is one of the array."""
+        return [Constraint("ge", box[axis] - 1 - form) for axis, form in entry.items()]
+
+    at = {row: starts[row] + across, column: starts[column] + down}
+    copies: list[Statement] = []
+    for load, name in names.items():
+        index = tuple([form.substitute(at) for form in load.index])
+        shape = list(zip(index, shapes[load.array], strict=True))
+        rows = [row for form, n in shape for row in (Constraint("ge", form), Constraint("ge", n - 1 - form))]
+        copies.append(If((*inside(at), *rows), (Set(Load(name, (down, across)), Load(load.array, index)),)))
+    entry = {row: starts[row] + down, column: starts[column] + across}
+
+    def from_tile(node: Scalar) -> Scalar:
+        """Return a transposed read as one of its tile."""
+        return Load(names[node], (across, down)) if isinstance(node, Load) and node in names else node
+
+    def changed(statement: Statement, _: object) -> tuple[Statement, ...]:
+        """Return a statement that reads the tiles."""
+        if isinstance(statement, Set) and not isinstance(statement.value, Ends):
+            statement = replace(statement, value=rewrite_scalar(statement.value, from_tile))
+        return (statement,)
+
+    body = Renaming({}, forms=entry).body(rewrite(kernel.body, changed))
+    last = Affine.of(TURNED // TURNED_ROWS - 1)
+    again = fresh("number")
+    loop = span(again, ZERO, last + 1, [If(tuple(inside(entry)), body)])
+    loop = Renaming({}, forms={number: Affine.variable(again)}).body((loop,))[0]
+    nest = (span(number, ZERO, last + 1, copies), Barrier(), loop)
+    blocks = [(axis, extent) for axis, extent in box.items() if axis not in tiles]
+    blocks += [(tiles[axis], quotient(box[axis] + (TURNED - 1), TURNED)) for axis in tiles]
+    shape_of_tile = (exactly(Affine.of(TURNED)), exactly(Affine.of(TURNED + 1)))
+    shared = tuple([Alloc(name, shape_of_tile, kernel.array) for name in names.values()])
+    used = tuple([(tiles[axis], box[axis], TURNED) for axis in tiles])
+    coordinates = (x, Affine.of(TURNED)), (y, Affine.of(TURNED_ROWS))
+    return BlockNest(nest, *coordinates, shared, tuple(blocks), tiles=used)
 
 
 # ---------------------------------------------------------------------------- sums
@@ -416,5 +508,14 @@ def block_nest(step: Step, deals: Mapping[str, Deal], shapes: Shapes, fresh: Fre
         return None
     if step.array in deals:
         return sum_nest(step, deals[step.array], shapes, fresh)
-    plan = tiling(step, shapes)
-    return None if plan is None else tile_nest(step, plan, shapes, fresh)
+    if (plan := tiling(step, shapes)) is not None:
+        return tile_nest(step, plan, shapes, fresh)
+    turned = transposed_reads(step, shapes)
+    return turn_nest(step, *turned, shapes, fresh) if turned else None
+
+
+def shares_memory(step: Step, deals: Mapping[str, Deal], shapes: Shapes) -> bool:
+    """Whether the blocks of a step share memory."""
+    return isinstance(step, Kernel) and (
+        step.array in deals or tiling(step, shapes) is not None or transposed_reads(step, shapes) is not None
+    )

@@ -31,7 +31,7 @@ from sympy_tensordiff.codegen.ir.rename import renamed
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes, calls_in_loops
 from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, loops, outer_names, own_names, scalars, weight
-from sympy_tensordiff.codegen.schedule.blocks import Deal, tiling
+from sympy_tensordiff.codegen.schedule.blocks import Deal, shares_memory
 from sympy_tensordiff.codegen.schedule.fusion import FAR
 from sympy_tensordiff.codegen.schedule.recompute import recomputed
 from sympy_tensordiff.codegen.schedule.split import MAX_KERNEL_OPERATIONS
@@ -172,8 +172,8 @@ def on_device(program: Program) -> Device:
     products = {step.array: step for step in program.kernels if isinstance(step, ContractionStep)}
     (staged, whole), deals = in_blocks(recomputed(calls_in_loops(program)))
     shapes = array_shapes(staged)
-    tiles = {step.array for step in staged.kernels if isinstance(step, Kernel) and tiling(step, shapes) is not None}
-    alone = {*deals, *tiles, *products, *(part for part, array in whole.items() if array in products)}
+    blocks = {step.array for step in staged.kernels if shares_memory(step, deals, shapes)}
+    alone = {*blocks, *products, *(part for part, array in whole.items() if array in products)}
     return Device(in_launches(staged, alone), whole, products, deals)
 
 

@@ -223,7 +223,7 @@ class _ReductionBlocks(_Stages):
                     return [kernel]
                 chosen = chosen._replace(loop=plan.loops[-1], length=length, width=chosen.width or WARP)
             is_part = chosen.loop.variable in self.levels
-            chunk, parts = self.part_count(self.shapes[kernel.array], chosen, plan is not None)
+            chunk, parts = self.part_count(self.shapes[kernel.array], chosen, 0 if plan is None else plan.sums)
             if (chosen.is_across or not kernel.axes) and not is_part and parts != Affine.of(1):
                 count = parts if parts.is_constant else self.size(f"{array}_count", parts)
                 first, second = self.parts(kernel, number, outer, chosen, count, array, chunk)
@@ -234,13 +234,13 @@ class _ReductionBlocks(_Stages):
                 self.deal(kernel, chosen, array)
         return [kernel]
 
-    def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, is_tiled: bool) -> tuple[int, Affine]:
+    def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, tile: int) -> tuple[int, Affine]:
         """Return the number of iterations per chunk of a block, and the number of partial sums that fills the device,
         at most `MOST_PARTS`.
         """
         work = times(chosen.length, *chosen.inner)
-        if is_tiled:
-            chunk, enough, at_once = 256, [quotient(chosen.length, 256)], 64 * 64
+        if tile:
+            chunk, enough, at_once = 256, [quotient(chosen.length, 256)], tile
         elif chosen.is_across:
             chunk, at_once = chosen.threads, chosen.width
             enough = [quotient(chosen.length + (chunk - 1), chunk), quotient(work, 8 * chunk)]
