@@ -100,12 +100,14 @@ class BlockNest:
 class Deal:
     """A loop whose iterations are distributed over the ``threads`` of a block.
 
-    With a ``width``, the x axis runs over as many neighbouring entries, and the y axis over the iterations.
+    With a ``width``, the x axis runs over as many neighbouring entries, and the y axis over the iterations. Entries
+    along ``axis`` are neighbours.
     """
 
     variable: str
     threads: Affine
     width: int
+    axis: str
 
     @property
     def is_across(self) -> bool:
@@ -245,8 +247,11 @@ class _TileNest:
     def __init__(self, kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> None:
         self.kernel, self.plan, self.fresh, self.last = kernel, plan, fresh, plan.loops[-1]
         self.shapes, self.box = shapes, dict(zip(kernel.axes, shapes[kernel.array], strict=True))
-        self.names = {wish: fresh(wish) for wish in ("x", "y", "first", "k", plan.row, plan.column)}
-        self.x, self.y, self.first, self.k, row, column = map(Affine.variable, self.names.values())
+        self.names = {wish: fresh(wish) for wish in ("x", "y", "first", "k")}
+        self.numbers = {axis: fresh(axis) for axis in (plan.row, plan.column)}
+        """The names of the numbers of the tile along each axis."""
+        self.x, self.y, self.first, self.k = map(Affine.variable, self.names.values())
+        row, column = map(Affine.variable, self.numbers.values())
         self.size = {axis: SIDE * each for axis, each in plan.each.items()}
         self.starts = {plan.row: self.size[plan.row] * row, plan.column: self.size[plan.column] * column}
         self.places = {plan.row: self.y, plan.column: self.x}
@@ -279,7 +284,7 @@ class _TileNest:
         stores = [self.store(rest, {start.name: own}, self.entries[pair]) for pair, own in sums.items()]
         blocks = [(axis, extent) for axis, extent in self.box.items() if axis not in self.starts]
         side = Affine.of(SIDE)
-        tiles = [(self.names[axis], self.box[axis], self.size[axis]) for axis in self.starts]
+        tiles = [(self.numbers[axis], self.box[axis], self.size[axis]) for axis in self.starts]
         blocks += [(name, quotient(extent + (size - 1), size)) for name, extent, size in tiles]
         shapes = {axis: (exactly(side), exactly(Affine.of(size + 1))) for axis, size in self.size.items()}
         shared = tuple([Alloc(name, shapes[axis], self.kernel.array) for name, axis in self.tiles.values()])
@@ -377,26 +382,38 @@ def transposed_reads(kernel: Kernel, shapes: Shapes) -> tuple[str, tuple[Load, .
     """
     if type(kernel) is not Kernel or len(kernel.axes) < 2:
         return None
-    column, inner = kernel.axes[-1], {loop.variable for loop in loops(kernel.body)}
+    box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
+    column, inner = last_axis(box), {loop.variable for loop in loops(kernel.body)}
     reads = dict.fromkeys(node for node in scalars(kernel.body) if isinstance(node, Load) and len(node.index) > 1)
     found: dict[str, list[Load]] = {}
     for load in reads:
         row = str(load.index[-1] - load.index[-1].constant)
         others = {str(atom) for form in load.index[:-1] for atom in form.atoms()}
-        if row in kernel.axes[:-1] and column in others and not {row, *inner} & others and not data_entries(load.index):
+        if (
+            row in kernel.axes
+            and row != column
+            and column in others
+            and not {row, *inner} & others
+            and not data_entries(load.index)
+        ):
             found.setdefault(row, []).append(load)
-    box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
     for row, loads in found.items():
         if len(loads) <= EACH and not any(_is_short(box[axis], TURNED // 2) for axis in (row, column)):
             return row, tuple(loads)
     return None
 
 
+def last_axis(box: Mapping[str, Affine]) -> str:
+    """Return the axis of an array along which neighbouring entries lie: the last one with more than one entry."""
+    return next((axis for axis, extent in reversed(box.items()) if extent != Affine.of(1)), "")
+
+
 def turn_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Shapes, fresh: Fresh) -> BlockNest:
     """Return the nest of a kernel whose blocks fill squares of its entries, and first copy what they read down columns
     into shared memory, along rows.
     """
-    column, box = kernel.axes[-1], dict(zip(kernel.axes, shapes[kernel.array], strict=True))
+    box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
+    column = last_axis(box)
     tiles = {axis: fresh(axis) for axis in (row, column)}
     number, x, y = (fresh(wish) for wish in ("number", "x", "y"))
     across, down = Affine.variable(x), Affine.variable(y) + TURNED_ROWS * Affine.variable(number)
@@ -452,7 +469,7 @@ def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockN
     start = next(s for s in before if is_accumulator(s) and s.name in added([outer]))
     x, y, partial = fresh("x"), fresh("y"), fresh("partial")
     count = deal.threads
-    box = list(zip(kernel.axes, shapes[kernel.array], strict=True))
+    box = sorted(zip(kernel.axes, shapes[kernel.array], strict=True), key=lambda pair: pair[0] == deal.axis)
     height = quotient_by(Affine.of(THREADS), count) if box else Affine.of(1)
     is_alone = not deal.is_across and height == Affine.of(1)
     t = Affine.variable(y if deal.is_across else x)

@@ -221,17 +221,21 @@ class _Count:
         """Return the number of memory sectors that a warp reads, divided by the least number for its entries (1 is
         coalesced). The iterations of short loops count together: the cache keeps the few sectors that they share.
         """
-        strides, used = self.strides[load.array], {str(atom) for form in load.index for atom in form.atoms()}
+        used = {str(atom) for form in load.index for atom in form.atoms()}
         ranges = [
             [(loop.variable, value) for value in range(loop.lows[0].form.constant, loop.highs[0].form.constant + 1)]
             for loop in self.short
             if loop.variable in used
         ]
+        together = [{**lane, **dict(chosen)} for chosen in product(*ranges) for lane in warp] if ranges else warp
+        return min(self.ratio(load, values) for values in (warp, together))
+
+    def ratio(self, load: Load, points: Sequence[Values]) -> float:
+        """Return the number of sectors that reads take at some values of the variables, divided by the least number."""
+        strides = self.strides[load.array]
         places = {
             sum(int(form.evaluate(values)) * stride for form, stride in zip(load.index, strides, strict=True))
-            for chosen in product(*ranges)
-            for lane in warp
-            for values in ({**lane, **dict(chosen)},)
+            for values in points
         }
         touched = {place * self.itemsize // SECTOR for place in places}
         return len(touched) / ceil(len(places) * self.itemsize / SECTOR)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.ir.loops import (
@@ -20,6 +21,7 @@ from sympy_tensordiff.codegen.ir.loops import (
     is_accumulator,
     is_addition,
     is_let,
+    let,
     reduction_of,
 )
 from sympy_tensordiff.codegen.ir.nests import ZERO, span
@@ -31,6 +33,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     added,
     all_names,
     array_shapes,
+    declared,
     needed,
     own_names,
     rewrite,
@@ -67,7 +70,7 @@ def _in_stages(program: Program, work: _Stages) -> Stages:
     """Return the program with each kernel replaced by its stages, made by `work`."""
     steps: list[Step] = []
     for step in program.kernels:
-        for part in work.with_values(step) if isinstance(step, Scatter) else [step]:
+        for part in work.parted(step):
             kernel = with_joined_sums(part) if isinstance(part, Kernel) else None
             unguarded = kernel and without_guard(kernel, work.shapes)
             if kernel and unguarded and tiling(unguarded, work.shapes) is not None:
@@ -87,6 +90,8 @@ class ChosenLoop(NamedTuple):
     inner: list[Affine]
     width: int
     """The entries side by side that a block computes together; 0 if all of its threads share the same sums."""
+    axis: str
+    """The axis along which entries are side by side."""
     start: Set
     before: list[Statement]
 
@@ -113,6 +118,38 @@ class _Stages:
         """The arrays of values that scatters add."""
         self.levels: dict[str, int] = {}
         """How often the sum has been cut whose parts an axis numbers, by the axis."""
+
+    def parted(self, step: Step) -> Sequence[Step]:
+        """Return the steps that replace `step` before sums are distributed."""
+        if not isinstance(step, Kernel):
+            return [step]
+        return self.with_values(step) if isinstance(step, Scatter) else self.with_stored_products(step)
+
+    def with_stored_products(self, kernel: Kernel) -> list[Kernel]:
+        """Return the steps that replace a kernel that sums functions of products, as ``sum(b[i, k]*sum(A[i, j]*C[j, k],
+        j), k)``: a kernel of the products, which has tiles, and one that sums them; `kernel` alone without any.
+        """
+        for number, loop in enumerate(kernel.body):
+            if not isinstance(loop, Loop) or loop.step != 1 or loop.lows != (Bound(ZERO),) or len(loop.highs) > 1:
+                continue
+            high, known = loop.highs[0], {*own_names(kernel)}
+            if high.divisor > 1 or not known.isdisjoint(map(str, high.form.atoms())):
+                continue
+            for at, (start, inner) in enumerate(pairwise(loop.body)):
+                outside = declared([*kernel.body[:number], *loop.body[:at]]).keys()
+                if not (is_accumulator(start) and isinstance(inner, Loop)) or outside & set(used_names(inner)):
+                    continue
+                assert isinstance(start, Set)
+                name = reserve_name(f"{kernel.array}_{start.name}", self.taken)
+                product = entrywise(name, (*kernel.axes, loop.variable), [start, inner], Name(start.name))
+                self.shapes[name] = (*self.shapes[kernel.array], high.form + 1)
+                if tiling(product, self.shapes) is None:
+                    continue
+                self.values.append(name)
+                rest = (*loop.body[:at], let(start.name, product.entry), *loop.body[at + 2 :])
+                body = (*kernel.body[:number], replace(loop, body=rest), *kernel.body[number + 1 :])
+                return [product, replace(kernel, body=body)]
+        return [kernel]
 
     def with_values(self, scatter: Scatter) -> list[Kernel]:
         """Return the steps that replace `scatter`: for a sum that is added to an entry of its own, as on a diagonal, a
@@ -146,9 +183,10 @@ class _Stages:
         # Neighbours read what lies side by side: rounds of the innermost loop, or else entries along the last axis.
         values = [s.value for s in statements([outer]) if is_let(s) or is_addition(s)]
         free.sort(key=lambda loop: (_is_short(lengths[loop.variable]), _sectors(values, {loop.variable: WARP})))
-        width = _sectors(values, _neighbours(box)) < _sectors(values, {free[0].variable: WARP}) and _width(box)
+        axis = min(reversed(kernel.axes), key=lambda one: _sectors(values, _neighbours(box, one)), default="")
+        width = _sectors(values, _neighbours(box, axis)) < _sectors(values, {free[0].variable: WARP}) and _width(box)
         inner = [lengths[one.variable] for one in free[1:]]
-        return ChosenLoop(free[0], lengths[free[0].variable], inner, int(width), start, before)
+        return ChosenLoop(free[0], lengths[free[0].variable], inner, int(width), axis, start, before)
 
     def parts(
         self,
@@ -228,7 +266,7 @@ class _ReductionBlocks(_Stages):
                 count = parts if parts.is_constant else self.size(f"{array}_count", parts)
                 first, second = self.parts(kernel, number, outer, chosen, count, array, chunk)
                 if plan is None:
-                    self.deals[first.array] = Deal(chosen.loop.variable, Affine.of(chunk), chosen.width)
+                    self.deals[first.array] = Deal(chosen.loop.variable, Affine.of(chunk), chosen.width, chosen.axis)
                 return [first, *self.stages(second, array)]
             if plan is None and len(sums) == 1 and not (is_part and kernel.axes):
                 self.deal(kernel, chosen, array)
@@ -254,12 +292,12 @@ class _ReductionBlocks(_Stages):
         """Record how the threads of a block share the iterations of a kernel's reduction, eight or more each."""
         if chosen.loop.step != 1 or len(chosen.loop.lows) > 1:
             return
-        least = minimum_of([quotient(chosen.length, 8), quotient(times(chosen.length, *chosen.inner), 64)])
+        least = minimum_of([quotient(chosen.length, 8), quotient(times(chosen.length, *chosen.inner), 16)])
         threads = Affine.of(chosen.threads) if chosen.is_across else 8 * minimum_of([least, Affine.of(32)])
         if threads.is_constant and threads.constant < 2:
             return
         size = threads if threads.is_constant else self.size(f"{array}_threads", threads)
-        self.deals[kernel.array] = Deal(chosen.loop.variable, size, chosen.width)
+        self.deals[kernel.array] = Deal(chosen.loop.variable, size, chosen.width, chosen.axis)
 
 
 def in_blocks(program: Program) -> tuple[Stages, dict[str, Deal]]:
@@ -320,11 +358,13 @@ def _is_short(length: Affine) -> bool:
     return length.is_constant and length.constant < SHORT
 
 
-def _neighbours(box: Mapping[str, Affine]) -> dict[str, int]:
-    """Return how many values each axis has in a warp of neighbouring entries, the last axis first."""
+def _neighbours(box: Mapping[str, Affine], first: str) -> dict[str, int]:
+    """Return how many values each axis has in a warp of neighbouring entries, along the axis ``first`` and then the
+    others from the last one on.
+    """
     found: dict[str, int] = {}
     lanes = WARP
-    for axis, extent in reversed(box.items()):
+    for axis, extent in sorted(reversed(box.items()), key=lambda pair: pair[0] != first):
         found[axis] = min(lanes, extent.constant) if extent.is_constant else lanes
         lanes //= max(1, found[axis])
         if lanes < 2:
