@@ -480,7 +480,11 @@ def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockN
         if not isinstance(statement, Loop) or statement.variable != deal.variable:
             return (statement,)
         step = count.constant if count.is_constant else count
-        return (replace(statement, lows=(Bound(statement.lows[0].form + t),), step=step),)
+        first, *others = statement.lows
+        own = Affine.variable(statement.variable)
+        rows = tuple([Constraint("ge", low.divisor * own - low.form) for low in others])
+        body = (If(rows, statement.body),) if rows else statement.body
+        return (replace(statement, lows=(Bound(first.form + t),), body=body, step=step),)
 
     def place(thread: Affine) -> Load:
         """Return the entry of the shared array in which a thread stores its partial sum."""
