@@ -36,10 +36,12 @@ from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import forms as all_forms
 from sympy_tensordiff.codegen.ir.walk import scalar_arrays
 from sympy_tensordiff.codegen.schedule.block_laws import check_blocks
-from sympy_tensordiff.codegen.schedule.blocks import BlockNest, Deal, alloc_shape, block_nest, shared_size
+from sympy_tensordiff.codegen.schedule.block_nests import block_nest
+from sympy_tensordiff.codegen.schedule.blocks import BlockNest, alloc_shape, shared_size
 from sympy_tensordiff.codegen.schedule.cpu import Nest
 from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
 from sympy_tensordiff.codegen.schedule.passes import prepared
+from sympy_tensordiff.codegen.schedule.shared_sums import Deal
 from sympy_tensordiff.errors import ArgumentError, NotInCError
 
 

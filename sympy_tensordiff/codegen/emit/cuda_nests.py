@@ -26,8 +26,10 @@ from sympy_tensordiff.codegen.ir.scalars import Ends, External, Name, Scalar
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, function_name, own_names
 from sympy_tensordiff.codegen.schedule.block_laws import check_blocks
-from sympy_tensordiff.codegen.schedule.blocks import BlockNest, Deal, alloc_shape, block_nest, shared_size
+from sympy_tensordiff.codegen.schedule.block_nests import block_nest
+from sympy_tensordiff.codegen.schedule.blocks import BlockNest, alloc_shape, shared_size
 from sympy_tensordiff.codegen.schedule.launches import common_axes, thread_nest
+from sympy_tensordiff.codegen.schedule.shared_sums import Deal
 from sympy_tensordiff.codegen.schedule.split_reductions import SHORT
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries

@@ -19,7 +19,8 @@ from sympy_tensordiff.codegen.ir.scalars import Ends, Identity, Load, Operation,
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes, function_name, subexpressions
-from sympy_tensordiff.codegen.schedule.blocks import BlockNest, block_nest
+from sympy_tensordiff.codegen.schedule.block_nests import block_nest
+from sympy_tensordiff.codegen.schedule.blocks import BlockNest
 from sympy_tensordiff.codegen.schedule.launches import Device, common_axes, on_device, thread_nest
 from sympy_tensordiff.codegen.schedule.split_reductions import SHORT
 from sympy_tensordiff.errors import VerificationError

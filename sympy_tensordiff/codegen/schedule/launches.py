@@ -31,9 +31,10 @@ from sympy_tensordiff.codegen.ir.rename import renamed
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes, calls_in_loops
 from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, loops, outer_names, own_names, scalars, weight
-from sympy_tensordiff.codegen.schedule.blocks import Deal, shares_memory
+from sympy_tensordiff.codegen.schedule.block_nests import shares_memory
 from sympy_tensordiff.codegen.schedule.fusion import FAR
 from sympy_tensordiff.codegen.schedule.recompute import recomputed
+from sympy_tensordiff.codegen.schedule.shared_sums import Deal
 from sympy_tensordiff.codegen.schedule.split import MAX_KERNEL_OPERATIONS
 from sympy_tensordiff.codegen.schedule.split_reductions import SHORT, in_blocks, rounds
 from sympy_tensordiff.integer.affine import Affine

@@ -41,7 +41,9 @@ from sympy_tensordiff.codegen.ir.walk import (
     subexpressions,
     used_names,
 )
-from sympy_tensordiff.codegen.schedule.blocks import THREADS, Deal, tiling, without_guard
+from sympy_tensordiff.codegen.schedule.blocks import THREADS
+from sympy_tensordiff.codegen.schedule.shared_sums import Deal, is_jammable
+from sympy_tensordiff.codegen.schedule.tiles import tiling, without_guard
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.extrema import maximum_of, minimum_of
 from sympy_tensordiff.integer.products import quotient_by, times
@@ -92,6 +94,10 @@ class ChosenLoop(NamedTuple):
     """The entries side by side that a block computes together; 0 if all of its threads share the same sums."""
     axis: str
     """The axis along which entries are side by side."""
+    jam: str
+    """The short axis whose entries a thread computes together; "" for none."""
+    chunk: int
+    """The consecutive iterations of a part of a product."""
     start: Set
     before: list[Statement]
 
@@ -107,13 +113,14 @@ class ChosenLoop(NamedTuple):
 
 
 class _Stages:
-    """Splits the reductions of one program into two stages."""
+    """Distributes the reductions of one program over blocks of threads that share memory, in at most two stages."""
 
     def __init__(self, program: Program) -> None:
         self.taken = all_names(program)
         self.shapes = array_shapes(program)
         self.sizes = list(program.sizes)
         self.whole: dict[str, str] = {}
+        self.deals: dict[str, Deal] = {}
         self.values: list[str] = []
         """The arrays of values that scatters add."""
         self.levels: dict[str, int] = {}
@@ -176,6 +183,8 @@ class _Stages:
         chain = [one for one in _chain(outer) if self.levels.get(one.variable, 0) < most]
         own = set(own_names(kernel))
         box = dict(zip(kernel.axes, kernel.box(self.shapes), strict=True))
+        is_one = sum(isinstance(s, Loop | If) for s in kernel.body) == 1
+        jam = kernel.axes[-1] if kernel.axes and is_one and is_jammable(kernel, box[kernel.axes[-1]]) else ""
         lengths = {loop.variable: length for loop in chain if (length := rounds(loop, own, box)) is not None}
         free = [loop for loop in chain if loop.variable in lengths]
         if not free:
@@ -183,10 +192,11 @@ class _Stages:
         # Neighbours read what lies side by side: rounds of the innermost loop, or else entries along the last axis.
         values = [s.value for s in statements([outer]) if is_let(s) or is_addition(s)]
         free.sort(key=lambda loop: (_is_short(lengths[loop.variable]), _sectors(values, {loop.variable: WARP})))
-        axis = min(reversed(kernel.axes), key=lambda one: _sectors(values, _neighbours(box, one)), default="")
+        box.pop(jam, None)
+        axis = min(reversed(box), key=lambda one: _sectors(values, _neighbours(box, one)), default="")
         width = _sectors(values, _neighbours(box, axis)) < _sectors(values, {free[0].variable: WARP}) and _width(box)
         inner = [lengths[one.variable] for one in free[1:]]
-        return ChosenLoop(free[0], lengths[free[0].variable], inner, int(width), axis, start, before)
+        return ChosenLoop(free[0], lengths[free[0].variable], inner, int(width), axis, jam, 1, start, before)
 
     def parts(
         self,
@@ -201,7 +211,7 @@ class _Stages:
         """Split the reduction at position ``number`` of the kernel's body into a kernel for ``count`` partial sums and
         one that adds them; partial sum p runs over the chunks p, p + count, ... of ``chunk`` iterations.
         """
-        loop, is_across, start, before = chosen.loop, chosen.is_across, chosen.start, chosen.before
+        loop, start, before = chosen.loop, chosen.start, chosen.before
         shape, own = self.shapes[kernel.array], set(own_names(kernel))
         box = dict(zip(kernel.axes, kernel.box(self.shapes), strict=True))
         name, part = reserve_name(f"{kernel.array}_parts", self.taken), unique("part", self.taken | own)
@@ -223,8 +233,9 @@ class _Stages:
             start_of_part = Bound(whole.lows[0].form + chunk * Affine.variable(part))
             return (Loop(first_of_chunk, (start_of_part,), whole.highs, (rest,), chunk * count),)
 
-        order = (part, *kernel.axes) if is_across else (*kernel.axes, part)
-        self.shapes[name] = (count, *shape) if is_across else (*shape, count)
+        is_first = chosen.is_across or chosen.jam
+        order = (part, *kernel.axes) if is_first else (*kernel.axes, part)
+        self.shapes[name] = (count, *shape) if is_first else (*shape, count)
         self.whole[name] = array
         first = entrywise(name, order, [*before, start, *rewrite([outer], change)], Name(start.name))
         read = Set(start.target, first.entry, reduction_of(start))
@@ -236,14 +247,6 @@ class _Stages:
         self.sizes.append(Size(reserve_name(wish, self.taken), (value, Affine.of(1))))
         return Affine.variable(self.sizes[-1].name)
 
-
-class _ReductionBlocks(_Stages):
-    """Distributes the reductions of one program over blocks of threads that share memory, in at most two stages."""
-
-    def __init__(self, program: Program) -> None:
-        super().__init__(program)
-        self.deals: dict[str, Deal] = {}
-
     def stages(self, kernel: Kernel, array: str) -> list[Kernel]:
         """Return the kernels that replace `kernel`: itself, or a kernel of partial sums and one that adds them."""
         sums = [number for number, statement in enumerate(kernel.body) if isinstance(statement, Loop | If)]
@@ -253,20 +256,26 @@ class _ReductionBlocks(_Stages):
             chosen = self.chosen_loop(kernel, number, outer, 2)
             if chosen is None or _is_short(chosen.length):
                 continue
+            shape, tile = self.shapes[kernel.array], 0
             plan = tiling(kernel, self.shapes) if len(sums) == 1 else None
             if plan is not None:
-                box = dict(zip(kernel.axes, kernel.box(self.shapes), strict=True))
-                length = rounds(plan.loops[-1], set(own_names(kernel)), box)
+                # Parts are rounds of the outermost loop, or chunks of the only one.
+                box, tile = dict(zip(kernel.axes, shape, strict=True)), plan.sums
+                length = rounds(plan.loops[0], set(own_names(kernel)), box)
                 if length is None:
                     return [kernel]
-                chosen = chosen._replace(loop=plan.loops[-1], length=length, width=chosen.width or WARP)
+                chunk = 256 if len(plan.loops) == 1 else 1
+                chosen = chosen._replace(loop=plan.loops[0], length=length, width=WARP, jam="", chunk=chunk)
             is_part = chosen.loop.variable in self.levels
-            chunk, parts = self.part_count(self.shapes[kernel.array], chosen, 0 if plan is None else plan.sums)
-            if (chosen.is_across or not kernel.axes) and not is_part and parts != Affine.of(1):
+            chunk, parts = self.part_count(shape, chosen, tile)
+            is_few = (entries := times(*shape)).is_constant and entries.constant <= MOST_PARTS // 2
+            if (chosen.is_across or is_few) and not is_part and parts != Affine.of(1):
                 count = parts if parts.is_constant else self.size(f"{array}_count", parts)
                 first, second = self.parts(kernel, number, outer, chosen, count, array, chunk)
                 if plan is None:
-                    self.deals[first.array] = Deal(chosen.loop.variable, Affine.of(chunk), chosen.width, chosen.axis)
+                    self.deals[first.array] = Deal(
+                        chosen.loop.variable, Affine.of(chunk), chosen.width, chosen.axis, chosen.jam
+                    )
                 return [first, *self.stages(second, array)]
             if plan is None and len(sums) == 1 and not (is_part and kernel.axes):
                 self.deal(kernel, chosen, array)
@@ -278,7 +287,8 @@ class _ReductionBlocks(_Stages):
         """
         work = times(chosen.length, *chosen.inner)
         if tile:
-            chunk, enough, at_once = 256, [quotient(chosen.length, 256)], tile
+            chunk, at_once = chosen.chunk, tile
+            enough = [quotient(chosen.length, chunk)]
         elif chosen.is_across:
             chunk, at_once = chosen.threads, chosen.width
             enough = [quotient(chosen.length + (chunk - 1), chunk), quotient(work, 8 * chunk)]
@@ -297,7 +307,7 @@ class _ReductionBlocks(_Stages):
         if threads.is_constant and threads.constant < 2:
             return
         size = threads if threads.is_constant else self.size(f"{array}_threads", threads)
-        self.deals[kernel.array] = Deal(chosen.loop.variable, size, chosen.width, chosen.axis)
+        self.deals[kernel.array] = Deal(chosen.loop.variable, size, chosen.width, chosen.axis, chosen.jam)
 
 
 def in_blocks(program: Program) -> tuple[Stages, dict[str, Deal]]:
@@ -305,7 +315,7 @@ def in_blocks(program: Program) -> tuple[Stages, dict[str, Deal]]:
 
     Law: every result is the same, but for the order in which the terms of a sum are added.
     """
-    work = _ReductionBlocks(program)
+    work = _Stages(program)
     return _in_stages(program, work), work.deals
 
 
