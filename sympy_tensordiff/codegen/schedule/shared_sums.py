@@ -161,7 +161,7 @@ def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockN
     body: list[Statement] = [*starts, *([If(inside, tuple(first))] if inside else first)]
     body += [*(Set(place(name, t), Name(name)) for name in partial), Barrier()]
     is_power = count.is_constant and count.constant & (count.constant - 1) == 0
-    step = (count.constant if is_power else THREADS) // 2
+    step = (1 << (count.constant - 1).bit_length() if count.is_constant else THREADS) // 2
     while step:
         both = [Constraint("ge", (step - 1) - t), *([] if is_power else [Constraint("ge", count - 1 - t - step)])]
         adds = [Set(place(name, t), place(name, t + step), reduction_of(start)) for name in partial]

@@ -109,7 +109,7 @@ class ChosenLoop(NamedTuple):
     @property
     def threads(self) -> int:
         """The threads of a block that share a sum if neighbouring threads compute neighbouring entries."""
-        return THREADS // self.width
+        return 1 << ((THREADS // self.width).bit_length() - 1)
 
 
 class _Stages:
