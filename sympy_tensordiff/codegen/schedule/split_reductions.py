@@ -85,11 +85,12 @@ def _in_stages(program: Program, work: _Stages) -> Stages:
 
 
 class ChosenLoop(NamedTuple):
-    """A reduction loop to be distributed over threads, with its number of iterations and that of its inner loops."""
+    """A reduction loop to be distributed over threads, with its number of iterations."""
 
     loop: Loop
     length: Affine
-    inner: list[Affine]
+    others: list[tuple[Loop, Affine]]
+    """The loops around it and inside, with their numbers of iterations."""
     width: int
     """The entries side by side that a block computes together; 0 if all of its threads share the same sums."""
     axis: str
@@ -105,6 +106,11 @@ class ChosenLoop(NamedTuple):
     def is_across(self) -> bool:
         """Whether neighbouring threads compute neighbouring entries."""
         return self.width > 0
+
+    @property
+    def work(self) -> Affine:
+        """The number of terms of the sum."""
+        return times(self.length, *(length for _, length in self.others))
 
     @property
     def threads(self) -> int:
@@ -195,8 +201,8 @@ class _Stages:
         box.pop(jam, None)
         axis = min(reversed(box), key=lambda one: _sectors(values, _neighbours(box, one)), default="")
         width = _sectors(values, _neighbours(box, axis)) < _sectors(values, {free[0].variable: WARP}) and _width(box)
-        inner = [lengths[one.variable] for one in free[1:]]
-        return ChosenLoop(free[0], lengths[free[0].variable], inner, int(width), axis, jam, 1, start, before)
+        others = [(one, lengths[one.variable]) for one in chain if one in free[1:]]
+        return ChosenLoop(free[0], lengths[free[0].variable], others, int(width), axis, jam, 1, start, before)
 
     def parts(
         self,
@@ -266,6 +272,8 @@ class _Stages:
                     return [kernel]
                 chunk = 256 if len(plan.loops) == 1 else 1
                 chosen = chosen._replace(loop=plan.loops[0], length=length, width=WARP, jam="", chunk=chunk)
+            elif (found := self.in_parts_of_another_loop(kernel, number, chosen, array)) is not None:
+                return found
             is_part = chosen.loop.variable in self.levels
             chunk, parts = self.part_count(shape, chosen, tile)
             is_few = (entries := times(*shape)).is_constant and entries.constant <= MOST_PARTS // 2
@@ -285,15 +293,14 @@ class _Stages:
         """Return the number of iterations per chunk of a block, and the number of partial sums that fills the device,
         at most `MOST_PARTS`.
         """
-        work = times(chosen.length, *chosen.inner)
         if tile:
             chunk, at_once = chosen.chunk, tile
             enough = [quotient(chosen.length, chunk)]
         elif chosen.is_across:
             chunk, at_once = chosen.threads, chosen.width
-            enough = [quotient(chosen.length + (chunk - 1), chunk), quotient(work, 8 * chunk)]
+            enough = [quotient(chosen.length + (chunk - 1), chunk), quotient(chosen.work, 8 * chunk)]
         else:
-            chunk, enough, at_once = 256, [quotient(chosen.length + 255, 256), quotient(work, 2048)], 1
+            chunk, enough, at_once = 256, [quotient(chosen.length + 255, 256), quotient(chosen.work, 2048)], 1
         room = quotient_by(Affine.of(MOST_PARTS * at_once), maximum_of([times(*shape), Affine.of(1)]))
         parts = minimum_of([*enough, Affine.of(MOST_PARTS), room])
         return chunk, Affine.of(1) if parts.is_constant and parts.constant < 1 else parts
@@ -302,12 +309,45 @@ class _Stages:
         """Record how the threads of a block share the iterations of a kernel's reduction, eight or more each."""
         if chosen.loop.step != 1 or len(chosen.loop.lows) > 1:
             return
-        least = minimum_of([quotient(chosen.length, 8), quotient(times(chosen.length, *chosen.inner), 16)])
-        threads = Affine.of(chosen.threads) if chosen.is_across else 8 * minimum_of([least, Affine.of(32)])
-        if threads.is_constant and threads.constant < 2:
-            return
-        size = threads if threads.is_constant else self.size(f"{array}_threads", threads)
-        self.deals[kernel.array] = Deal(chosen.loop.variable, size, chosen.width, chosen.axis, chosen.jam)
+        threads = self.thread_count(chosen, array)
+        if threads != Affine.of(1):
+            self.deals[kernel.array] = Deal(chosen.loop.variable, threads, chosen.width, chosen.axis, chosen.jam)
+
+    def thread_count(self, chosen: ChosenLoop, array: str) -> Affine:
+        """Return how many threads share a sum, as a size of its own if it depends on sizes."""
+        if chosen.is_across:
+            return Affine.of(chosen.threads)
+        threads = 8 * minimum_of([quotient(chosen.length, 8), quotient(chosen.work, 16), Affine.of(32)])
+        if not threads.is_constant:
+            return self.size(f"{array}_threads", threads)
+        return threads if threads.constant > 1 else Affine.of(1)
+
+    def in_parts_of_another_loop(
+        self, kernel: Kernel, number: int, chosen: ChosenLoop, array: str
+    ) -> list[Kernel] | None:
+        """Return the kernels that replace a kernel of few entries and a sum with several long loops: the iterations of
+        one loop are parts, those of another belong to the threads; None if that does not apply.
+        """
+        entries = times(*self.shapes[kernel.array])
+        is_few = entries.is_constant and entries.constant <= 4 * MOST_PARTS
+        long = [pair for pair in chosen.others if not _is_short(pair[1]) and pair[0].variable not in self.levels]
+        if not long or not (chosen.is_across or is_few) or {chosen.loop.step, long[0][0].step} != {1}:
+            return None
+        loop, length = long[0]
+        threads = self.thread_count(chosen, array)
+        at_once = MOST_PARTS * (chosen.width or THREADS)
+        room = quotient_by(
+            Affine.of(at_once), maximum_of([times(entries, *([] if chosen.is_across else [threads])), Affine.of(1)])
+        )
+        count = minimum_of([length, room])
+        if threads == Affine.of(1) or (count.is_constant and count.constant < 2):
+            return None
+        count = count if count.is_constant else self.size(f"{array}_count", count)
+        outer = kernel.body[number]
+        assert isinstance(outer, Loop | If)
+        first, second = self.parts(kernel, number, outer, chosen._replace(loop=loop), count, array)
+        self.deals[first.array] = Deal(chosen.loop.variable, threads, chosen.width, chosen.axis, chosen.jam)
+        return [first, *self.stages(second, array)]
 
 
 def in_blocks(program: Program) -> tuple[Stages, dict[str, Deal]]:
