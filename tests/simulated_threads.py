@@ -13,6 +13,10 @@ from typing import Any
 import numpy as np
 
 
+ARRAYS: dict[str, Callable[[Any], Any]] = dict.fromkeys(("global", "shared"), lambda array: array)
+"""What kernels get in the place of arrays in each kind of memory."""
+
+
 class Shared:
     """The shared arrays of one block, by the lines that declare them."""
 
@@ -21,7 +25,7 @@ class Shared:
 
     def array(self, shape: Any, dtype: Any) -> Any:
         """The array that the threads of the block share."""
-        return self.arrays.setdefault(sys._getframe(1).f_lineno, np.full(shape, np.nan, dtype))
+        return self.arrays.setdefault(sys._getframe(1).f_lineno, ARRAYS["shared"](np.full(shape, np.nan, dtype)))
 
 
 def one_after_another() -> None:
@@ -50,12 +54,14 @@ def one_after_another() -> None:
         thread: Any = threading.current_thread()
         places = [simulator.Dim3(*at) for at in np.ndindex(*block)]
         waiting = [(place, function(*args)) for place in places]
+        thread.turn = 0
         while waiting:
             count, running, waiting = len(waiting), waiting, []
             for thread.threadIdx, one in running:
                 if next(one, one) is not one:
                     waiting.append((thread.threadIdx, one))
             assert len(waiting) in (0, count), "a barrier is not reached by all threads of a block"
+            thread.turn += 1
 
     def run(kernel: Any, *args: Any) -> Any:
         running = simulator._get_kernel_context()
@@ -65,7 +71,7 @@ def one_after_another() -> None:
             return original(kernel, *args)
         thread: Any = threading.current_thread()
         grid, block = simulator.normalize_kernel_dimensions(kernel.grid_dim, kernel.block_dim)
-        plain = [arg._ary if isinstance(arg, arrays.FakeCUDAArray) else arg for arg in args]
+        plain = [ARRAYS["global"](arg._ary) if isinstance(arg, arrays.FakeCUDAArray) else arg for arg in args]
         module = simulator.FakeCUDAModule(grid, block, kernel.dynshared_size)
         with simulator._push_kernel_context(module), simulator.swapped_cuda_module(kernel.fn, module):
             paused = with_pauses(kernel.fn)

@@ -18,7 +18,6 @@ from sympy_tensordiff.codegen.ir.walk import loops, subexpressions
 from sympy_tensordiff.codegen.schedule.blocks import BlockNest
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Constraint
-from sympy_tensordiff.integer.implication import is_empty
 
 
 def check_blocks(nest: BlockNest, kernel: Kernel, prover: Prover, known: Collection[str]) -> None:
@@ -133,5 +132,5 @@ def _check_apart(
             value = {variable: Affine.variable(variable) - factor * form}
             system = [row.substitute(value) for row in system]
             equations = [other.substitute(value) for other in equations]
-        if not is_empty(system, prover.facts):
+        if not prover.excludes(system):
             raise VerificationError(f"two threads of {one.array} touch the entry {one.index} between two barriers")

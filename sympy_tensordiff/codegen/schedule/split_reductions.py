@@ -191,7 +191,12 @@ class _Stages:
         box = dict(zip(kernel.axes, kernel.box(self.shapes), strict=True))
         is_one = sum(isinstance(s, Loop | If) for s in kernel.body) == 1
         jam = kernel.axes[-1] if kernel.axes and is_one and is_jammable(kernel, box[kernel.axes[-1]]) else ""
-        lengths = {loop.variable: length for loop in chain if (length := rounds(loop, own, box)) is not None}
+        lengths: dict[str, Affine] = {}
+        for loop in chain:
+            # An inner loop may depend on the axes, and on loops around it that start at 0.
+            outside = [one for one in chain if one.variable in lengths and one.lows == (Bound(ZERO),)]
+            length = rounds(loop, own, box | {one.variable: lengths[one.variable] for one in outside})
+            lengths |= {} if length is None else {loop.variable: length}
         free = [loop for loop in chain if loop.variable in lengths]
         if not free:
             return None
@@ -200,9 +205,10 @@ class _Stages:
         free.sort(key=lambda loop: (_is_short(lengths[loop.variable]), _sectors(values, {loop.variable: WARP})))
         box.pop(jam, None)
         axis = min(reversed(box), key=lambda one: _sectors(values, _neighbours(box, one)), default="")
-        width = _sectors(values, _neighbours(box, axis)) < _sectors(values, {free[0].variable: WARP}) and _width(box)
+        gains = bool(box) and _sectors(values, _neighbours(box, axis)) < _sectors(values, {free[0].variable: WARP})
+        width = _width(box) if gains else 0
         others = [(one, lengths[one.variable]) for one in chain if one in free[1:]]
-        return ChosenLoop(free[0], lengths[free[0].variable], others, int(width), axis, jam, 1, start, before)
+        return ChosenLoop(free[0], lengths[free[0].variable], others, width, axis, jam, 1, start, before)
 
     def parts(
         self,
