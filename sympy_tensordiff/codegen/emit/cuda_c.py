@@ -195,7 +195,7 @@ class CudaStepPrinter(CStepPrinter):
     def nest(self, step: Kernel | FusedKernels) -> StepText:
         """Return the CUDA kernel of a step without shared memory."""
         local, bare = self.names.copy(), scalar_arrays(self.program.arguments)
-        if isinstance(step, Kernel) and (nest := self.block_nest(step, local)) is not None:
+        if (nest := self.block_nest(step, local)) is not None:
             check_blocks(nest, step, self.prover, known_names(step, self.prover.shapes))
             lines = CudaBlockPrinter(local, self.prover.shapes, nest, bare, self.is_single).lines
         else:

@@ -230,12 +230,18 @@ class CudaBlockPrinter(CudaPrinter):
     """Prints the nest of a kernel whose blocks share memory."""
 
     def __init__(
-        self, names: FormNames, step: Kernel, nest: BlockNest, shapes: Shapes, chosen: Collection[int] | None
+        self,
+        names: FormNames,
+        step: Kernel | FusedKernels,
+        nest: BlockNest,
+        shapes: Shapes,
+        chosen: Collection[int] | None,
     ) -> None:
         super().__init__(names, step, {**shapes, **{a.name: alloc_shape(a) for a in nest.shared}}, chosen)
         self.nest = nest
         coordinates = [name for name, _ in (*nest.blocks, *nest.entries, nest.x, nest.y)]
-        self.own_variables = list(dict.fromkeys([*coordinates, *own_names(replace(step, body=nest.body))]))
+        own = own_names(replace(kernels_of(step)[0], body=nest.body))
+        self.own_variables = list(dict.fromkeys([*coordinates, *own]))
 
     def print_threads(self, body: Sequence[Statement]) -> None:
         """Append the lines that declare shared arrays and compute the coordinates of the thread, then the nest."""
@@ -276,7 +282,6 @@ def checked_nest(step: Kernel | FusedKernels, prover: Prover, blocks: BlockNest 
     example if two threads write one entry.
     """
     if blocks is not None:
-        assert isinstance(step, Kernel)
         check_blocks(blocks, step, prover, known_names(step, prover.shapes))
         return blocks
     nest = thread_nest(step, prover.shapes)
@@ -350,7 +355,6 @@ def _kernel_text(
     if blocks is None:
         printer = CudaPrinter(names, step, shapes, chosen)
     else:
-        assert isinstance(step, Kernel)
         printer = CudaBlockPrinter(names, step, blocks, shapes, chosen)
     first, *others = (task_text(k, names) for k in kernels_of(step) if k.array in filled_arrays(step))
     threads = "one thread per point" if isinstance(step, Scatter) else "one thread per entry"
@@ -358,6 +362,7 @@ def _kernel_text(
         threads = f"one thread per {', '.join(map(names, printer.axes))}"
     if blocks is not None:
         threads = "in tiles of a block" if blocks.tiles else "sums shared by the threads of a block"
+        threads = "a block per row" if isinstance(step, FusedKernels) else threads
     tasks = ", ".join([first, *(other.removeprefix("Fill ") for other in others)])
     printer.line(1, f'"""{tasks}, {threads}."""')
     printer.line(1, f"real = {names(filled_arrays(step)[0])}.dtype.type")

@@ -34,6 +34,7 @@ from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, loops,
 from sympy_tensordiff.codegen.schedule.block_nests import shares_memory
 from sympy_tensordiff.codegen.schedule.fusion import FAR
 from sympy_tensordiff.codegen.schedule.recompute import recomputed
+from sympy_tensordiff.codegen.schedule.row_blocks import in_rows
 from sympy_tensordiff.codegen.schedule.shared_sums import Deal
 from sympy_tensordiff.codegen.schedule.split import MAX_KERNEL_OPERATIONS
 from sympy_tensordiff.codegen.schedule.split_reductions import SHORT, in_blocks, rounds
@@ -171,8 +172,9 @@ class Device(NamedTuple):
 def on_device(program: Program) -> Device:
     """Return `program` as GPU launches in which blocks of threads share memory for long sums and products."""
     products = {step.array: step for step in program.kernels if isinstance(step, ContractionStep)}
-    (staged, whole), deals = in_blocks(recomputed(calls_in_loops(program)))
+    (staged, whole), sums = in_blocks(recomputed(calls_in_loops(program)))
     shapes = array_shapes(staged)
+    staged, deals = in_rows(staged, sums, products)
     blocks = {step.array for step in staged.kernels if shares_memory(step, deals, shapes)}
     alone = {*blocks, *products, *(part for part, array in whole.items() if array in products)}
     return Device(in_launches(staged, alone), whole, products, deals)

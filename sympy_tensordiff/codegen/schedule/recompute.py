@@ -59,7 +59,7 @@ def recomputed(program: Program) -> Program:
             kernels = [user for user in users if isinstance(user, Kernel)]
             times = [_times(user, array.name, shapes) for user in kernels]
             if None not in times and sum(filter(None, times)) <= MAX_TIMES:
-                new = {user.array: _with_values(user, first, all_names(program)) for user in kernels}
+                new = {user.array: with_values(user, first, all_names(program)) for user in kernels}
                 kept = [step for step in program.kernels if step is not first]
                 named = {user.array for user in kernels}
                 changed = [new[step.array] if step.array in named and step in users else step for step in kept]
@@ -135,7 +135,7 @@ def _reads(statement: Statement, array: str) -> list[Load]:
     return list(dict.fromkeys(found))
 
 
-def _with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
+def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
     """Return the kernel `user` with each read of ``kernel``'s array replaced by the computation of its value."""
     used = set(own_names(user))
     *before, store = kernel.body

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sympy_tensordiff.codegen.ir.loops import (
@@ -49,6 +50,8 @@ class Deal:
     width: int
     axis: str
     jam: str = ""
+    length: Affine | None = None
+    """The number of iterations; None in parts."""
 
     @property
     def is_across(self) -> bool:
@@ -121,6 +124,36 @@ class _Jam:
         return (statement,)
 
 
+def dealt(body: Sequence[Statement], variable: str, count: Affine, t: Affine) -> tuple[Statement, ...]:
+    """Return statements in which the loop over `variable` has the iterations of the thread `t` of `count` only."""
+
+    def change(statement: Statement, _: object) -> tuple[Statement, ...]:
+        """Return the loop restricted to the iterations of one thread; another statement unchanged."""
+        if not isinstance(statement, Loop) or statement.variable != variable:
+            return (statement,)
+        step = count.constant if count.is_constant else count
+        first, *others = statement.lows
+        own = Affine.variable(statement.variable)
+        rows = tuple([Constraint("ge", low.divisor * own - low.form) for low in others])
+        inner = (If(rows, statement.body),) if rows else statement.body
+        return (replace(statement, lows=(Bound(first.form + t),), body=inner, step=step),)
+
+    return rewrite(body, change)
+
+
+def tree(places: Sequence[Callable[[Affine], Load]], t: Affine, count: Affine, start: Statement) -> list[Statement]:
+    """Return the statements that add the partial sums of `count` threads, each array of them at its place 0."""
+    body: list[Statement] = [Barrier()]
+    is_power = count.is_constant and count.constant & (count.constant - 1) == 0
+    step = (1 << (count.constant - 1).bit_length() if count.is_constant else THREADS) // 2
+    while step:
+        both = [Constraint("ge", (step - 1) - t), *([] if is_power else [Constraint("ge", count - 1 - t - step)])]
+        adds = [Set(place(t), place(t + step), reduction_of(start)) for place in places]
+        body += [If(tuple(both), tuple(adds)), Barrier()]
+        step //= 2
+    return body[:-1]
+
+
 def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockNest:
     """Return the nest of a kernel whose sum is distributed over the threads of a block and reduced in shared memory."""
     number = next(n for n, s in enumerate(kernel.body) if deal.variable in {loop.variable for loop in loops([s])})
@@ -139,17 +172,6 @@ def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockN
     t = Affine.variable(y if deal.is_across else x)
     e = ZERO if is_alone else Affine.variable(x if deal.is_across else y)
 
-    def dealt(statement: Statement, _: object) -> tuple[Statement, ...]:
-        """Return the loop restricted to the iterations of one thread; another statement unchanged."""
-        if not isinstance(statement, Loop) or statement.variable != deal.variable:
-            return (statement,)
-        step = count.constant if count.is_constant else count
-        first, *others = statement.lows
-        own = Affine.variable(statement.variable)
-        rows = tuple([Constraint("ge", low.divisor * own - low.form) for low in others])
-        body = (If(rows, statement.body),) if rows else statement.body
-        return (replace(statement, lows=(Bound(first.form + t),), body=body, step=step),)
-
     def place(name: str, thread: Affine) -> Load:
         """Return the entry of the shared array in which a thread stores its partial sum."""
         return Load(partial[name], (thread, e) if deal.is_across else (e, thread))
@@ -157,17 +179,10 @@ def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockN
     rows = [Constraint("ge", extent - 1 - Affine.variable(axis)) for axis, extent in box[:1]]
     inside = () if is_alone else tuple(rows)
     lets = [s for s in before if s is not start]
-    first = jam.body([*needed(lets, used_names(outer)), *rewrite([outer], dealt)])
+    first = jam.body([*needed(lets, used_names(outer)), *dealt([outer], deal.variable, count, t)])
     body: list[Statement] = [*starts, *([If(inside, tuple(first))] if inside else first)]
-    body += [*(Set(place(name, t), Name(name)) for name in partial), Barrier()]
-    is_power = count.is_constant and count.constant & (count.constant - 1) == 0
-    step = (1 << (count.constant - 1).bit_length() if count.is_constant else THREADS) // 2
-    while step:
-        both = [Constraint("ge", (step - 1) - t), *([] if is_power else [Constraint("ge", count - 1 - t - step)])]
-        adds = [Set(place(name, t), place(name, t + step), reduction_of(start)) for name in partial]
-        body += [If(tuple(both), tuple(adds)), Barrier()]
-        step //= 2
-    body.pop()
+    body += [Set(place(name, t), Name(name)) for name in partial]
+    body += tree([functools.partial(place, name) for name in partial], t, count, start)
     totals = [let(name, place(name, ZERO)) for name in partial]
     last = (*totals, *jam.body([*needed(lets, {n for s in after for n in used_names(s)}), *after]))
     body.append(If((*inside, Constraint("eq", t)), last))

@@ -317,7 +317,9 @@ class _Stages:
             return
         threads = self.thread_count(chosen, array)
         if threads != Affine.of(1):
-            self.deals[kernel.array] = Deal(chosen.loop.variable, threads, chosen.width, chosen.axis, chosen.jam)
+            self.deals[kernel.array] = Deal(
+                chosen.loop.variable, threads, chosen.width, chosen.axis, chosen.jam, chosen.length
+            )
 
     def thread_count(self, chosen: ChosenLoop, array: str) -> Affine:
         """Return how many threads share a sum, as a size of its own if it depends on sizes."""
