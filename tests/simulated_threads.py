@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-
 ARRAYS: dict[str, Callable[[Any], Any]] = dict.fromkeys(("global", "shared"), lambda array: array)
 """What kernels get in the place of arrays in each kind of memory."""
 

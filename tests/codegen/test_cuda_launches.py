@@ -42,12 +42,12 @@ LAUNCHES = {
         ["result0, result1"],
     ),
     "another number of entries": ((x,), (entries(x[i] + 1, (i, n)), entries(2 * x[i], (i, n - 1))), []),
-    "the own entry": ((y,), (sums, entries(total(i) ** 2, (i, n))), ["result0, result1"]),
+    "the own entry": ((y,), (sums, entries(total(i) ** 2, (i, n))), ["t, result0, result1"]),
     "another entry, too": ((y,), (sums, entries(total(i) - total(n - 1 - i), (i, n))), []),
     "what another launch reads, too": (
         (y,),
         (entries(total(i) ** 2, (i, n)), entries(total(i) - total(n - 1 - i), (i, n))),
-        [],
+        ["t, result0, result1"],
     ),
     "the transposed entry": ((q,), (power, power + power.T), []),
     "what is filled in between": (
@@ -57,8 +57,8 @@ LAUNCHES = {
     ),
     "products, which a library may compute": ((A, B), (A @ B, td.tanh(A @ B)), []),
     "short rows": ((short,), td.softmax(short, 1), ["t_shift, t_power, t_total, t_share, result"]),
-    "long rows": ((long,), td.softmax(long, 1), []),
-    "rows of an unknown length": ((y,), td.softmax(y, 1), []),
+    "long rows": ((long,), td.softmax(long, 1), ["t_shift, t_total, t_share, result"]),
+    "rows of an unknown length": ((y,), td.softmax(y, 1), ["t_shift, t_total, t_share, result"]),
     "short rows of long sums": (
         (deep,),
         td.softmax(squares, 1),
@@ -124,7 +124,7 @@ def rows(a):
 
 # Arguments, results, how many kernels and functions there are.
 FUNCTIONS = {
-    "sides of the operands": ((A, B), (A @ B, B @ A), 4, 2),
+    "sides of the operands": ((A, B), (A @ B, B @ A), 4, 3),
     "lengths in the conditions of tiles": ((X, U, Y), (X @ U, Y @ U), 2, 2),
     "strides of long loops": ((U, V, W), (U @ V, td.einsum("ij,kj->ik", U, W)), 2, 2),
     "lengths": ((X, U), (td.tanh(X), td.tanh(U)), 2, 1),
