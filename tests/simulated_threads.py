@@ -27,6 +27,34 @@ class Shared:
         return self.arrays.setdefault(sys._getframe(1).f_lineno, ARRAYS["shared"](np.full(shape, np.nan, dtype)))
 
 
+@cache
+def with_pauses(function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """A kernel with barriers as a generator; None for one without."""
+    if "syncthreads" not in function.__code__.co_names:
+        return None
+    lines = inspect.getsource(function).splitlines()
+    text = "\n".join(lines[next(n for n, line in enumerate(lines) if line.startswith("def ")) :])
+    scope: dict[str, Any] = {}
+    exec(text.replace("cuda.syncthreads()", "yield"), function.__globals__, scope)
+    return scope[function.__name__]  # type: ignore[no-any-return]
+
+
+def run_block(function: Callable[..., Any], block: Any, args: Any) -> None:
+    """Run the threads of a block in turns, from one barrier to the next."""
+    thread: Any = threading.current_thread()
+    dim = import_module("numba.cuda.simulator.kernel").Dim3
+    places = [dim(*at) for at in np.ndindex(*block)]
+    waiting = [(place, function(*args)) for place in places]
+    thread.turn = 0
+    while waiting:
+        count, running, waiting = len(waiting), waiting, []
+        for thread.threadIdx, one in running:
+            if next(one, one) is not one:
+                waiting.append((thread.threadIdx, one))
+        assert len(waiting) in (0, count), "a barrier is not reached by all threads of a block"
+        thread.turn += 1
+
+
 def one_after_another() -> None:
     """Change Numba's simulator, which starts a thread of Python for each thread of a device and asks all in turns.
 
@@ -36,31 +64,6 @@ def one_after_another() -> None:
     arrays = import_module("numba.cuda.simulator.cudadrv.devicearray")
     kernel_class = simulator.FakeCUDAKernel
     original = kernel_class.__call__
-
-    @cache
-    def with_pauses(function: Callable[..., Any]) -> Callable[..., Any] | None:
-        """A kernel with barriers as a generator; None for one without."""
-        if "syncthreads" not in function.__code__.co_names:
-            return None
-        lines = inspect.getsource(function).splitlines()
-        text = "\n".join(lines[next(n for n, line in enumerate(lines) if line.startswith("def ")) :])
-        scope: dict[str, Any] = {}
-        exec(text.replace("cuda.syncthreads()", "yield"), function.__globals__, scope)
-        return scope[function.__name__]  # type: ignore[no-any-return]
-
-    def run_block(function: Callable[..., Any], block: Any, args: Any) -> None:
-        """Run the threads of a block in turns, from one barrier to the next."""
-        thread: Any = threading.current_thread()
-        places = [simulator.Dim3(*at) for at in np.ndindex(*block)]
-        waiting = [(place, function(*args)) for place in places]
-        thread.turn = 0
-        while waiting:
-            count, running, waiting = len(waiting), waiting, []
-            for thread.threadIdx, one in running:
-                if next(one, one) is not one:
-                    waiting.append((thread.threadIdx, one))
-            assert len(waiting) in (0, count), "a barrier is not reached by all threads of a block"
-            thread.turn += 1
 
     def run(kernel: Any, *args: Any) -> Any:
         running = simulator._get_kernel_context()

@@ -29,7 +29,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 )
 from sympy_tensordiff.codegen.ir.rename import renamed
 from sympy_tensordiff.codegen.ir.scalars import Load
-from sympy_tensordiff.codegen.ir.steps import Shapes, calls_in_loops
+from sympy_tensordiff.codegen.ir.steps import Shapes, as_product, calls_in_loops
 from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, loops, outer_names, own_names, scalars, weight
 from sympy_tensordiff.codegen.schedule.block_nests import shares_memory
 from sympy_tensordiff.codegen.schedule.fusion import FAR
@@ -172,7 +172,11 @@ class Device(NamedTuple):
 def on_device(program: Program) -> Device:
     """Return `program` as GPU launches in which blocks of threads share memory for long sums and products."""
     products = {step.array: step for step in program.kernels if isinstance(step, ContractionStep)}
-    (staged, whole), sums = in_blocks(recomputed(calls_in_loops(program)))
+    plain = recomputed(calls_in_loops(program))
+    shapes = array_shapes(plain)
+    found = [as_product(step, shapes) for step in plain.kernels if isinstance(step, Kernel)]
+    products |= {step.array: step for step in found if step is not None and step.array not in products}
+    (staged, whole), sums = in_blocks(plain)
     shapes = array_shapes(staged)
     staged, deals = in_rows(staged, sums, products)
     blocks = {step.array for step in staged.kernels if shares_memory(step, deals, shapes)}
