@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.base import NestPrinter
 from sympy_tensordiff.codegen.emit.driver import (
@@ -274,16 +274,10 @@ def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes, nest: BlockNest
     return [*box, *(extent for array in arrays for extent in shapes[array][1:])]
 
 
-Nest: TypeAlias = "tuple[Statement, ...] | BlockNest"
-
-
-def checked_nest(step: Kernel | FusedKernels, prover: Prover, blocks: BlockNest | None = None) -> Nest:
-    """Return a step as a nest of threads, or its nest of ``blocks``; raise VerificationError if that breaks a law, for
-    example if two threads write one entry.
+def checked_nest(step: Kernel | FusedKernels, prover: Prover) -> tuple[Statement, ...]:
+    """Return a step as a nest of threads; raise VerificationError if that breaks a law, for example if two threads
+    write one entry.
     """
-    if blocks is not None:
-        check_blocks(blocks, step, prover, known_names(step, prover.shapes))
-        return blocks
     nest = thread_nest(step, prover.shapes)
     # Scatters add to entries atomically, or are verified separately to write distinct entries.
     totals = [step.array] if isinstance(step, Scatter) else []
@@ -314,7 +308,7 @@ class GpuKernel(NamedTuple):
     """A step, its nest of threads or of blocks, and the names that this uses."""
 
     step: Kernel | FusedKernels
-    nest: Nest
+    nest: tuple[Statement, ...] | BlockNest
     names: FormNames
 
 
@@ -325,7 +319,11 @@ def gpu_kernels(
     for step in steps:
         local = names.copy()
         blocks = block_nest(step, deals, prover.shapes, local.fresh)
-        yield GpuKernel(step, checked_nest(step, prover, blocks), local)
+        if blocks is None:
+            yield GpuKernel(step, checked_nest(step, prover), local)
+        else:
+            check_blocks(blocks, step, prover, known_names(step, prover.shapes))
+            yield GpuKernel(step, blocks, local)
 
 
 def kernel_functions(kernels: Sequence[GpuKernel], shapes: Shapes) -> Iterator[KernelText]:
@@ -345,7 +343,7 @@ def kernel_functions(kernels: Sequence[GpuKernel], shapes: Shapes) -> Iterator[K
 
 def _kernel_text(
     step: Kernel | FusedKernels,
-    nest: Nest,
+    nest: tuple[Statement, ...] | BlockNest,
     names: FormNames,
     shapes: Shapes,
     chosen: Collection[int] | None,
@@ -356,6 +354,7 @@ def _kernel_text(
         printer = CudaPrinter(names, step, shapes, chosen)
     else:
         printer = CudaBlockPrinter(names, step, blocks, shapes, chosen)
+    body = nest.body if isinstance(nest, BlockNest) else nest
     first, *others = (task_text(k, names) for k in kernels_of(step) if k.array in filled_arrays(step))
     threads = "one thread per point" if isinstance(step, Scatter) else "one thread per entry"
     if isinstance(step, FusedKernels):
@@ -366,7 +365,7 @@ def _kernel_text(
     tasks = ", ".join([first, *(other.removeprefix("Fill ") for other in others)])
     printer.line(1, f'"""{tasks}, {threads}."""')
     printer.line(1, f"real = {names(filled_arrays(step)[0])}.dtype.type")
-    printer.print_threads(nest if blocks is None else blocks.body)
+    printer.print_threads(body)
     words = set(WORD.findall("\n".join(printer.lines)))
     own = [name for name in passed_names(step, names, _needed_extents(step, shapes, blocks)) if name in words]
     head = f"def {function_name(step)}({', '.join([*own, *printer.parameters])}):"

@@ -360,7 +360,8 @@ def as_product(kernel: Kernel, shapes: Shapes) -> ContractionStep | None:
         if not isinstance(load, Load) or [names.get(str(form)) for form in load.index] != list(shapes[load.array]):
             return None
         operands.append(Operand(load.array, tuple([labels[str(form)] for form in load.index])))
-    step = ContractionStep(kernel.array, tuple(range(len(kernel.axes))), *operands, factor)
+    left, right = operands
+    step = ContractionStep(kernel.array, tuple(range(len(kernel.axes))), left, right, factor)
     return step if is_product(step) else None
 
 

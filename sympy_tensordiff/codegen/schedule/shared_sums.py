@@ -141,7 +141,7 @@ def dealt(body: Sequence[Statement], variable: str, count: Affine, t: Affine) ->
     return rewrite(body, change)
 
 
-def tree(places: Sequence[Callable[[Affine], Load]], t: Affine, count: Affine, start: Statement) -> list[Statement]:
+def tree(places: Sequence[Callable[[Affine], Load]], t: Affine, count: Affine, start: Set) -> list[Statement]:
     """Return the statements that add the partial sums of `count` threads, each array of them at its place 0."""
     body: list[Statement] = [Barrier()]
     is_power = count.is_constant and count.constant & (count.constant - 1) == 0

@@ -422,7 +422,7 @@ def _neighbours(box: Mapping[str, Affine], first: str) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     lanes = WARP
-    for axis, extent in sorted(reversed(box.items()), key=lambda pair: pair[0] != first):
+    for axis, extent in sorted([*box.items()][::-1], key=lambda pair: pair[0] != first):
         found[axis] = min(lanes, extent.constant) if extent.is_constant else lanes
         lanes //= max(1, found[axis])
         if lanes < 2:

@@ -67,7 +67,7 @@ def transposed_reads(kernel: Kernel, shapes: Shapes) -> tuple[str, tuple[Load, .
 
 def last_axis(box: Mapping[str, Affine]) -> str:
     """Return the axis of an array along which neighbouring entries lie: the last one with more than one entry."""
-    return next((axis for axis, extent in reversed(box.items()) if extent != Affine.of(1)), "")
+    return next((axis for axis, extent in [*box.items()][::-1] if extent != Affine.of(1)), "")
 
 
 def turn_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Shapes, fresh: Fresh) -> BlockNest:
