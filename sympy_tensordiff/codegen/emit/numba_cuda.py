@@ -1,6 +1,6 @@
-"""Programs as modules for CUDA through ``numba.cuda``: one thread per entry, also of partial sums of long sums.
+"""Programs as modules for CUDA through ``numba.cuda``: one thread per entry, or blocks of threads that share memory.
 
-There are no locks: each entry is written by its own thread. Only scatters whose entries are selected by data use
+There are no locks: each entry is written by one thread. Only scatters whose entries are selected by data use
 atomic additions. The text is the same for a device and for Numba's simulator.
 """
 

@@ -27,7 +27,7 @@ from sympy_tensordiff.codegen.ir.loops import (
 from sympy_tensordiff.codegen.ir.nests import ZERO, span
 from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program, Scatter, Size, Step, entrywise
 from sympy_tensordiff.codegen.ir.rename import reserve_name, unique
-from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name
 from sympy_tensordiff.codegen.ir.walk import (
     Around,
     added,
@@ -38,10 +38,11 @@ from sympy_tensordiff.codegen.ir.walk import (
     own_names,
     rewrite,
     statements,
-    subexpressions,
     used_names,
 )
 from sympy_tensordiff.codegen.schedule.blocks import THREADS
+from sympy_tensordiff.codegen.schedule.joined_sums import FREE, split_off_definitions, with_joined_sums
+from sympy_tensordiff.codegen.schedule.sectors import WARP, neighbours, sectors, width_of
 from sympy_tensordiff.codegen.schedule.shared_sums import Deal, is_jammable
 from sympy_tensordiff.codegen.schedule.tiles import tiling, without_guard
 from sympy_tensordiff.integer.affine import Affine, quotient
@@ -51,14 +52,8 @@ from sympy_tensordiff.integer.products import quotient_by, times
 SHORT = 24
 """Loops of fewer rounds stay whole, if there are others: compilers unroll them."""
 
-WARP = 32
-"""The threads of a warp."""
-
 MOST_PARTS = 256
 """The most parts of a sum that blocks of threads compute: twice as many as there are multiprocessors."""
-
-FREE = frozenset({"sum", "max", "min"})
-"""The reductions whose order does not matter. Factors stay in order: zeros and overflows meet as they stand."""
 
 
 class Stages(NamedTuple):
@@ -202,11 +197,11 @@ class _Stages:
             return None
         # Neighbours read what lies side by side: rounds of the innermost loop, or else entries along the last axis.
         values = [s.value for s in statements([outer]) if is_let(s) or is_addition(s)]
-        free.sort(key=lambda loop: (_is_short(lengths[loop.variable]), _sectors(values, {loop.variable: WARP})))
+        free.sort(key=lambda loop: (_is_short(lengths[loop.variable]), sectors(values, {loop.variable: WARP})))
         box.pop(jam, None)
-        axis = min(reversed(box), key=lambda one: _sectors(values, _neighbours(box, one)), default="")
-        gains = bool(box) and _sectors(values, _neighbours(box, axis)) < _sectors(values, {free[0].variable: WARP})
-        width = _width(box) if gains else 0
+        axis = min(reversed(box), key=lambda one: sectors(values, neighbours(box, one)), default="")
+        gains = bool(box) and sectors(values, neighbours(box, axis)) < sectors(values, {free[0].variable: WARP})
+        width = width_of(box) if gains else 0
         others = [(one, lengths[one.variable]) for one in chain if one in free[1:]]
         return ChosenLoop(free[0], lengths[free[0].variable], others, width, axis, jam, 1, start, before)
 
@@ -381,7 +376,7 @@ def _chain(statement: Statement) -> list[Loop]:
     found: list[Loop] = []
     while isinstance(statement, Loop | If):
         found += [statement] if isinstance(statement, Loop) else []
-        _, rest = _split_off_definitions(statement.body)
+        _, rest = split_off_definitions(statement.body)
         if len(rest) != 1:
             break
         statement = rest[0]
@@ -414,76 +409,3 @@ def at_extremes(loop: Loop, box: Mapping[str, Affine]) -> Loop:
 def _is_short(length: Affine) -> bool:
     """Whether `length` is a small constant, so that a loop is not split."""
     return length.is_constant and length.constant < SHORT
-
-
-def _neighbours(box: Mapping[str, Affine], first: str) -> dict[str, int]:
-    """Return how many values each axis has in a warp of neighbouring entries, along the axis ``first`` and then the
-    others from the last one on.
-    """
-    found: dict[str, int] = {}
-    lanes = WARP
-    for axis, extent in sorted([*box.items()][::-1], key=lambda pair: pair[0] != first):
-        found[axis] = min(lanes, extent.constant) if extent.is_constant else lanes
-        lanes //= max(1, found[axis])
-        if lanes < 2:
-            break
-    return found
-
-
-def _width(box: Mapping[str, Affine]) -> int:
-    """Return how many neighbouring entries a block computes: a warp, or all entries if these are fewer."""
-    count = times(*box.values()) if box else Affine.of(1)
-    return min(WARP, count.constant) if count.is_constant else WARP
-
-
-def _sectors(values: Sequence[Scalar], lanes: Mapping[str, int]) -> float:
-    """Return about how many sectors of memory the reads in ``values`` take in a warp, in which each variable has as
-    many values as ``lanes`` says: a quarter of a sector for each entry side by side, one for each of entries far apart.
-    """
-    loads = dict.fromkeys(node for value in values for node in subexpressions(value) if isinstance(node, Load))
-    total = 0.0
-    for load in loads:
-        sectors = 1.0
-        for variable, count in lanes.items():
-            *outer, last = [variable in form.atoms() for form in load.index] or [False]
-            stride = abs(load.index[-1].coefficient(variable)) if last else 0
-            if any(outer) or (last and not stride):
-                sectors *= count
-            elif last:
-                sectors *= min(count, max(1, count * stride / 4))
-        total += sectors
-    return total
-
-
-# ---------------------------------------------------------------------------- sums of sums
-
-
-def with_joined_sums(kernel: Kernel) -> Kernel:
-    """Return `kernel` with nested sums as one accumulation, so that both loops can be distributed."""
-    return replace(kernel, body=rewrite(kernel.body, lambda statement, _: (_joined(statement),)))
-
-
-def _joined(statement: Statement) -> Statement:
-    """Return a sum over a sum as loops that add to one accumulator; another statement unchanged."""
-    if not isinstance(statement, Loop | If):
-        return statement
-    lets, rest = _split_off_definitions(statement.body)
-    if len(rest) != 3:
-        return statement
-    start, inner, add = rest
-    if not (is_accumulator(start) and isinstance(inner, Loop | If) and is_addition(add)):
-        return statement
-    is_sum = add.value == Name(start.name) and add.reduction == reduction_of(start) and add.reduction in FREE
-    if not is_sum or any(start.name in used_names(other) for other in (*lets, inner)):
-        return statement
-
-    def adding(part: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return an addition to the inner sum as an addition to the outer one; another statement unchanged."""
-        return (replace(part, target=add.target) if is_addition(part) and part.name == start.name else part,)
-
-    return replace(statement, body=(*lets, *rewrite([inner], adding)))
-
-
-def _split_off_definitions(body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
-    """Split `body` into its scalar definitions and all other statements."""
-    return [s for s in body if is_let(s)], [s for s in body if not is_let(s)]
