@@ -226,7 +226,7 @@ class CudaPrinter(NestPrinter):
         return self.stop(loop.highs) if others else self.bound_text(form)
 
 
-class CudaBlockPrinter(CudaPrinter):
+class CudaPythonBlockPrinter(CudaPrinter):
     """Prints the nest of a kernel whose blocks share memory."""
 
     def __init__(
@@ -353,7 +353,7 @@ def _kernel_text(
     if blocks is None:
         printer = CudaPrinter(names, step, shapes, chosen)
     else:
-        printer = CudaBlockPrinter(names, step, blocks, shapes, chosen)
+        printer = CudaPythonBlockPrinter(names, step, blocks, shapes, chosen)
     body = nest.body if isinstance(nest, BlockNest) else nest
     first, *others = (task_text(k, names) for k in kernels_of(step) if k.array in filled_arrays(step))
     threads = "one thread per point" if isinstance(step, Scatter) else "one thread per entry"

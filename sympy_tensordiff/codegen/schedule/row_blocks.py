@@ -44,10 +44,10 @@ def in_rows(program: Program, deals: Mapping[str, Deal], apart: Collection[str])
 
     Law: every result is the same.
     """
-    return _Rows(program, deals).grouped(apart)
+    return _RowGroups(program, deals).grouped(apart)
 
 
-class _Rows:
+class _RowGroups:
     """Joins the row-wise kernels of one program."""
 
     def __init__(self, program: Program, deals: Mapping[str, Deal]) -> None:
