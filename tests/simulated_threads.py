@@ -1,7 +1,9 @@
-"""CUDA's simulator with one thread of Python: the threads of a kernel that never wait run one after another."""
+"""CUDA's simulator with one thread of Python: the threads of a block run one after another, up to each barrier."""
 
 from __future__ import annotations
 
+import inspect
+import sys
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -10,38 +12,76 @@ from typing import Any
 
 import numpy as np
 
+ARRAYS: dict[str, Callable[[Any], Any]] = dict.fromkeys(("global", "shared"), lambda array: array)
+"""What kernels get in the place of arrays in each kind of memory."""
+
+
+class Shared:
+    """The shared arrays of one block, by the lines that declare them."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[int, Any] = {}
+
+    def array(self, shape: Any, dtype: Any) -> Any:
+        """The array that the threads of the block share."""
+        return self.arrays.setdefault(sys._getframe(1).f_lineno, ARRAYS["shared"](np.full(shape, np.nan, dtype)))
+
+
+@cache
+def with_pauses(function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """A kernel with barriers as a generator; None for one without."""
+    if "syncthreads" not in function.__code__.co_names:
+        return None
+    lines = inspect.getsource(function).splitlines()
+    text = "\n".join(lines[next(n for n, line in enumerate(lines) if line.startswith("def ")) :])
+    scope: dict[str, Any] = {}
+    exec(text.replace("cuda.syncthreads()", "yield"), function.__globals__, scope)
+    return scope[function.__name__]  # type: ignore[no-any-return]
+
+
+def run_block(function: Callable[..., Any], block: Any, args: Any) -> None:
+    """Run the threads of a block in turns, from one barrier to the next."""
+    thread: Any = threading.current_thread()
+    dim = import_module("numba.cuda.simulator.kernel").Dim3
+    places = [dim(*at) for at in np.ndindex(*block)]
+    waiting = [(place, function(*args)) for place in places]
+    thread.turn = 0
+    while waiting:
+        count, running, waiting = len(waiting), waiting, []
+        for thread.threadIdx, one in running:
+            if next(one, one) is not one:
+                waiting.append((thread.threadIdx, one))
+        assert len(waiting) in (0, count), "a barrier is not reached by all threads of a block"
+        thread.turn += 1
+
 
 def one_after_another() -> None:
     """Change Numba's simulator, which starts a thread of Python for each thread of a device and asks all in turns.
 
-    Kernels with barriers still run so.
+    A kernel with barriers is a generator here, which yields at each. Shared arrays start as nan.
     """
     simulator = import_module("numba.cuda.simulator.kernel")
     arrays = import_module("numba.cuda.simulator.cudadrv.devicearray")
     kernel_class = simulator.FakeCUDAKernel
     original = kernel_class.__call__
 
-    @cache
-    def waits(function: Callable[..., Any]) -> bool:
-        """Whether there is a barrier in a kernel, or in a function that it calls."""
-        found = [function]
-        for one in found:
-            named = [one.__globals__.get(name) for name in one.__code__.co_names]
-            found += [called.fn for called in named if isinstance(called, kernel_class) and called.fn not in found]
-        return any("syncthreads" in one.__code__.co_names for one in found)
-
     def run(kernel: Any, *args: Any) -> Any:
         running = simulator._get_kernel_context()
         if running is not None and kernel.fn.__globals__.get("cuda") is running:
             return kernel.fn(*args)  # called by a kernel of its own module
-        if kernel._device or waits(kernel.fn):
+        if kernel._device:
             return original(kernel, *args)
         thread: Any = threading.current_thread()
         grid, block = simulator.normalize_kernel_dimensions(kernel.grid_dim, kernel.block_dim)
-        plain = [arg._ary if isinstance(arg, arrays.FakeCUDAArray) else arg for arg in args]
+        plain = [ARRAYS["global"](arg._ary) if isinstance(arg, arrays.FakeCUDAArray) else arg for arg in args]
         module = simulator.FakeCUDAModule(grid, block, kernel.dynshared_size)
         with simulator._push_kernel_context(module), simulator.swapped_cuda_module(kernel.fn, module):
+            paused = with_pauses(kernel.fn)
             for thread.blockIdx in (simulator.Dim3(*at) for at in np.ndindex(*grid)):
+                if paused is not None:
+                    module._shared = Shared()
+                    run_block(paused, block, plain)
+                    continue
                 for thread.threadIdx in (simulator.Dim3(*at) for at in np.ndindex(*block)):
                     kernel.fn(*plain)
 

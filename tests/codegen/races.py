@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
-import numpy as np
 import pytest
+from simulated_threads import ARRAYS
 
 
 class Race(AssertionError):
@@ -23,18 +21,18 @@ class Watched:
 
     def __init__(self, array: Any, has_turns: bool) -> None:
         self.array, self.dtype, self.has_turns = array, array.dtype, has_turns
-        self.lock = threading.Lock()
         self.visits: dict[Any, dict[Any, bool]] = defaultdict(dict)
 
     def note(self, place: Any, writes: bool) -> None:
         thread: Any = threading.current_thread()
         block, own = tuple(thread.blockIdx), tuple(thread.threadIdx)
-        at = tuple(np.atleast_1d(place).tolist())
-        with self.lock:
-            visits = self.visits[(at, block, thread.turn) if self.has_turns else at]
+        at = place if isinstance(place, tuple) else int(place)
+        visits = self.visits[(at, block, thread.turn) if self.has_turns else at]
+        known = visits.get((block, own))
+        if known is None or (writes and not known):
             if any(other != (block, own) and (writes or wrote) for other, wrote in visits.items()):
                 raise Race(f"threads meet at entry {at} of {'shared' if self.has_turns else 'an array in'} memory")
-            visits[block, own] = writes or visits.get((block, own), False)
+            visits[block, own] = writes
 
     def __getitem__(self, place: Any) -> Any:
         self.note(place, False)
@@ -48,49 +46,8 @@ class Watched:
 @contextmanager
 def watched() -> Iterator[None]:
     """In the simulator, raise `Race` where threads of a kernel meet."""
-    simulator = import_module("numba.cuda.simulator.kernel")
-    shared = import_module("numba.cuda.simulator.kernelapi").FakeCUDAShared
-    fake = import_module("numba.cuda.simulator.cudadrv.devicearray").FakeCUDAArray
-    wait = simulator.BlockThread.syncthreads
-
-    def counted_wait(thread: Any) -> None:
-        thread.turn += 1
-        wait(thread)
-
-    def in_shared(memory: Any, shape: Any, dtype: Any) -> Watched:
-        line = sys._getframe(1).f_lineno
-        return memory._allocations.setdefault(line, Watched(np.empty(shape, dtype), True))
-
-    class Manager(simulator.BlockManager):
-        def run(self, place: Any, *args: Any) -> None:
-            turns = set()
-
-            def function(*values: Any) -> None:
-                thread: Any = threading.current_thread()
-                thread.turn = 0
-                original(*values)
-                turns.add(thread.turn)
-
-            original, self._f = self._f, function
-            super().run(place, *args)
-            if len(turns) > 1:
-                raise Race("threads wait where others do not come by")
-
-    def run(kernel: Any, *args: Any) -> Any:
-        running = simulator._get_kernel_context()
-        if running is not None:
-            with simulator.swapped_cuda_module(kernel.fn, running):
-                return kernel.fn(*args)
-        grid, block = simulator.normalize_kernel_dimensions(kernel.grid_dim, kernel.block_dim)
-        module = simulator.FakeCUDAModule(grid, block, kernel.dynshared_size)
-        given = [Watched(arg._ary, False) if isinstance(arg, fake) else arg for arg in args]
-        with simulator._push_kernel_context(module), simulator.swapped_cuda_module(kernel.fn, module):
-            for place in np.ndindex(*grid):
-                Manager(kernel.fn, grid, block, False).run(place, *given)
-        return None
-
+    kinds = {"global": lambda array: Watched(array, False), "shared": lambda array: Watched(array, True)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(simulator.BlockThread, "syncthreads", counted_wait)
-        patch.setattr(shared, "array", in_shared)
-        patch.setattr(simulator.FakeCUDAKernel, "__call__", run)
+        for kind, watch in kinds.items():
+            patch.setitem(ARRAYS, kind, watch)
         yield

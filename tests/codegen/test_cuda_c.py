@@ -29,6 +29,15 @@ OWN["constant"] = (PAIR, (td.sum(PAIR[0], axis=1), td.max(PAIR[1].T, axis=1), td
 distance = td.IndexedSum((x[i] - x[j]) ** 2, (k, 0, 1)) * A[i, 0]
 OWN["pairs"] = ((A, x), td.gradient(td.sum(td.TensorComprehension(sympy.exp(-distance), (i, n), (j, n))), (A, x)))
 OWN["one"] = ((x, y), (td.logsumexp(x), td.softmax(td.outer(x, y), axis=1), td.max(x)))
+centred = td.TensorComprehension(A[i, j] - td.IndexedSum(A[i, k], (k, 0, m - 1)) / m, (i, n), (j, m))
+spread = td.TensorComprehension(td.IndexedSum(centred[i, k] ** 2, (k, 0, m - 1)) / m + 1, (i, n))
+normed = td.TensorComprehension(centred[i, j] / sympy.sqrt(spread[i]), (i, n), (j, m))
+OWN["rows"] = ((A,), (td.softmax(A, axis=1), normed, td.vjp(td.softmax(A, axis=1), A, A)))
+triangle = td.TensorComprehension(td.IndexedSum(A[i, k] * A[j, k], (k, i, m - 1)), (i, n), (j, n))
+turned = td.TensorComprehension(sympy.exp(-A[j, i]) + i, (i, m), (j, n))
+OWN["tiles"] = ((A,), (triangle, turned))
+thin = td.TensorSymbol("T", (n, 3))
+OWN["thin_rows"] = ((thin, x), td.TensorComprehension(td.IndexedSum(thin[i, k] * x[i], (i, 0, n - 1)), (k, 3)))
 # Single precision for every other one; the threads of a block run backwards for every third one.
 CHOICES = {name: (("float64", "float32")[k % 2], (1, 1, -1)[k % 3]) for k, name in enumerate((*PROGRAMS, *OWN))}
 RTOL = {"float64": 1e-12, "float32": 3e-4}

@@ -15,7 +15,7 @@ from sympy_tensordiff.codegen.emit import cuda_library
 from sympy_tensordiff.codegen.run import compile as compile_module
 from sympy_tensordiff.errors import SingularMatrixError
 
-i, j, n, m = td.indices("i j n m")
+i, j, k, n, m = td.indices("i j k n m")
 A, B = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, n))
 S, y = td.TensorSymbol("S", (n, n)), td.TensorSymbol("y", n)
 T = td.TensorSymbol("T", (n, n, m))
@@ -25,6 +25,10 @@ PRODUCTS = {
     "diagonal": ((T, B), td.einsum("iij,jk->ik", T, B)),
     "batch": ((T, S), td.einsum("bij,bi->bj", T, S)),
 }
+PRODUCTS["in index notation"] = (
+    (A, B),
+    td.TensorComprehension(2 * td.IndexedSum(A[i, k] * B[k, j], (k, 0, m - 1)), (i, n), (j, n)),
+)
 MATRICES = {
     "solution": ((S, y), td.inv(S) @ y),
     "inverse": ((S,), td.inv(S)),

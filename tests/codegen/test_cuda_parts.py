@@ -1,24 +1,26 @@
-"""Long sums of few entries in two stages: in the simulator, of which kernels and when; and how loops are cut."""
+"""Sums that blocks of threads share, in one launch or two: in the simulator, of which kernels and when."""
 
 from __future__ import annotations
 
+import linecache
 import re
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 from every import every
-from races import watched
+from races import Race, watched
+from simulated_threads import ARRAYS
 from sympy import exp
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.schedule import split_reductions as stages
 from sympy_tensordiff.integer import system
 
 i, j, k, n, m, p, b = td.indices("i j k n m p b")
 x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", (n, m))
 A, B = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, p))
 E, F = td.TensorSymbol("E", (n, b, m)), td.TensorSymbol("F", (m, p, b))
-C = td.TensorSymbol("C", (b, n, m))
+C, X = td.TensorSymbol("C", (b, n, m)), td.TensorSymbol("X", (n, 3))
 
 
 def matrix(body):
@@ -26,56 +28,47 @@ def matrix(body):
 
 
 greatest = td.TensorComprehension(td.IndexedMax(y[i, k], (k, 0, m - 1)), (i, n))
+triangle = matrix(td.IndexedSum(A[i, k] * B[k, j], (k, i, m - 1)))
+chosen = matrix(td.IndexedSum(A[i, k + 1] * B[k, j], (k, 1, m - 3)))
 
-# Arguments, expression, sizes, how many parts there are in each stage.
+# Arguments, expression, sizes, how many parts there are and how many threads share a sum.
 CASES = {
-    "product": ((A, B), A @ B, {n: 3, m: 7, p: 5}, [3]),
-    "fewer parts": ((A, B), A @ B, {n: 2, m: 5, p: 3}, [2]),
-    "two sums": ((E, F), td.einsum("ibj,jkb->ik", E, F), {n: 3, b: 5, m: 3, p: 2}, [5, 1]),
-    "more than a sum": (
-        (A, B),
-        matrix(2 * td.IndexedSum(A[i, k + 1] * B[k, j], (k, 1, m - 3)) + A[i, 0]),
-        {n: 1, m: 8, p: 2},
-        [2],
-    ),
-    "no round": ((A, B), matrix(td.IndexedSum(A[i, k] * B[k, j], (k, 1, m - 3))), {n: 2, m: 1, p: 3}, [1]),
-    "maximum": ((y,), greatest, {n: 1, m: 6}, [3, 1]),
-    "minimum": ((y,), td.IndexedMin(y[i, k], (i, 0, n - 1), (k, 0, m - 1)), {n: 3, m: 5}, [5, 1, 1, 2]),
-    "number": ((x,), td.IndexedSum(exp(x[i]), (i, 0, n - 1)), {n: 17}, [8, 4]),
-    "few at a time": ((x,), td.IndexedSum(exp(x[i]), (i, 0, n - 1)), {n: 300}, [64, 32]),
-    "inner ranges": ((x,), td.IndexedSum(x[i] * x[k], (k, 0, i), (i, 0, n - 1)), {n: 6}, [3, 1]),
-    "sum of sums": (
-        (y,),
-        td.IndexedSum(td.IndexedSum(y[i, k] ** 2, (k, 0, m - 1)), (i, 0, n - 1)),
-        {n: 4, m: 6},
-        [6, 2, 1, 3],
-    ),
-    "three axes": ((C,), td.einsum("bij->bj", C**2), {b: 2, n: 5, m: 3}, [2]),
-    "logarithm": ((y,), td.logsumexp(y, 1), {n: 3, m: 8}, [4, 2, 4, 2]),
+    "product": ((A, B), A @ B, {n: 3, m: 40, p: 5}, [1]),
+    "two sums": ((E, F), td.einsum("ibj,jkb->ik", E, F), {n: 3, b: 3, m: 17, p: 2}, [3]),
+    "more than a sum": ((A, B), 2 * chosen + A[0, 0], {n: 1, m: 40, p: 2}, [1]),
+    "no round": ((A, B), chosen, {n: 2, m: 1, p: 3}, [1]),
+    "triangle": ((A, B), triangle, {n: 65, m: 33, p: 3}, [1]),
+    "transposed": ((A,), td.TensorComprehension(exp(A[j, i]) + i, (i, m), (j, n)), {n: 17, m: 33}, []),
+    "maximum": ((y,), greatest, {n: 9, m: 65}, [32]),
+    "minimum": ((y,), td.IndexedMin(y[i, k], (i, 0, n - 1), (k, 0, m - 1)), {n: 3, m: 95}, [88, 3, 1]),
+    "number": ((x,), td.IndexedSum(exp(x[i]), (i, 0, n - 1)), {n: 5000}, [2, 1]),
+    "inner ranges": ((x,), td.IndexedSum(x[i] * x[k], (k, 0, i), (i, 0, n - 1)), {n: 70}, [64, 70, 32]),
+    "a thread": ((y,), td.einsum("ij->i", y), {n: 20, m: 7}, [1]),
+    "short rows": ((X, x), td.TensorComprehension(td.IndexedSum(X[i, j] * x[i], (i, 0, n - 1)), (j, 3)), {n: 300}, [1]),
+    "three axes": ((C,), td.einsum("bij->bj", C**2), {b: 2, n: 150, m: 3}, [2]),
+    "logarithm": ((y,), td.logsumexp(y, 1), {n: 3, m: 70}, []),
+    "softmax": ((y,), td.softmax(y, 1), {n: 2, m: 5}, []),
 }
 
 
 def in_parts(name, dtype):
-    """How many parts there are in the stages of a sum."""
+    """How many parts and threads there are."""
     args, expression, sizes, _ = CASES[name]
     rng = np.random.default_rng(5)
     arrays = [rng.uniform(-1, 1, [sizes.get(e, e) for e in arg.shape]).astype(dtype) for arg in args]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "LEAST_ROUNDS", 2)
-        patch.setattr(stages, "THREADS", 64)
-        function = td.lambdify(args, expression, "cuda")
-        with watched():
-            found = function(*arrays)
+    function = td.lambdify(args, expression, "cuda")
+    with watched():
+        found = function(*arrays)
     right = td.lambdify(args, expression, "numpy")(*(array.astype(float) for array in arrays))
     assert found.dtype == dtype
-    np.testing.assert_allclose(found, right, rtol=1e-12 if dtype == "float64" else 2e-5, atol=1e-6)
+    np.testing.assert_allclose(found, right, rtol=1e-12 if dtype == "float64" else 2e-5, atol=1e-5)
     return counts(function.source, {str(size): value for size, value in sizes.items()})
 
 
 def counts(source, sizes):
-    """How many parts there are, for some sizes."""
+    """How many parts there are, and how many threads share a sum, for some sizes."""
     scope = dict(sizes)
-    found = re.findall(r"^    (\w+_count\d*) = (.*)$", source, re.MULTILINE)
+    found = re.findall(r"^    (\w+_(?:count|threads)\d*) = (.*)$", source, re.MULTILINE)
     for name, text in found:
         scope[name] = eval(text, scope)
     return [scope[name] for name, _ in found]
@@ -83,30 +76,52 @@ def counts(source, sizes):
 
 @pytest.mark.parametrize("name", CASES)
 def test_parts_in_the_simulator(name, simulator):
-    """Lengths that parts do not divide, one round in a part, none at all."""
+    """Lengths that threads do not divide, one round for each, none at all; no two threads meet."""
     dtype = ("float64", "float32")[len(name) % 2]
     assert simulator(in_parts, name, dtype) == CASES[name][-1]
 
 
-# Of which sum, for which sizes: how many parts. A device has place for 135168 threads.
+def without_a_barrier():
+    function = td.lambdify((y,), td.einsum("ij->i", y), "cuda")
+    given, text = np.ones((1, 512)), function.source
+    start = text.index("@cuda.jit\ndef fill_result(")
+    refusals = {
+        "pass": (Race, "threads meet at entry"),
+        "if x < 5:\n        cuda.syncthreads()": (AssertionError, "a barrier is not reached"),
+    }
+    for new, (error, message) in refusals.items():
+        kernel = text[start:].partition("\n\n\n")[0].replace("cuda.syncthreads()", new, 1)
+        linecache.cache["broken.py"] = (len(kernel), None, kernel.splitlines(True), "broken.py")
+        exec(compile(kernel, "broken.py", "exec"), vars(function._cuda))
+        with watched() if error is Race else nullcontext(), pytest.raises(error, match=message):
+            function(given)
+    assert ARRAYS["shared"](given) is given
+
+
+def test_races_and_missed_barriers_are_seen(simulator):
+    simulator(without_a_barrier)
+
+
+# Of which sum, for which sizes: how many parts there are, and how many threads share a sum.
 NUMBER = ((x,), td.IndexedSum(x[i], (i, 0, n - 1)))
 ROWS, COLUMNS = ((y,), td.einsum("ij->i", y)), ((y,), td.einsum("ij->j", y))
 COUNTS = {
-    "a number": (NUMBER, {"n": 10**8}, [135168, 1408]),
-    "parts that are not short": (NUMBER, {"n": 10**6}, [10416, 108]),
+    "a number": (NUMBER, {"n": 10**8}, [256, 128]),
     "a short one": (NUMBER, {"n": 191}, [1, 1]),
     "no round": (NUMBER, {"n": 0}, [1, 1]),
-    "rows": (ROWS, {"n": 100, "m": 10**5}, [1041, 10]),
-    "as many rows as there are threads": (ROWS, {"n": 135168, "m": 10**5}, [1, 1]),
-    "columns": (COLUMNS, {"n": 10**6, "m": 300}, [450, 4]),
-    "products": (((A, B), A @ B), {"n": 8, "m": 10**6, "p": 8}, [2112]),
-    "rows and columns": (((y,), td.einsum("ij->", y)), {"n": 10**4, "m": 600}, [600, 104, 1, 6]),
+    "long rows": (ROWS, {"n": 100, "m": 10**5}, [256]),
+    "short rows": (ROWS, {"n": 100, "m": 40}, [16]),
+    "columns": (COLUMNS, {"n": 10**6, "m": 300}, [27]),
+    "wide columns": (COLUMNS, {"n": 10**6, "m": 10**5}, [1]),
+    "products": (((A, B), A @ B), {"n": 8, "m": 10**6, "p": 8}, [256]),
+    "rows and columns": (((y,), td.einsum("ij->", y)), {"n": 10**4, "m": 600}, [256, 256, 128]),
+    "long columns": (((y,), td.einsum("ij->", y)), {"n": 10**6, "m": 8}, [8, 8192, 256]),
 }
 
 
 @every("function, sizes, wanted", COUNTS)
 def test_how_loops_are_dealt_out(function, sizes, wanted):
-    """No part is short, and there are no more parts than a device has place for."""
+    """There are enough blocks for a device, and no more parts than a block adds up."""
     assert counts(td.generate_code(*function, "cuda"), sizes) == wanted
 
 
@@ -115,14 +130,14 @@ def test_which_sums_have_parts():
 
     def has_parts(args, expression):
         function = td.lambdify(args, expression, "cuda")
-        assert ("result_parts" in function.source) == ("in parts, where there are less than" in function.plan)
+        assert ("result_parts" in function.source) == ("in two launches, where there are few entries" in function.plan)
         return "result_parts" in function.source
 
     small, wide = td.TensorSymbol("S", (9, 150)), td.TensorSymbol("R", (300, 70000))
-    assert has_parts([y], td.einsum("ij->j", y)) and has_parts([wide], td.einsum("ij->i", wide))
+    assert has_parts([y], td.einsum("ij->j", y)) and has_parts([x], td.sum(x))
     assert not has_parts([small], td.einsum("ij->i", small))  # too short
-    assert not has_parts([wide], td.einsum("ij->j", wide))  # more than half as many entries as threads
-    assert not has_parts([x], td.TensorComprehension(td.IndexedSum(x[k], (k, 0, i)), (i, n)))  # ranges of their own
+    assert not has_parts([wide], td.einsum("ij->j", wide))  # blocks enough
+    assert not has_parts([wide], td.einsum("ij->i", wide))  # a block for each row
     assert not has_parts([x], td.IndexedProduct(x[k], (k, 0, n - 1)))  # factors stay in order
 
 

@@ -373,8 +373,8 @@ def of_the_callers_kind(name, stream):
             np.testing.assert_allclose(value.array, right, rtol=1e-12)
         assert {number for what, number in LOG if what == "wait"} == {used or 1}  # the default stream is 1 there
         entered = [number for what, number in LOG if what == "enter"]
-        # Two results, a temporary, and the parts of two sums, which have parts themselves.
-        assert entered == ([] if used == 5 else [used] * 7)
+        # Two results, a temporary, and the parts of a sum.
+        assert entered == ([] if used == 5 else [used] * 4)
         assert not [what for what, _ in LOG if what == "host waits"]
         # What another stream reads is kept until that has come by.
         assert len(function._device_calls.pending) == (used != 5)

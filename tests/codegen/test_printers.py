@@ -12,6 +12,7 @@ import pytest
 from every import every
 from programs import CASES, N, i, load, op, result, single, store
 
+import sympy_tensordiff as td
 from sympy_tensordiff.codegen.emit.base import ScalarPrinter
 from sympy_tensordiff.codegen.emit.forms import FormNames, FormPrinter
 from sympy_tensordiff.codegen.ir.programs import Argument
@@ -287,83 +288,65 @@ def run(w, g, dx):
 
 
 def test_cuda_text():
-    text = print_source(CASES["matmul"][0], "cuda")
-    assert (
-        text[text.index("import") : text.index("@cuda")]
-        == """import functools
-import math
-
-from numba import cuda, uint64
-
-ARGUMENTS = ('a', 'b')
-
-
-"""
-    )
+    n = td.indices("n")
+    a = td.TensorSymbol("a", (n, 64))
+    text = td.generate_code([a], td.einsum("ij->i", a), "cuda")
     assert (
         text[text.index("@cuda.jit\ndef fill") : text.index("@functools")]
         == '''@cuda.jit
-def fill_c_parts(c_parts, a, b, L, M, N, c_count):
-    """Fill c_parts[part, i, j], one thread per entry."""
-    real = c_parts.dtype.type
-    j, first_y, part = cuda.grid(3)
-    _, step_y, step_z = cuda.gridsize(3)
-    if j < N:
-        while part < c_count:
-            i = first_y
-            while i < L:
-                acc = real(0)
-                k = part
-                while k < M:
-                    acc += a[uint64(i*M + k)]*b[uint64(k*N + j)]
-                    k += c_count
-                c_parts[uint64((part*L + i)*N + j)] = acc
-                i += step_y
-            part += step_z
-
-
-@cuda.jit
-def fill_c(c, c_parts, L, N, c_count):
-    """Fill c[i, j], one thread per entry."""
-    real = c.dtype.type
-    j, i = cuda.grid(2)
-    _, step_y = cuda.gridsize(2)
-    if j < N:
-        while i < L:
-            acc = real(0)
-            part = 0
-            part_stop = c_count
-            while part < part_stop:
-                acc += c_parts[uint64((part*L + i)*N + j)]
-                part += 1
-            c[uint64(i*N + j)] = acc
-            i += step_y
+def fill_result(result, a, n):
+    """Fill result[i0], sums shared by the threads of a block."""
+    real = result.dtype.type
+    partial = cuda.shared.array(256, real)
+    x = cuda.threadIdx.x
+    y = cuda.threadIdx.y
+    i0 = cuda.blockIdx.x*cuda.blockDim.y + cuda.threadIdx.y
+    s = real(0)
+    if n > i0:
+        k = x
+        while k < 64:
+            s += a[uint64(64*i0 + k)]
+            k += 32
+    partial[uint64(x + 32*y)] = s
+    cuda.syncthreads()
+    if x <= 15:
+        partial[uint64(x + 32*y)] += partial[uint64(x + 32*y + 16)]
+    cuda.syncthreads()
+    if x <= 7:
+        partial[uint64(x + 32*y)] += partial[uint64(x + 32*y + 8)]
+    cuda.syncthreads()
+    if x <= 3:
+        partial[uint64(x + 32*y)] += partial[uint64(x + 32*y + 4)]
+    cuda.syncthreads()
+    if x <= 1:
+        partial[uint64(x + 32*y)] += partial[uint64(x + 32*y + 2)]
+    cuda.syncthreads()
+    if x <= 0:
+        partial[uint64(x + 32*y)] += partial[uint64(x + 32*y + 1)]
+    if n > i0 and x == 0:
+        s = partial[uint64(32*y)]
+        result[uint64(i0)] = s
 
 
 '''
     )
     assert (
-        text[text.index("def run_on_device") :]
-        == '''def run_on_device(a, b, c, stream=0, empty=cuda.device_array):
+        text[text.index("def run_on_device") : text.index("def checked")]
+        == '''def run_on_device(a, result, stream=0, empty=cuda.device_array):
     """Launch the kernels on a stream; all arrays are on the device."""
-    L = a.shape[0]
-    M = a.shape[1]
-    N = b.shape[1]
-    c_count = max(1, min(M//96, 135168//max(1, L*N)))
+    n = a.shape[0]
     a = a.reshape(-1)
-    b = b.reshape(-1)
-    c = c.reshape(-1)
-    c_parts = empty(c_count*L*N, c.dtype, stream=stream)
-    fill_c_parts[(*launch((c_count, L, N)), stream)](c_parts, a, b, L, M, N, c_count)
-    fill_c[(*launch((L, N)), stream)](c, c_parts, L, N, c_count)
+    fill_result[-(-n//8), (32, 8), stream](result, a, n)
 
 
-def run(a, b, c, stream=0):
+def run(a, result, stream=0):
     """Fill the arrays behind the arguments, which lie in the memory of the host."""
-    c_device = cuda.device_array(c.shape, c.dtype, stream=stream)
-    run_on_device(cuda.to_device(a, stream), cuda.to_device(b, stream), c_device, stream)
-    c_device.copy_to_host(c, stream)
+    result_device = cuda.device_array(result.shape, result.dtype, stream=stream)
+    run_on_device(cuda.to_device(a, stream), result_device, stream)
+    result_device.copy_to_host(result, stream)
     if stream:
         stream.synchronize()
+
+
 '''
     )

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 
 from sympy_tensordiff.codegen.emit.c import CFile, COptions, CSource
 from sympy_tensordiff.codegen.emit.c_library import c_helpers
-from sympy_tensordiff.codegen.emit.c_nests import MATH_FUNCTIONS, CForms, CPrinter, alloc_size
+from sympy_tensordiff.codegen.emit.c_nests import MATH_FUNCTIONS, CForms, CPrinter
 from sympy_tensordiff.codegen.emit.c_steps import CStepPrinter, StepText
 from sympy_tensordiff.codegen.emit.cuda_c_library import DEVICE_HELPERS, LAUNCH, LAUNCH_HELPERS, OWN_NAMES, PREAMBLE
 from sympy_tensordiff.codegen.emit.cuda_library import OTHER_BACKENDS
@@ -36,10 +36,12 @@ from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import forms as all_forms
 from sympy_tensordiff.codegen.ir.walk import scalar_arrays
 from sympy_tensordiff.codegen.schedule.block_laws import check_blocks
-from sympy_tensordiff.codegen.schedule.blocks import THREADS, BlockNest, Deal, block_nest
+from sympy_tensordiff.codegen.schedule.block_nests import block_nest
+from sympy_tensordiff.codegen.schedule.blocks import BlockNest, alloc_shape, shared_size
 from sympy_tensordiff.codegen.schedule.cpu import Nest
-from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device_in_blocks
+from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
 from sympy_tensordiff.codegen.schedule.passes import prepared
+from sympy_tensordiff.codegen.schedule.shared_sums import Deal
 from sympy_tensordiff.errors import ArgumentError, NotInCError
 
 
@@ -144,8 +146,8 @@ class CudaBlockPrinter(CudaTexts):
     ) -> None:
         super().__init__(names, shapes, Nest((), nest.body, bare), is_single)
         for alloc in nest.shared:
-            self.shapes[alloc.name] = [end.lows[0].form for end in alloc.shape]
-            self.line(1, f"__shared__ real {names(alloc.name)}[{alloc_size(alloc) or THREADS}];")
+            self.shapes[alloc.name] = list(alloc_shape(alloc))
+            self.line(1, f"__shared__ real {names(alloc.name)}[{shared_size(alloc)}];")
         for name, thread in zip("xy", (nest.x, nest.y), strict=True):
             if any(thread[0] in form.atoms() for form in all_forms(nest.body)) or nest.along == name:
                 self.line(1, f"const ptrdiff_t {names(thread[0])} = threadIdx.{name};")
@@ -192,7 +194,7 @@ class CudaStepPrinter(CStepPrinter):
     def nest(self, step: Kernel | FusedKernels) -> StepText:
         """Return the CUDA kernel of a step without shared memory."""
         local, bare = self.names.copy(), scalar_arrays(self.program.arguments)
-        if isinstance(step, Kernel) and (nest := self.block_nest(step, local)) is not None:
+        if (nest := self.block_nest(step, local)) is not None:
             check_blocks(nest, step, self.prover, known_names(step, self.prover.shapes))
             lines = CudaBlockPrinter(local, self.prover.shapes, nest, bare, self.is_single).lines
         else:
@@ -223,7 +225,7 @@ class CudaFile(CFile):
 
     def scheduled(self, program: Program) -> tuple[Program, Prover]:
         """Return the program with one step per kernel launch, and the prover for its nests."""
-        program, _, _, self.deals, _ = on_device_in_blocks(prepared(program, "cuda"))
+        program, _, _, self.deals = on_device(prepared(program, "cuda"))
         return program, Prover(program)
 
     def file_text(self) -> CSource:

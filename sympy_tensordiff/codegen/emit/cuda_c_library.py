@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 LAUNCH_HELPERS = {
-    "fitting": """\
-/* The least power of two that is not below n. */
-static inline ptrdiff_t fitting(ptrdiff_t n) {
-    ptrdiff_t found = 1;
-    while (found < n) {
-        found *= 2;
-    }
-    return found;
+    "share": """\
+/* An extent, divided into as many equal pieces as it takes for none to be longer than most. */
+static inline ptrdiff_t share(ptrdiff_t extent, ptrdiff_t most) {
+    const ptrdiff_t pieces = (extent + most - 1)/most;
+    return (extent + pieces - 1)/pieces;
 }""",
     "block_for": """\
 /* The threads of a block for some entries: along the last axis, the one before it, and all others. */
 static inline dim3 block_for(ptrdiff_t outer, ptrdiff_t rows, ptrdiff_t columns) {
-    const ptrdiff_t x = least(outer*rows > 1 ? 32 : 256, fitting(columns)), y = least(256/x, fitting(rows));
-    return dim3((unsigned)x, (unsigned)y, (unsigned)least(least(256/(x*y), 64), fitting(outer)));
+    const ptrdiff_t x = columns <= 128 ? columns : (share(columns, outer*rows == 1 ? 256 : 128) + 7)/8*8;
+    const ptrdiff_t y = share(rows, 256/x);
+    return dim3((unsigned)x, (unsigned)y, (unsigned)share(outer, least(256/(x*y), 64)));
 }""",
     "grid_for": """\
 /* The blocks for some entries. There are at most 65535 along y and z: kernels stride over what is left. */

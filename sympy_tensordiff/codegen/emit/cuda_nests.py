@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.base import NestPrinter
@@ -19,12 +20,16 @@ from sympy_tensordiff.codegen.ir.bounds import check_bounds
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.laws import NestLaws
-from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.loops import Barrier, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel, Scatter, kernels_of
 from sympy_tensordiff.codegen.ir.scalars import Ends, External, Name, Scalar
 from sympy_tensordiff.codegen.ir.steps import Shapes
-from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, own_names
+from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, function_name, own_names
+from sympy_tensordiff.codegen.schedule.block_laws import check_blocks
+from sympy_tensordiff.codegen.schedule.block_nests import block_nest
+from sympy_tensordiff.codegen.schedule.blocks import BlockNest, alloc_shape, shared_size
 from sympy_tensordiff.codegen.schedule.launches import common_axes, thread_nest
+from sympy_tensordiff.codegen.schedule.shared_sums import Deal
 from sympy_tensordiff.codegen.schedule.split_reductions import SHORT
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
@@ -193,6 +198,9 @@ class CudaPrinter(NestPrinter):
 
     def statement(self, statement: Statement, depth: int) -> None:
         """Append the lines of a statement; loops are ``while`` loops."""
+        if isinstance(statement, Barrier):
+            self.line(depth, "cuda.syncthreads()")
+            return
         if not isinstance(statement, Loop):
             super().statement(statement, depth)
             return
@@ -217,13 +225,51 @@ class CudaPrinter(NestPrinter):
         return self.stop(loop.highs) if others else self.bound_text(form)
 
 
+class CudaPythonBlockPrinter(CudaPrinter):
+    """Prints the nest of a kernel whose blocks share memory."""
+
+    def __init__(
+        self,
+        names: FormNames,
+        step: Kernel | FusedKernels,
+        nest: BlockNest,
+        shapes: Shapes,
+        chosen: Collection[int] | None,
+    ) -> None:
+        super().__init__(names, step, {**shapes, **{a.name: alloc_shape(a) for a in nest.shared}}, chosen)
+        self.nest = nest
+        coordinates = [name for name, _ in (*nest.blocks, *nest.entries, nest.x, nest.y)]
+        own = own_names(replace(kernels_of(step)[0], body=nest.body))
+        self.own_variables = list(dict.fromkeys([*coordinates, *own]))
+
+    def print_threads(self, body: Sequence[Statement]) -> None:
+        """Append the lines that declare shared arrays and compute the coordinates of the thread, then the nest."""
+        nest = self.nest
+        for alloc in nest.shared:
+            self.line(1, f"{self.names(alloc.name)} = cuda.shared.array({shared_size(alloc)}, real)")
+        for name, (variable, _) in zip("xy", (nest.x, nest.y), strict=True):
+            if any(variable in form.atoms() for form in forms(body)):
+                self.line(1, f"{self.names(variable)} = cuda.threadIdx.{name}")
+        flat = "cuda.blockIdx.x"
+        flat += f"*cuda.blockDim.{nest.along} + cuda.threadIdx.{nest.along}" if nest.along else ""
+        axes = [*nest.blocks, *nest.entries]
+        if len(axes) > 1:
+            number = self.names.fresh("number")
+            self.line(1, f"{number} = {flat}")
+            flat = number
+        self.box = tuple([extent for _, extent in axes])
+        self.print_delinearised([self.names(axis) for axis, _ in axes], flat, 1)
+        self.body(body, 1)
+
+
 # ---------------------------------------------------------------------------- functions
 
 
-def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes) -> list[Affine]:
+def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes, nest: BlockNest | None = None) -> list[Affine]:
     """Return the array extents needed to compute offsets and the number of threads."""
     arrays = (*filled_arrays(step), *uses(step).arrays)
     box = [extent for kernel in kernels_of(step) for extent in kernel.box(shapes)]
+    box += [extent for _, extent in nest.coordinates] if nest is not None else []
     return [*box, *(extent for array in arrays for extent in shapes[array][1:])]
 
 
@@ -247,51 +293,81 @@ def known_names(step: Kernel | FusedKernels, shapes: Shapes) -> set[str]:
 
 
 class KernelText(NamedTuple):
-    """The function of a step, without decorator, its arguments, and the constants that could be arguments."""
+    """The function of a step, without decorator, its arguments, the constants that could be arguments, and the names
+    in the function.
+    """
 
     text: str
     arguments: list[str]
     constants: tuple[Affine, ...]
+    names: FormNames
 
 
-def kernel_functions(
-    steps: Sequence[Kernel | FusedKernels], names: FormNames, prover: Prover
-) -> Iterator[tuple[Kernel | FusedKernels, KernelText]]:
-    """Yield each step with its function; functions that differ only in constants become one, with the constants as
+class GpuKernel(NamedTuple):
+    """A step, its nest of threads or of blocks, and the names that this uses."""
+
+    step: Kernel | FusedKernels
+    nest: tuple[Statement, ...] | BlockNest
+    names: FormNames
+
+
+def gpu_kernels(
+    steps: Sequence[Kernel | FusedKernels], names: FormNames, prover: Prover, deals: Mapping[str, Deal]
+) -> Iterator[GpuKernel]:
+    """Yield each step with its verified nest."""
+    for step in steps:
+        local = names.copy()
+        blocks = block_nest(step, deals, prover.shapes, local.fresh)
+        if blocks is None:
+            yield GpuKernel(step, checked_nest(step, prover), local)
+        else:
+            check_blocks(blocks, step, prover, known_names(step, prover.shapes))
+            yield GpuKernel(step, blocks, local)
+
+
+def kernel_functions(kernels: Sequence[GpuKernel], shapes: Shapes) -> Iterator[KernelText]:
+    """Yield the function of each kernel; functions that differ only in constants become one, with the constants as
     parameters.
     """
-    shapes = prover.shapes
-    nests = [checked_nest(step, prover) for step in steps]
-    open_ = [_kernel_text(step, nest, shapes, names, None) for step, nest in zip(steps, nests, strict=True)]
-    patterns = [text_up_to_renaming(printed.text, names.texts) for printed in open_]
+    open_ = [_kernel_text(*kernel, shapes, None) for kernel in kernels]
+    patterns = [text_up_to_renaming(printed.text, printed.names.texts) for printed in open_]
     alike: dict[str, list[tuple[Affine, ...]]] = {}
     for key, printed in zip(patterns, open_, strict=True):
         alike.setdefault(key, []).append(printed.constants)
-    for step, nest, key in zip(steps, nests, patterns, strict=True):
+    for kernel, key in zip(kernels, patterns, strict=True):
         columns = enumerate(zip(*alike[key], strict=True))
         differ = [number for number, column in columns if len(set(column)) > 1]
-        yield step, _kernel_text(step, nest, shapes, names, differ)
+        yield _kernel_text(*kernel, shapes, differ)
 
 
 def _kernel_text(
     step: Kernel | FusedKernels,
-    nest: Sequence[Statement],
-    shapes: Shapes,
+    nest: tuple[Statement, ...] | BlockNest,
     names: FormNames,
+    shapes: Shapes,
     chosen: Collection[int] | None,
 ) -> KernelText:
     """Return the function of a step; the constants with the numbers ``chosen`` (None: all) become parameters."""
-    printer = CudaPrinter(names, step, shapes, chosen)
+    blocks = nest if isinstance(nest, BlockNest) else None
+    if blocks is None:
+        printer = CudaPrinter(names, step, shapes, chosen)
+    else:
+        printer = CudaPythonBlockPrinter(names, step, blocks, shapes, chosen)
+    body = nest.body if isinstance(nest, BlockNest) else nest
     first, *others = (task_text(k, names) for k in kernels_of(step) if k.array in filled_arrays(step))
-    what = "point" if isinstance(step, Scatter) else "entry"
+    threads = "one thread per point" if isinstance(step, Scatter) else "one thread per entry"
     if isinstance(step, FusedKernels):
-        what = ", ".join(map(names, printer.axes))
+        threads = f"one thread per {', '.join(map(names, printer.axes))}"
+    if blocks is not None:
+        threads = "in tiles of a block" if blocks.tiles else "sums shared by the threads of a block"
+        threads = "a block per row" if isinstance(step, FusedKernels) else threads
     tasks = ", ".join([first, *(other.removeprefix("Fill ") for other in others)])
-    printer.line(1, f'"""{tasks}, one thread per {what}."""')
+    printer.line(1, f'"""{tasks}, {threads}."""')
     printer.line(1, f"real = {names(filled_arrays(step)[0])}.dtype.type")
-    printer.print_threads(nest)
+    printer.print_threads(body)
     words = set(WORD.findall("\n".join(printer.lines)))
-    own = [name for name in passed_names(step, names, _needed_extents(step, shapes)) if name in words]
+    own = [name for name in passed_names(step, names, _needed_extents(step, shapes, blocks)) if name in words]
     head = f"def {function_name(step)}({', '.join([*own, *printer.parameters])}):"
     arguments = [*own, *map(FormPrinter(names).form, printer.parameters.values())]
-    return KernelText("\n".join(without_unused_real([head, *printer.lines])), arguments, tuple(printer.constants))
+    text = "\n".join(without_unused_real([head, *printer.lines]))
+    return KernelText(text, arguments, tuple(printer.constants), printer.names)

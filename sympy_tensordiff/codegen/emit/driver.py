@@ -61,11 +61,21 @@ class Functions:
         self._known: dict[str, str] = {}
         self._names: dict[str, str] = {}
 
-    def add(self, kernel: Step, text: str, decorator: str = "", passed: Sequence[str] | None = None) -> None:
-        """Add the function of a step, given as ``text``; ``passed`` are its arguments if not `passed_names`."""
+    def add(
+        self,
+        kernel: Step,
+        text: str,
+        decorator: str = "",
+        passed: Sequence[str] | None = None,
+        names: FormNames | None = None,
+    ) -> None:
+        """Add the function of a step, given as ``text``; ``passed`` are its arguments if they are not
+        `passed_names`, and ``names`` has the names in it if there are others than the module's.
+        """
         own = function_name(kernel)
         self._passed[own] = passed_names(kernel, self._all) if passed is None else list(passed)
-        name = self._known.setdefault(text_up_to_renaming(decorator + text, self._all.texts), own)
+        texts = (names or self._all).texts
+        name = self._known.setdefault(text_up_to_renaming(decorator + text, texts), own)
         self._names[own] = name
         if name == own:
             self.texts.append(decorator + text)

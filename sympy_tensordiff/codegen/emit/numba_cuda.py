@@ -1,6 +1,6 @@
-"""Programs as modules for CUDA through ``numba.cuda``: one thread per entry, also of partial sums of long sums.
+"""Programs as modules for CUDA through ``numba.cuda``: one thread per entry, or blocks of threads that share memory.
 
-There are no locks: each entry is written by its own thread. Only scatters whose entries are selected by data use
+There are no locks: each entry is written by one thread. Only scatters whose entries are selected by data use
 atomic additions. The text is the same for a device and for Numba's simulator.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from sympy_tensordiff.codegen.emit.cuda_library import IMPORT, library_arguments, library_pieces, require_library
 from sympy_tensordiff.codegen.emit.cuda_library import OWN_NAMES as LIBRARY_NAMES
-from sympy_tensordiff.codegen.emit.cuda_nests import kernel_functions
+from sympy_tensordiff.codegen.emit.cuda_nests import gpu_kernels, kernel_functions
 from sympy_tensordiff.codegen.emit.driver import (
     Functions,
     Temporaries,
@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.emit.driver import (
     shape_text,
     size_lines,
 )
-from sympy_tensordiff.codegen.emit.forms import INDENT, FormNames, FormPrinter
+from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, FormNames, FormPrinter
 from sympy_tensordiff.codegen.emit.helpers import CUDA_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import library_text
 from sympy_tensordiff.codegen.ir.dataflow import uses
@@ -37,12 +37,13 @@ from sympy_tensordiff.codegen.ir.programs import (
     kernels_of,
 )
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name
+from sympy_tensordiff.codegen.schedule.blocks import BlockNest
 from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
 
 
 def print_program(program: Program) -> str:
     """Return the text of a module whose ``run`` fills the outputs of ``program`` on a CUDA device."""
-    program, whole, products, *_ = on_device(program)
+    program, whole, products, deals = on_device(program)
     calls: dict[str, ProductStep | Apply] = dict(products)
     own = {f"library_{function_name(step)}" for step in program.kernels} | device_names(program)
     names = module_names(program, OWN_NAMES | own)
@@ -55,8 +56,10 @@ def print_program(program: Program) -> str:
             assert not isinstance(step, Correlation | Recurrence)
             calls[step.array] = step
     steps = [step for step in program.kernels if isinstance(step, Kernel | FusedKernels)]
-    for step, printed in kernel_functions(steps, names, prover):
-        functions.add(step, printed.text, "@cuda.jit\n", printed.arguments)
+    kernels = list(gpu_kernels(steps, names, prover, deals))
+    for step, printed in zip(steps, kernel_functions(kernels, shapes), strict=True):
+        functions.add(step, printed.text, "@cuda.jit\n", printed.arguments, printed.names)
+    blocks = {kernel.step.array: kernel.nest for kernel in kernels if isinstance(kernel.nest, BlockNest)}
     table = {name: "@cuda.jit(device=True)\n" + text.strip("\n") for name, text in CUDA_HELPERS.items()}
     pieces = [*called_by(functions.texts, table).values(), *functions.texts, LAUNCH.strip("\n")]
     library = Functions(names)
@@ -65,7 +68,7 @@ def print_program(program: Program) -> str:
     pieces += library_pieces(library) if calls else []
     inside = "with of_library(stream):"
     by_library = {array: [inside, f"{INDENT}library_{library(call)}"] for array, call in calls.items()}
-    pieces += [compute_text(program, whole, names, functions, by_library), run_text(program, names)]
+    pieces += [compute_text(program, whole, names, functions, by_library, blocks), run_text(program, names)]
     library_import = IMPORT.strip() if calls else ""
     return module_text(program, "cuda", names, pieces, {"numba": ("cuda", "uint64")}, library_import)
 
@@ -78,26 +81,23 @@ LAUNCH = '''
 @functools.cache
 def launch(shape):
     """The grid and the block for one thread per entry: last axis on x, the one before on y, the others on z."""
-    if len(shape) < 2:
-        entries = math.prod(shape)
-        threads = min(256, fitting(entries))
-        return -(-entries // threads), threads
-    *outer, rows, columns = shape
-    width = min(32, fitting(columns))
-    height = min(256 // width, fitting(rows))
+    *outer, rows, columns = (1, 1, *shape)
+    outer = math.prod(outer)
+    width = columns if columns <= 128 else -(-share(columns, 256 if outer*rows == 1 else 128) // 8)*8
+    height = share(rows, 256 // width)
     # A block has at most 64 threads along z.
-    depth = min(256 // (width*height), 64, fitting(math.prod(outer)))
+    depth = share(outer, min(256 // (width*height), 64))
     # A grid has at most 65535 blocks along y and z: the kernels stride over what is left.
-    grid = -(-columns // width), min(-(-rows // height), 65535), min(-(-math.prod(outer) // depth), 65535)
+    grid = -(-columns // width), min(-(-rows // height), 65535), min(-(-outer // depth), 65535)
     return grid, (width, height, depth)
 
 
-def fitting(extent):
-    """The least power of two that is not below the extent."""
-    return 1 << (extent - 1).bit_length()
+def share(extent, most):
+    """The extent, divided into as many equal pieces as it takes for none to be longer than most."""
+    return -(-extent // -(-extent // most))
 '''
 
-LAUNCH_NAMES = frozenset({"functools", "np", "stream", "empty", "run", "run_on_device", "launch", "fitting"})
+LAUNCH_NAMES = frozenset({"functools", "np", "stream", "empty", "run", "run_on_device", "launch", "share"})
 
 OWN_NAMES = LAUNCH_NAMES | LIBRARY_NAMES | {"cuda", "uint64", "real", "flat"}
 OWN_NAMES |= {"first_y", "first_z", "step_y", "step_z", *CUDA_HELPERS}
@@ -117,10 +117,12 @@ def compute_text(
     names: FormNames,
     functions: Functions,
     by_library: Mapping[str, Sequence[str]],
+    blocks: Mapping[str, BlockNest],
 ) -> str:
     """Return the function that launches the kernels of all steps on arrays on the device.
 
-    ``whole`` maps arrays of partial sums to their results. ``by_library`` has the lines that fill arrays by a library,
+    ``whole`` maps arrays of partial sums to their results. ``blocks`` has the nests of kernels whose blocks share
+    memory, by the arrays that they fill. ``by_library`` has the lines that fill arrays by a library,
     used instead of kernels if it is available. Its parameter ``empty`` allocates temporaries: callers may have a pool.
     """
     printer, shapes = FormPrinter(names), Prover(program).shapes
@@ -136,9 +138,15 @@ def compute_text(
         if not isinstance(step, Kernel | FusedKernels):
             lines += [*new, *by_library[step.array]]
             continue
-        box = kernels_of(step)[0].box(shapes)[: len(common_axes(step))]
         function, _, rest = functions(step).partition("(")
-        launch = [f"{function}[(*launch({shape_text(box, printer)}), stream)]({rest}"]
+        if step.array in blocks:
+            nest = blocks[step.array]
+            box = nest.grid
+            shape = f"{blocks_text(nest, printer)}, {shape_text((nest.x[1], nest.y[1]), printer)}"
+        else:
+            box = kernels_of(step)[0].box(shapes)[: len(common_axes(step))]
+            shape = f"*launch({shape_text(box, printer)})"
+        launch = [f"{function}[({shape}, stream)]({rest}" if shape[0] == "*" else f"{function}[{shape}, stream]({rest}"]
         # A grid without blocks cannot be launched.
         some = temporaries.nonempty_condition(box)
         launch = [f"if {some}:", *(INDENT + line for line in launch)] if some else launch
@@ -150,6 +158,15 @@ def compute_text(
         lines += new + launch
     head = f"def run_on_device({', '.join(map(names, run_parameters(program)))}, stream=0, empty=cuda.device_array):"
     return "\n".join([head, *(INDENT + line for line in lines)])
+
+
+def blocks_text(nest: BlockNest, printer: FormPrinter) -> str:
+    """Return the number of blocks of a nest as text."""
+    *others, last = ["1", *(printer.form(extent, UNARY) for extent in nest.grid)]
+    if nest.along:
+        height = (nest.x if nest.along == "x" else nest.y)[1]
+        return f"-(-{'*'.join([*others[1:], last])}//{printer.form(height, UNARY)})"
+    return "*".join([*others[1:], last])
 
 
 def run_text(program: Program, names: FormNames) -> str:

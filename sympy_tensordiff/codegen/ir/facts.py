@@ -26,7 +26,7 @@ from sympy_tensordiff.codegen.ir.scalars import (
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.walk import Around, array_shapes, rewrite_scalar, tested_forms, walk
 from sympy_tensordiff.integer.affine import Affine, Constraint, Variable, quotient
-from sympy_tensordiff.integer.implication import is_implied
+from sympy_tensordiff.integer.implication import is_empty, is_implied
 from sympy_tensordiff.integer.indirect import innermost_first
 from sympy_tensordiff.integer.products import factors_of_products, times
 from sympy_tensordiff.integer.rows import Rows, ranges, shape_rows
@@ -103,12 +103,20 @@ class Prover:
         """
         if is_implied(row, (*context, *self._simple_facts)):
             return True
-        used = self._sizes_in((row, *context))
-        facts = tuple([fact for fact, sizes in self._facts_by_sizes if sizes <= used])
+        used, facts = self._facts_of((row, *context))
         if facts != self._simple_facts and is_implied(row, (*context, *facts)):
             return True
         cases = dict.fromkeys(tuple([each for each in case if self._sizes_of_row(each) <= used]) for case in self.cases)
         return any(cases) and all(is_implied(row, (*context, *case, *facts)) for case in cases)
+
+    def excludes(self, rows: Sequence[Constraint]) -> bool:
+        """Return whether the constraints ``rows`` hold together in no call."""
+        return is_empty(rows, self._simple_facts) or is_empty(rows, self._facts_of(rows)[1])
+
+    def _facts_of(self, rows: Iterable[Constraint]) -> tuple[set[Variable], Rows]:
+        """Return the computed sizes in ``rows``, and the facts about no others."""
+        used = self._sizes_in(rows)
+        return used, tuple([fact for fact, sizes in self._facts_by_sizes if sizes <= used])
 
     def _sizes_in(self, rows: Iterable[Constraint]) -> set[Variable]:
         """Return the computed sizes in the constraints ``rows``, and in the definitions of these sizes."""

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from fractions import Fraction
 
-from sympy_tensordiff.codegen.ir.loops import Loop, Statement, accumulator, add, is_scatter
+from sympy_tensordiff.codegen.ir.loops import (
+    Loop,
+    Set,
+    Statement,
+    accumulator,
+    add,
+    is_accumulator,
+    is_addition,
+    is_scatter,
+    reduction_of,
+)
 from sympy_tensordiff.codegen.ir.programs import (
     BLOCK,
     Apply,
@@ -14,6 +25,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Correlation,
     FusedKernels,
     Kernel,
+    Operand,
     ProductStep,
     Program,
     Recurrence,
@@ -319,3 +331,43 @@ def _contraction_kernel(step: ContractionStep | Trapezoid, shapes: Shapes, taken
     if step.factor != 1:
         value = Operation("mul", (Number(step.factor), value))
     return entrywise(step.array, [names[label] for label in step.output], [accumulator(total), inner], value)
+
+
+def as_product(kernel: Kernel, shapes: Shapes) -> ContractionStep | None:
+    """Return a kernel that computes a whole product of two arrays, written in index notation, as a contraction; None
+    for other kernels.
+    """
+    if type(kernel) is not Kernel or len(kernel.body) != 3:
+        return None
+    start, inner, store = kernel.body
+    names = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
+    while isinstance(inner, Loop) and len(inner.body) == 1:
+        if inner.lows != (Bound(Affine()),) or len(inner.highs) > 1 or inner.highs[0].divisor != 1 or inner.step != 1:
+            return None
+        names[inner.variable] = inner.highs[0].form + 1
+        (inner,) = inner.body
+    if not (is_accumulator(start) and is_addition(inner) and isinstance(start, Set) and isinstance(store, Set)):
+        return None
+    factor, value = _number_times(store.value)
+    term = inner.value
+    loads = term.arguments if isinstance(term, Operation) and term.function == "mul" else ()
+    if value != Name(start.name) or reduction_of(inner) != "sum" or len(loads) != 2:
+        return None
+    labels = {name: number for number, name in enumerate(names)}
+    operands = []
+    for load in loads:
+        if not isinstance(load, Load) or [names.get(str(form)) for form in load.index] != list(shapes[load.array]):
+            return None
+        operands.append(Operand(load.array, tuple([labels[str(form)] for form in load.index])))
+    left, right = operands
+    step = ContractionStep(kernel.array, tuple(range(len(kernel.axes))), left, right, factor)
+    return step if is_product(step) else None
+
+
+def _number_times(value: Scalar) -> tuple[int | Fraction | float, Scalar]:
+    """Return a scalar as a number and another factor; the number is 1 if there is none."""
+    if isinstance(value, Operation) and value.function == "mul" and isinstance(value.arguments[0], Number):
+        number, *others = value.arguments
+        assert isinstance(number, Number)
+        return number.value, others[0] if len(others) == 1 else Operation("mul", tuple(others))
+    return 1, value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
 from math import gcd
@@ -12,28 +12,28 @@ from sympy_tensordiff.codegen.ir.facts import Prover, rows_of
 from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import Barrier, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import ZERO, span
-from sympy_tensordiff.codegen.ir.programs import Kernel
+from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel
 from sympy_tensordiff.codegen.ir.scalars import Load
-from sympy_tensordiff.codegen.ir.walk import loops, subexpressions
+from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, subexpressions
 from sympy_tensordiff.codegen.schedule.blocks import BlockNest
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Constraint
-from sympy_tensordiff.integer.implication import is_empty
 
 
-def check_blocks(nest: BlockNest, kernel: Kernel, prover: Prover, known: Collection[str]) -> None:
+def check_blocks(nest: BlockNest, step: Kernel | FusedKernels, prover: Prover, known: Collection[str]) -> None:
     """Raise VerificationError if threads of a block may race: access one shared entry without a barrier in between.
 
-    All accesses are in bounds, no two threads write one entry of the result, and between two barriers no two threads
-    of a block touch one entry of a shared array unless both read.
+    All accesses are in bounds, no two threads write one entry of a result, none reads a result, and between two
+    barriers no two threads of a block touch one entry of a shared array unless both read.
     """
-    coordinates = (*nest.blocks, *nest.entries, nest.x, nest.y)
+    coordinates = nest.coordinates
     body: tuple[Statement, ...] = (*nest.shared, *nest.body)
     for name, extent in reversed(coordinates):
         body = (span(name, ZERO, extent, body),)
     sizes = {str(name) for _, extent in coordinates for name in extent.atoms()}
-    NestLaws({*known, *sizes}, [kernel.array], totals=[kernel.array]).check(body)
-    check_bounds(body, kernel, prover)
+    filled = filled_arrays(step)
+    NestLaws({*known, *sizes}, filled, totals=filled).check(body)
+    check_bounds(body, step, prover)
     ranges = tuple([row for name, extent in coordinates for row in rows_of(span(name, ZERO, extent))])
     shared = {alloc.name for alloc in nest.shared}
     inside = {nest.x[0], nest.y[0]}
@@ -44,11 +44,20 @@ def check_blocks(nest: BlockNest, kernel: Kernel, prover: Prover, known: Collect
     phases = [_merged(accesses) for accesses in _phases(nest.body)]
     pairs = [(pair, inside) for phase in phases for pair in combinations_with_replacement(phase, 2)]
     pairs = [(pair, own) for pair, own in pairs if pair[0].array in shared]
-    stores = _merged([access for phase in phases for access in phase if access.array == kernel.array])
+    stores = _merged([access for phase in phases for access in phase if access.array in filled])
+    for access in stores:
+        if not access.is_write:
+            raise VerificationError(f"a thread reads {access.array}, which others fill in the same launch")
     pairs += [(pair, outside) for pair in combinations_with_replacement(stores, 2)]
+    sized = {str(name) for form in forms([loop for loop in loops(nest.body)]) for name in form.atoms()} - variables
+    strides = {
+        loop.variable: Affine.of(loop.step)
+        for loop in loops(nest.body)
+        if loop.step != 1 and all({*map(str, low.form.atoms())} <= sized for low in loop.lows)
+    }
     for (one, other), own in pairs:
         if one.array == other.array and (one.is_write or other.is_write):
-            _check_apart(one, other, own, variables, ranges, prover)
+            _check_apart(one, other, own, variables, strides, ranges, prover)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +118,14 @@ def _check_apart(
     other: _Access,
     own: Collection[str],
     variables: Collection[str],
+    strides: Mapping[str, Affine],
     ranges: Sequence[Constraint],
     prover: Prover,
 ) -> None:
     """Raise VerificationError if two different threads of a block may make the accesses ``one`` and ``other`` to one
     entry.
+
+    Loops with ``strides`` have the same values in all threads: two of these are equal, or a stride apart.
     """
     numbers = [f"number {axis}" for axis in range(len(one.index))]
     # In differences, rows with a factor are tightened to integers.
@@ -121,8 +133,14 @@ def _check_apart(
     second = {name: Affine.variable(name) + step[name] for name in step}
     rows = [*one.rows, *ranges, *(row.substitute(second) for row in (*other.rows, *ranges))]
     same = [a - b.substitute(second) for a, b in zip(one.index, other.index, strict=True)]
-    for name, sign in product(sorted(own), (1, -1)):
-        system, equations = [*rows, Constraint("ge", sign * step[name] - 1)], list(same)
+    used = {str(atom) for form in (*one.index, *other.index) for atom in form.atoms()}
+    cases: list[list[Constraint]] = [[]]
+    for name, stride in strides.items():
+        equal, after = Constraint("eq", step[name]), Constraint("ge", step[name] - stride)
+        before = Constraint("ge", -step[name] - stride)
+        cases = [[*case, row] for case in cases for row in (equal, after, before)] if name in used else cases
+    for name, sign, case in product(sorted(own), (1, -1), cases):
+        system, equations = [*rows, *case, Constraint("ge", sign * step[name] - 1)], list(same)
         while equations:
             form = equations.pop()
             found = [(v, c) for v, c in form.terms if abs(c) == 1]
@@ -133,5 +151,5 @@ def _check_apart(
             value = {variable: Affine.variable(variable) - factor * form}
             system = [row.substitute(value) for row in system]
             equations = [other.substitute(value) for other in equations]
-        if not is_empty(system, prover.facts):
+        if not prover.excludes(system):
             raise VerificationError(f"two threads of {one.array} touch the entry {one.index} between two barriers")

@@ -1,48 +1,16 @@
-"""Thread blocks with shared memory: tiled products, and sums distributed over the threads of a block.
-
-A tile of 64 x 64 sums belongs to a block of 16 x 16 threads, each of which has 4 x 4 of them in registers. Their
-operands are read once for the block, in memory order, into shared arrays of 16 terms. A long sum is dealt out to the
-threads of a block, whose totals are added in a tree.
-"""
+"""Blocks of threads that share memory: their coordinates, shared arrays and bodies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations, product
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
 
 from sympy_tensordiff.codegen.ir.loops import (
     Alloc,
-    Barrier,
-    If,
-    Loop,
-    Set,
     Statement,
-    add,
-    is_accumulator,
-    is_addition,
-    is_let,
-    let,
-    reduction_of,
 )
-from sympy_tensordiff.codegen.ir.nests import ZERO, exactly
-from sympy_tensordiff.codegen.ir.programs import Kernel, Step
-from sympy_tensordiff.codegen.ir.rename import Renaming
-from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Operation, Scalar
-from sympy_tensordiff.codegen.ir.steps import Shapes
-from sympy_tensordiff.codegen.ir.walk import added, loops, needed, rewrite, rewrite_scalar, subexpressions, used_names
-from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
-from sympy_tensordiff.integer.indirect import data_entries
-from sympy_tensordiff.integer.products import quotient_by
-
-SIDE = 16
-"""The threads of a block of a product along each axis, and the terms of a shared tile."""
-
-EACH = 4
-"""The sums of a thread along each axis. In double precision, 4 x 4 of them take about 80 registers."""
-
-LEAST_SIDE = 48
-"""The least constant length of an axis of tiles; three quarters of a tile are in use then."""
+from sympy_tensordiff.integer.affine import Affine
 
 THREADS = 256
 """The threads of a block."""
@@ -70,6 +38,11 @@ class BlockNest:
     """The blocks that count tiles, with the lengths of their axes and those of a tile."""
 
     @property
+    def coordinates(self) -> tuple[tuple[str, Affine], ...]:
+        """All coordinates of a thread and of its block, with their extents."""
+        return (*self.blocks, *self.entries, self.x, self.y)
+
+    @property
     def grid(self) -> tuple[Affine, ...]:
         """The extents whose product is the number of blocks; the last is divided by the number of threads along
         `along`, rounded up.
@@ -77,243 +50,12 @@ class BlockNest:
         return tuple([extent for _, extent in (*self.blocks, *self.entries)])
 
 
-@dataclass(frozen=True, slots=True)
-class Deal:
-    """A loop whose iterations are distributed over the ``threads`` of a block: along the thread axis y if
-    ``is_across``, else along x.
-    """
-
-    variable: str
-    threads: Affine
-    is_across: bool
+def alloc_shape(alloc: Alloc) -> tuple[Affine, ...]:
+    """Return the shape of a shared array."""
+    return tuple([end.lows[0].form for end in alloc.shape])
 
 
-# ---------------------------------------------------------------------------- products
-
-
-@dataclass(frozen=True, slots=True)
-class _Tiling:
-    """A matrix-product-like sum computed in tiles: its row and column axis, its loops, and the reads of both
-    operands.
-    """
-
-    row: str
-    column: str
-    loops: tuple[Loop, ...]
-    left: tuple[Load, ...]
-    right: tuple[Load, ...]
-
-
-def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
-    """Return the axes and reads for computing a kernel's sum in tiles through shared memory; None if none is reused."""
-    if type(kernel) is not Kernel or len(kernel.axes) < 2 or len(kernel.body) < 3:
-        return None
-    start, outer, *rest = kernel.body
-    if not (is_accumulator(start) and isinstance(outer, Loop)) or any(isinstance(s, Loop | If) for s in rest):
-        return None
-    chain = [outer]
-    while len(chain[-1].body) == 1 and isinstance(inner := chain[-1].body[0], Loop):
-        chain.append(inner)
-    last = chain[-1]
-    (term,) = last.body if len(last.body) == 1 else (None,)
-    if term is None or not is_addition(term) or term.name != start.name:
-        return None
-    bounds = [bound for loop in chain for bound in (*loop.lows, *loop.highs)]
-    if len(last.lows) > 1 or last.step != 1 or any(b.divisor > 1 or data_entries([b.form]) for b in bounds):
-        return None
-    nodes = [node for node in subexpressions(term.value)]
-    if any(isinstance(node, Operation) and node.function == "select" for node in nodes):
-        return None
-    reads = list(dict.fromkeys(node for node in nodes if isinstance(node, Load)))
-    if any(data_entries(load.index) for load in reads) or _is_short(_length(last), SIDE):
-        return None
-    tied = {atom for bound in bounds for atom in bound.form.atoms()}
-    box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
-    for row, column in combinations(kernel.axes[::-1], 2):
-        row, column = column, row
-        if tied & {row, column} or any(_is_short(box[axis], LEAST_SIDE) for axis in (row, column)):
-            continue
-        kinds = {load: {row, column, last.variable} & _atoms(load) for load in reads}
-        left = tuple([load for load in reads if kinds[load] == {row, last.variable}])
-        right = tuple([load for load in reads if kinds[load] == {column, last.variable}])
-        others = [kind for load, kind in kinds.items() if load not in (*left, *right)]
-        if left and right and len(left + right) <= EACH and all(kind <= {last.variable} for kind in others):
-            return _Tiling(row, column, tuple(chain), left, right)
-    return None
-
-
-def _atoms(load: Load) -> set[str]:
-    """Return the names in the index of a read."""
-    return {str(atom) for form in load.index for atom in form.atoms()}
-
-
-def _length(loop: Loop) -> Affine:
-    """Return the number of iterations of a loop, by its first upper bound."""
-    return loop.highs[0].form - loop.lows[0].form + 1
-
-
-def _is_short(length: Affine, least: int) -> bool:
-    """Whether `length` is a constant below `least`."""
-    return length.is_constant and length.constant < least
-
-
-def tile_nest(kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> BlockNest:
-    """Return the nest of a kernel whose sums are computed in tiles through shared memory."""
-    return _TileNest(kernel, plan, shapes, fresh).nest()
-
-
-class _TileNest:
-    """Builds the nest of one kernel computed in tiles; ``entries`` has the row and column of each sum that a thread
-    computes.
-    """
-
-    def __init__(self, kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> None:
-        self.kernel, self.plan, self.fresh, self.last = kernel, plan, fresh, plan.loops[-1]
-        self.box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
-        self.names = {wish: fresh(wish) for wish in ("x", "y", "first", "k", plan.row, plan.column)}
-        self.x, self.y, self.first, self.k, row, column = map(Affine.variable, self.names.values())
-        self.starts = {plan.row: SIDE * EACH * row, plan.column: SIDE * EACH * column}
-        self.places = {plan.row: self.y, plan.column: self.x}
-        self.tiles: dict[Load, tuple[str, str]] = {}
-        """The shared array and the axis of each read."""
-        self.entries = {
-            (p, q): {
-                plan.row: self.starts[plan.row] + self.y + SIDE * p,
-                plan.column: self.starts[plan.column] + self.x + SIDE * q,
-            }
-            for p, q in product(range(EACH), repeat=2)
-        }
-
-    def nest(self) -> BlockNest:
-        """Return the nest: loops over tiles, copies into shared memory, barriers, sums and stores."""
-        start, _, *rest = self.kernel.body
-        (term,) = self.last.body
-        assert isinstance(start, Set) and isinstance(term, Set)
-        copies = [copy for axis, side in self.sides() for load in side for copy in self.copies(load, axis)]
-        sums = {pair: self.fresh(f"{start.name}_{pair[0]}{pair[1]}") for pair in self.entries}
-        highs = [Bound(high.form - self.first) for high in self.last.highs]
-        terms = Loop(
-            self.names["k"], (Bound(ZERO),), (Bound(Affine.of(SIDE - 1)), *highs), tuple(self.terms(term, sums))
-        )
-        inner = (*copies, Barrier(), terms, Barrier())
-        loop: Statement = Loop(self.names["first"], self.last.lows, self.last.highs, inner, SIDE)
-        for outer in self.plan.loops[-2::-1]:
-            loop = replace(outer, body=(loop,))
-        starts = [replace(start, target=Name(own)) for own in sums.values()]
-        stores = [self.store(rest, {start.name: own}, self.entries[pair]) for pair, own in sums.items()]
-        blocks = [(axis, extent) for axis, extent in self.box.items() if axis not in self.starts]
-        size, side = SIDE * EACH, Affine.of(SIDE)
-        tiles = [(self.names[axis], self.box[axis], size) for axis in self.starts]
-        blocks += [(name, quotient(extent + (size - 1), size)) for name, extent, _ in tiles]
-        shape = (exactly(side), exactly(Affine.of(size + 1)))
-        shared = tuple([Alloc(name, shape, self.kernel.array) for name, _ in self.tiles.values()])
-        coordinates = (self.names["x"], side), (self.names["y"], side)
-        return BlockNest((*starts, loop, *stores), *coordinates, shared, tuple(blocks), tiles=tuple(tiles))
-
-    def sides(self) -> tuple[tuple[str, tuple[Load, ...]], ...]:
-        """Return ``(axis, reads of the operand)`` for the rows (left operand) and for the columns (right operand)."""
-        return (self.plan.row, self.plan.left), (self.plan.column, self.plan.right)
-
-    def copies(self, load: Load, axis: str) -> Iterator[Statement]:
-        """Yield the statements by which a thread copies its entries of ``load`` into the shared tile; neighbouring
-        threads read contiguously.
-        """
-        name = self.fresh(f"{load.array}_tile")
-        self.tiles[load] = name, axis
-        variable = self.last.variable
-        term, place = (self.x, self.y) if variable in load.index[-1].atoms() else (self.y, self.x)
-        own = self.first + term
-        for number in range(EACH):
-            at = self.starts[axis] + place + SIDE * number
-            inside = [
-                Constraint("ge", self.box[axis] - 1 - at),
-                *(Constraint("ge", high.form - own) for high in self.last.highs),
-            ]
-            read = Load(load.array, tuple([form.substitute({axis: at, variable: own}) for form in load.index]))
-            yield If(tuple(inside), (Set(Load(name, (term, place + SIDE * number)), read),))
-
-    def terms(self, term: Set, sums: Mapping[tuple[int, int], str]) -> Iterator[Statement]:
-        """Yield the statements that load one term of each tile into registers, and add the products to all sums of the
-        thread.
-        """
-        values: dict[tuple[Load, int], Name] = {}
-        for (load, (name, axis)), number in product(self.tiles.items(), range(EACH)):
-            values[load, number] = Name(self.fresh(f"{load.array}_{number}"))
-            yield let(values[load, number].name, Load(name, (self.k, self.places[axis] + SIDE * number)))
-        for pair, own in sums.items():
-            chosen = {load: values[load, pair[axis == self.plan.column]] for load, (_, axis) in self.tiles.items()}
-
-            def value(node: Scalar, chosen: Mapping[Load, Name] = chosen) -> Scalar:
-                """Return a read of a tile as the name of its register; other nodes unchanged."""
-                return chosen.get(node, node) if isinstance(node, Load) else node
-
-            forms = {**self.entries[pair], self.last.variable: self.first + self.k}
-            yield add(own, Renaming({}, forms=forms).value(rewrite_scalar(term.value, value)), reduction_of(term))
-
-    def store(self, rest: Sequence[Statement], sums: Mapping[str, str], entry: Mapping[str, Affine]) -> Statement:
-        """Return the statement that stores a thread's sum in the result, guarded against positions outside of the
-        array.
-        """
-        names = {s.name: self.fresh(s.name) for s in rest if is_let(s)}
-        inside = [Constraint("ge", self.box[axis] - 1 - form) for axis, form in entry.items()]
-        return If(tuple(inside), Renaming({**names, **sums}, forms=dict(entry)).body(tuple(rest)))
-
-
-# ---------------------------------------------------------------------------- sums
-
-
-def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockNest:
-    """Return the nest of a kernel whose sum is distributed over the threads of a block and reduced in shared memory."""
-    number = next(n for n, s in enumerate(kernel.body) if deal.variable in {loop.variable for loop in loops([s])})
-    outer = kernel.body[number]
-    before, after = kernel.body[:number], kernel.body[number + 1 :]
-    start = next(s for s in before if is_accumulator(s) and s.name in added([outer]))
-    x, y, partial = fresh("x"), fresh("y"), fresh("partial")
-    count = deal.threads
-    box = list(zip(kernel.axes, shapes[kernel.array], strict=True))
-    height = quotient_by(Affine.of(THREADS), count) if box else Affine.of(1)
-    is_alone = not deal.is_across and height == Affine.of(1)
-    t = Affine.variable(y if deal.is_across else x)
-    e = ZERO if is_alone else Affine.variable(x if deal.is_across else y)
-
-    def dealt(statement: Statement, _: object) -> tuple[Statement, ...]:
-        """Return the loop restricted to the iterations of one thread; another statement unchanged."""
-        if not isinstance(statement, Loop) or statement.variable != deal.variable:
-            return (statement,)
-        step = count.constant if count.is_constant else count
-        return (replace(statement, lows=(Bound(statement.lows[0].form + t),), step=step),)
-
-    def place(thread: Affine) -> Load:
-        """Return the entry of the shared array in which a thread stores its partial sum."""
-        return Load(partial, (thread, e) if deal.is_across else (e, thread))
-
-    rows = [Constraint("ge", extent - 1 - Affine.variable(axis)) for axis, extent in box[:1]]
-    inside = () if is_alone else tuple(rows)
-    lets = [s for s in before if s is not start]
-    first = [*needed(lets, used_names(outer)), *rewrite([outer], dealt)]
-    body: list[Statement] = [start, *([If(inside, tuple(first))] if inside else first)]
-    body += [Set(place(t), Name(start.name)), Barrier()]
-    is_power = count.is_constant and count.constant & (count.constant - 1) == 0
-    step = (count.constant if is_power else THREADS) // 2
-    while step:
-        both = [Constraint("ge", (step - 1) - t), *([] if is_power else [Constraint("ge", count - 1 - t - step)])]
-        body += [If(tuple(both), (Set(place(t), place(t + step), reduction_of(start)),)), Barrier()]
-        step //= 2
-    body.pop()
-    last = (let(start.name, place(ZERO)), *needed(lets, {n for s in after for n in used_names(s)}), *after)
-    body.append(If((*inside, Constraint("eq", t)), last))
-    width, height = (Affine.of(32), count) if deal.is_across else (count, height)
-    shared = Alloc(partial, (exactly(height), exactly(width)), kernel.array)
-    blocks, entries = (tuple(box), ()) if is_alone else ((), tuple(box))
-    along = "" if is_alone else "x" if deal.is_across else "y"
-    return BlockNest(tuple(body), (x, width), (y, height), (shared,), blocks, entries, along)
-
-
-def block_nest(step: Step, deals: Mapping[str, Deal], shapes: Shapes, fresh: Fresh) -> BlockNest | None:
-    """Return the nest of a step with shared memory, by tiles or by a distributed sum; None if neither applies."""
-    if not isinstance(step, Kernel):
-        return None
-    if step.array in deals:
-        return sum_nest(step, deals[step.array], shapes, fresh)
-    plan = tiling(step, shapes)
-    return None if plan is None else tile_nest(step, plan, shapes, fresh)
+def shared_size(alloc: Alloc) -> int:
+    """Return the number of entries of a shared array: one for each thread if its shape depends on sizes."""
+    shape = alloc_shape(alloc)
+    return prod(extent.constant for extent in shape) if all(extent.is_constant for extent in shape) else THREADS

@@ -8,6 +8,7 @@ the grid, at the middle of each loop; nothing is timed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from math import ceil, prod
 from typing import Any, NamedTuple
 
@@ -18,8 +19,10 @@ from sympy_tensordiff.codegen.ir.scalars import Ends, Identity, Load, Operation,
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes, function_name, subexpressions
-from sympy_tensordiff.codegen.schedule.blocks import BlockNest, block_nest
+from sympy_tensordiff.codegen.schedule.block_nests import block_nest
+from sympy_tensordiff.codegen.schedule.blocks import BlockNest
 from sympy_tensordiff.codegen.schedule.launches import Device, common_axes, on_device, thread_nest
+from sympy_tensordiff.codegen.schedule.split_reductions import SHORT
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Constraint
 
@@ -74,7 +77,7 @@ def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list
     known, shapes = computed_sizes(program, sizes), array_shapes(program)
     found, taken = [], all_names(program)
     nests: dict[str, BlockNest] = {}
-    for step in program.kernels if device.has_blocks else ():
+    for step in program.kernels:
         nest = block_nest(step, device.deals, shapes, lambda wish: reserve_name(wish, taken))
         nests |= {} if nest is None else {step.array: nest}
     for step in program.kernels:
@@ -106,11 +109,9 @@ class _Threads:
             self.body = loop.body
         self.shared: Sequence[Alloc] = ()
         self.axes, self.box = axes, box
-        *outer, rows, columns = [1, 1, *box][-max(3, len(box)) :]
-        width = min(32 if len(box) > 1 else 256, _fitting(columns))
-        height = min(256 // width, _fitting(rows))
-        depth = min(256 // (width * height), 64, _fitting(prod(outer)))
-        self.block, self.extents = (width, height, depth), (columns, rows, prod(outer))
+        *outer, rows, columns = [1, 1, *box]
+        self.extents = (columns, rows, prod(outer))
+        self.block = block_shape(*self.extents) if prod(box) else (1, 1, 1)
         blocks = [ceil(extent / size) for extent, size in zip(self.extents, self.block, strict=True)]
         self.start = [count // 2 * size for count, size in zip(blocks, self.block, strict=True)]
         self.threads = prod(blocks) * ceil(prod(self.block) / WARP) * WARP
@@ -174,6 +175,8 @@ class _Count:
         self.loads = self.shared_loads = self.operations = self.serial = 0
         self.worst: dict[int, float] = {}
         """The worst ratio of sectors, by how often a read occurs."""
+        self.short: list[Loop] = []
+        """The loops of a few constant iterations around the current statement."""
 
     def figures(self, name: str) -> Figures:
         """Return the predicted costs of one kernel launch, counted by running through its statements."""
@@ -188,11 +191,13 @@ class _Count:
         for statement in body:
             if isinstance(statement, If):
                 inside = [lane for lane in warp if _holds(statement.conditions, lane)]
-                self.count(statement.body, inside, times if inside else 0)
+                self.count(statement.body, inside or warp, times)
             elif isinstance(statement, Loop):
                 rounds, inner = _middle(statement, warp)
                 self.serial = max(self.serial, times * rounds)
+                self.short += [statement] if is_unrolled(statement) else []
                 self.count(statement.body, inner, times * rounds)
+                self.short = self.short[:-1] if is_unrolled(statement) else self.short
             elif isinstance(statement, Set) and times:
                 self.count_value(statement, warp, times)
 
@@ -215,15 +220,34 @@ class _Count:
 
     def sectors(self, load: Load, warp: Sequence[Values]) -> float:
         """Return the number of memory sectors that a warp reads, divided by the least number for its entries (1 is
-        coalesced).
+        coalesced). The iterations of short loops count together: the cache keeps the few sectors that they share.
         """
+        used = {str(atom) for form in load.index for atom in form.atoms()}
+        ranges = [
+            [(loop.variable, value) for value in range(loop.lows[0].form.constant, loop.highs[0].form.constant + 1)]
+            for loop in self.short
+            if loop.variable in used
+        ]
+        together = [{**lane, **dict(chosen)} for chosen in product(*ranges) for lane in warp] if ranges else warp
+        return min(self.ratio(load, values) for values in (warp, together))
+
+    def ratio(self, load: Load, points: Sequence[Values]) -> float:
+        """Return the number of sectors that reads take at some values of the variables, divided by the least number."""
         strides = self.strides[load.array]
         places = {
-            sum(int(form.evaluate(lane)) * stride for form, stride in zip(load.index, strides, strict=True))
-            for lane in warp
+            sum(int(form.evaluate(values)) * stride for form, stride in zip(load.index, strides, strict=True))
+            for values in points
         }
         touched = {place * self.itemsize // SECTOR for place in places}
         return len(touched) / ceil(len(places) * self.itemsize / SECTOR)
+
+
+def is_unrolled(loop: Loop) -> bool:
+    """Whether a loop has few iterations, between constants."""
+    bounds = (*loop.lows, *loop.highs)
+    if len(bounds) > 2 or loop.step != 1 or any(b.divisor > 1 or not b.form.is_constant for b in bounds):
+        return False
+    return loop.highs[0].form.constant - loop.lows[0].form.constant < SHORT
 
 
 def _work(node: Scalar) -> int:
@@ -255,9 +279,16 @@ def _middle(loop: Loop, warp: Sequence[dict[Any, Any]]) -> tuple[int, list[dict[
     return most, inner
 
 
-def _fitting(extent: int) -> int:
-    """Return the least power of two that is not below an extent."""
-    return 1 << max(0, extent - 1).bit_length()
+def block_shape(columns: int, rows: int, outer: int) -> tuple[int, int, int]:
+    """Return the threads of a block along x, y and z for one thread per entry, as the generated ``launch`` does."""
+
+    def share(extent: int, most: int) -> int:
+        """Return the extent, divided into as many equal pieces as it takes for none to be longer than ``most``."""
+        return ceil(extent / ceil(extent / most))
+
+    width = columns if columns <= 128 else ceil(share(columns, 256 if outer * rows == 1 else 128) / 8) * 8
+    height = share(rows, 256 // width)
+    return width, height, share(outer, min(256 // (width * height), 64))
 
 
 def describe_model(program: Program) -> Iterator[str]:

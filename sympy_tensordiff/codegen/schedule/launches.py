@@ -29,13 +29,15 @@ from sympy_tensordiff.codegen.ir.programs import (
 )
 from sympy_tensordiff.codegen.ir.rename import renamed
 from sympy_tensordiff.codegen.ir.scalars import Load
-from sympy_tensordiff.codegen.ir.steps import Shapes, calls_in_loops
+from sympy_tensordiff.codegen.ir.steps import Shapes, as_product, calls_in_loops
 from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, loops, outer_names, own_names, scalars, weight
-from sympy_tensordiff.codegen.schedule.blocks import Deal, tiling
+from sympy_tensordiff.codegen.schedule.block_nests import shares_memory
 from sympy_tensordiff.codegen.schedule.fusion import FAR
 from sympy_tensordiff.codegen.schedule.recompute import recomputed
+from sympy_tensordiff.codegen.schedule.row_blocks import in_rows
+from sympy_tensordiff.codegen.schedule.shared_sums import Deal
 from sympy_tensordiff.codegen.schedule.split import MAX_KERNEL_OPERATIONS
-from sympy_tensordiff.codegen.schedule.split_reductions import SHORT, THREADS, in_blocks, in_stages, rounds
+from sympy_tensordiff.codegen.schedule.split_reductions import SHORT, in_blocks, rounds
 from sympy_tensordiff.integer.affine import Affine
 
 
@@ -157,7 +159,7 @@ class _Launch:
 
 
 class Device(NamedTuple):
-    """A program of GPU launches: its block schedules, its partial-result arrays, and its matrix products."""
+    """A program of GPU launches: its partial-result arrays, its matrix products, and its block schedules."""
 
     program: Program
     whole: Mapping[str, str]
@@ -165,24 +167,21 @@ class Device(NamedTuple):
     """The products by the arrays that they fill; the program has kernels for them, too."""
     deals: Mapping[str, Deal] = {}
     """The sums that blocks of threads share, by the arrays of their kernels."""
-    has_blocks: bool = False
-    """Whether there are tiles of products, and deals."""
 
 
 def on_device(program: Program) -> Device:
-    """Return `program` as GPU launches, with long sums computed in two stages."""
-    products = {step.array: step for step in program.kernels if isinstance(step, ContractionStep)}
-    staged, whole = in_stages(recomputed(calls_in_loops(program)))
-    alone = {*products, *(part for part, array in whole.items() if array in products)}
-    return Device(in_launches(staged, alone), whole, products)
-
-
-def on_device_in_blocks(program: Program) -> Device:
     """Return `program` as GPU launches in which blocks of threads share memory for long sums and products."""
-    (staged, whole), deals = in_blocks(recomputed(calls_in_loops(program)))
+    products = {step.array: step for step in program.kernels if isinstance(step, ContractionStep)}
+    plain = recomputed(calls_in_loops(program))
+    shapes = array_shapes(plain)
+    found = [as_product(step, shapes) for step in plain.kernels if isinstance(step, Kernel)]
+    products |= {step.array: step for step in found if step is not None and step.array not in products}
+    (staged, whole), sums = in_blocks(plain)
     shapes = array_shapes(staged)
-    tiles = {step.array for step in staged.kernels if isinstance(step, Kernel) and tiling(step, shapes) is not None}
-    return Device(in_launches(staged, {*deals, *tiles}), whole, {}, deals, True)
+    staged, deals = in_rows(staged, sums, products)
+    blocks = {step.array for step in staged.kernels if shares_memory(step, deals, shapes)}
+    alone = {*blocks, *products, *(part for part, array in whole.items() if array in products)}
+    return Device(in_launches(staged, alone), whole, products, deals)
 
 
 def describe_device(program: Program) -> list[str]:
@@ -192,6 +191,6 @@ def describe_device(program: Program) -> list[str]:
     stored = {array.name for array in device.program.temporaries}
     again = ", ".join(array.name for array in program.temporaries if array.name not in stored)
     lines = [f"computed again where they are summed, instead of stored: {again}"] if again else []
-    lines += [f"in parts, where there are less than {THREADS} entries: {whole}"] if whole else []
+    lines += [f"in two launches, where there are few entries: {whole}"] if whole else []
     groups = [step for step in device.program.kernels if isinstance(step, FusedKernels)]
     return lines + [f"in one launch: {', '.join(kernel.array for kernel in step.kernels)}" for step in groups]

@@ -59,7 +59,7 @@ def recomputed(program: Program) -> Program:
             kernels = [user for user in users if isinstance(user, Kernel)]
             times = [_times(user, array.name, shapes) for user in kernels]
             if None not in times and sum(filter(None, times)) <= MAX_TIMES:
-                new = {user.array: _with_values(user, first, all_names(program)) for user in kernels}
+                new = {user.array: with_values(user, first, all_names(program)) for user in kernels}
                 kept = [step for step in program.kernels if step is not first]
                 named = {user.array for user in kernels}
                 changed = [new[step.array] if step.array in named and step in users else step for step in kept]
@@ -68,12 +68,17 @@ def recomputed(program: Program) -> Program:
 
 
 def _degree(shape: Sequence[Affine]) -> int:
-    """Return the number of extents in `shape` that are not constants."""
-    return sum(not extent.is_constant for extent in shape)
+    """Return the number of extents in `shape` that are not small constants."""
+    return sum(not _is_small(extent) for extent in shape)
+
+
+def _is_small(length: Affine) -> bool:
+    """Whether `length` is a constant of at most `MAX_ROUNDS`."""
+    return length.is_constant and length.constant <= MAX_ROUNDS
 
 
 def _is_of_pairs(kernel: Kernel, shapes: Shapes) -> bool:
-    """Whether a kernel fills an array cheaply from arrays with fewer non-constant axes, as ``d[i, j]`` from ``x[i]``
+    """Whether a kernel fills an array cheaply from arrays with fewer long axes, as ``d[i, j]`` from ``x[i]``
     and ``x[j]``.
     """
     own = _degree(shapes[kernel.array])
@@ -85,10 +90,11 @@ def _is_of_pairs(kernel: Kernel, shapes: Shapes) -> bool:
 
 
 def _rounds(loop: Loop) -> int | None:
-    """Return the number of iterations of a loop if it is constant; else None."""
+    """Return the number of iterations of a loop if it is a small constant; else None."""
     forms = [loop.highs[0].form, loop.lows[0].form]
     is_plain = len(loop.highs) == len(loop.lows) == loop.highs[0].divisor == loop.lows[0].divisor == 1
-    return (forms[0] - forms[1]).constant + 1 if is_plain and all(f.is_constant for f in forms) else None
+    length = forms[0] - forms[1] + 1
+    return length.constant if is_plain and _is_small(length) else None
 
 
 def _times(user: Kernel, array: str, shapes: Shapes) -> int | None:
@@ -103,7 +109,7 @@ def _times(user: Kernel, array: str, shapes: Shapes) -> int | None:
         around_loops = [one for one in around if isinstance(one, Loop)]
         ranges = {loop.variable: _rounds(loop) for loop in around_loops}
         ranges |= {
-            axis: extent.constant if extent.is_constant else None
+            axis: extent.constant if _is_small(extent) else None
             for axis, extent in zip(user.axes, shapes[user.array], strict=True)
         }
         is_summed = any(_rounds(loop) is None for loop in around_loops)
@@ -129,7 +135,7 @@ def _reads(statement: Statement, array: str) -> list[Load]:
     return list(dict.fromkeys(found))
 
 
-def _with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
+def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
     """Return the kernel `user` with each read of ``kernel``'s array replaced by the computation of its value."""
     used = set(own_names(user))
     *before, store = kernel.body

@@ -8,8 +8,9 @@ others, no thread waits for another one, and the same values are added in the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.ir.loops import (
@@ -20,45 +21,39 @@ from sympy_tensordiff.codegen.ir.loops import (
     is_accumulator,
     is_addition,
     is_let,
+    let,
     reduction_of,
 )
 from sympy_tensordiff.codegen.ir.nests import ZERO, span
 from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program, Scatter, Size, Step, entrywise
 from sympy_tensordiff.codegen.ir.rename import reserve_name, unique
-from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name
 from sympy_tensordiff.codegen.ir.walk import (
     Around,
     added,
     all_names,
     array_shapes,
+    declared,
     needed,
     own_names,
     rewrite,
     statements,
-    subexpressions,
     used_names,
 )
-from sympy_tensordiff.codegen.schedule.blocks import Deal, tiling
+from sympy_tensordiff.codegen.schedule.blocks import THREADS
+from sympy_tensordiff.codegen.schedule.joined_sums import FREE, split_off_definitions, with_joined_sums
+from sympy_tensordiff.codegen.schedule.sectors import WARP, neighbours, sectors, width_of
+from sympy_tensordiff.codegen.schedule.shared_sums import Deal, is_jammable
+from sympy_tensordiff.codegen.schedule.tiles import tiling, without_guard
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.extrema import maximum_of, minimum_of
 from sympy_tensordiff.integer.products import quotient_by, times
-
-THREADS = 4 * 132 * 256
-"""So many threads with 64 registers are in work at a time on 132 multiprocessors."""
-
-LEAST_ROUNDS = 96
-"""The least number of terms that a thread adds in a part: writing and reading the parts costs as much as a few
-products.
-"""
 
 SHORT = 24
 """Loops of fewer rounds stay whole, if there are others: compilers unroll them."""
 
 MOST_PARTS = 256
 """The most parts of a sum that blocks of threads compute: twice as many as there are multiprocessors."""
-
-FREE = frozenset({"sum", "max", "min"})
-"""The reductions whose order does not matter. Factors stay in order, as products of 0 and overflows depend on it."""
 
 
 class Stages(NamedTuple):
@@ -68,71 +63,118 @@ class Stages(NamedTuple):
     whole: dict[str, str]
 
 
-def in_stages(program: Program) -> Stages:
-    """Return the program in which long sums with few results are computed in two stages: parallel partial sums, then
-    their sum.
-
-    Law: every result is the same, but for the order in which the terms of a sum are added.
-    """
-    return _in_stages(program, _Stages(program))
-
-
 def _in_stages(program: Program, work: _Stages) -> Stages:
     """Return the program with each kernel replaced by its stages, made by `work`."""
     steps: list[Step] = []
     for step in program.kernels:
-        stages = work.stages(with_joined_sums(step), step.array) if isinstance(step, Kernel) else []
-        steps += stages if len(stages) > 1 else [step]
-    new = [Array(name, work.shapes[name]) for name in work.whole]
+        for part in work.parted(step):
+            kernel = with_joined_sums(part) if isinstance(part, Kernel) else None
+            unguarded = kernel and without_guard(kernel, work.shapes)
+            if kernel and unguarded and tiling(unguarded, work.shapes) is not None:
+                steps += work.stages(unguarded, kernel.array)
+                continue
+            stages = work.stages(kernel, kernel.array) if kernel else []
+            steps += stages if len(stages) > 1 else [part]
+    new = [Array(name, work.shapes[name]) for name in (*work.values, *work.whole)]
     return Stages(replace(program, sizes=tuple(work.sizes)).with_steps(steps, new=new), work.whole)
 
 
 class ChosenLoop(NamedTuple):
-    """A reduction loop to be distributed over threads, with its number of iterations and that of its inner loops."""
+    """A reduction loop to be distributed over threads, with its number of iterations."""
 
     loop: Loop
     length: Affine
-    inner: list[Affine]
-    is_across: bool
+    others: list[tuple[Loop, Affine]]
+    """The loops around it and inside, with their numbers of iterations."""
+    width: int
+    """The entries side by side that a block computes together; 0 if all of its threads share the same sums."""
+    axis: str
+    """The axis along which entries are side by side."""
+    jam: str
+    """The short axis whose entries a thread computes together; "" for none."""
+    chunk: int
+    """The consecutive iterations of a part of a product."""
     start: Set
     before: list[Statement]
 
+    @property
+    def is_across(self) -> bool:
+        """Whether neighbouring threads compute neighbouring entries."""
+        return self.width > 0
+
+    @property
+    def work(self) -> Affine:
+        """The number of terms of the sum."""
+        return times(self.length, *(length for _, length in self.others))
+
+    @property
+    def threads(self) -> int:
+        """The threads of a block that share a sum if neighbouring threads compute neighbouring entries."""
+        return 1 << ((THREADS // self.width).bit_length() - 1)
+
 
 class _Stages:
-    """Splits the reductions of one program into two stages."""
+    """Distributes the reductions of one program over blocks of threads that share memory, in at most two stages."""
 
     def __init__(self, program: Program) -> None:
         self.taken = all_names(program)
         self.shapes = array_shapes(program)
         self.sizes = list(program.sizes)
         self.whole: dict[str, str] = {}
+        self.deals: dict[str, Deal] = {}
+        self.values: list[str] = []
+        """The arrays of values that scatters add."""
         self.levels: dict[str, int] = {}
         """How often the sum has been cut whose parts an axis numbers, by the axis."""
 
-    def stages(self, kernel: Kernel, array: str) -> list[Kernel]:
-        """Return the kernels that replace `kernel`, for the result ``array``; `kernel` alone if it needs no second
-        stage.
+    def parted(self, step: Step) -> Sequence[Step]:
+        """Return the steps that replace `step` before sums are distributed."""
+        if not isinstance(step, Kernel):
+            return [step]
+        return self.with_values(step) if isinstance(step, Scatter) else self.with_stored_products(step)
 
-        The parts may be few and long as well, or too many to be added by one thread: each is looked at once more. Of
-        several axes there are many entries: of these one sum alone is cut, and there are few parts.
+    def with_stored_products(self, kernel: Kernel) -> list[Kernel]:
+        """Return the steps that replace a kernel that sums functions of products, as ``sum(b[i, k]*sum(A[i, j]*C[j, k],
+        j), k)``: a kernel of the products, which has tiles, and one that sums them; `kernel` alone without any.
         """
-        sums = [number for number, statement in enumerate(kernel.body) if isinstance(statement, Loop | If)]
-        for number in sums if not isinstance(kernel, Scatter) and (len(sums) == 1 or len(kernel.axes) < 2) else ():
-            statement = kernel.body[number]
-            assert isinstance(statement, Loop | If)
-            if (found := self.cut(kernel, number, statement, array)) is not None:
-                first, second = found
-                return [*self.stages(first, array), *self.stages(second, array)]
+        for number, loop in enumerate(kernel.body):
+            if not isinstance(loop, Loop) or loop.step != 1 or loop.lows != (Bound(ZERO),) or len(loop.highs) > 1:
+                continue
+            high, known = loop.highs[0], {*own_names(kernel)}
+            if high.divisor > 1 or not known.isdisjoint(map(str, high.form.atoms())):
+                continue
+            for at, (start, inner) in enumerate(pairwise(loop.body)):
+                outside = declared([*kernel.body[:number], *loop.body[:at]]).keys()
+                if not (is_accumulator(start) and isinstance(inner, Loop)) or outside & set(used_names(inner)):
+                    continue
+                assert isinstance(start, Set)
+                name = reserve_name(f"{kernel.array}_{start.name}", self.taken)
+                product = entrywise(name, (*kernel.axes, loop.variable), [start, inner], Name(start.name))
+                self.shapes[name] = (*self.shapes[kernel.array], high.form + 1)
+                if tiling(product, self.shapes) is None:
+                    continue
+                self.values.append(name)
+                rest = (*loop.body[:at], let(start.name, product.entry), *loop.body[at + 2 :])
+                body = (*kernel.body[:number], replace(loop, body=rest), *kernel.body[number + 1 :])
+                return [product, replace(kernel, body=body)]
         return [kernel]
 
-    def cut(self, kernel: Kernel, number: int, outer: Loop | If, array: str) -> tuple[Kernel, Kernel] | None:
-        """Return a kernel of partial sums and one that adds them; None if no loop is split."""
-        chosen = self.chosen_loop(kernel, number, outer, 2 if len(kernel.axes) < 2 else 1)
-        if chosen is None:
-            return None
-        shape = self.shapes[kernel.array]
-        count = self.count(kernel.array, shape, chosen.length, chosen.inner)
-        return None if count is None else self.parts(kernel, number, outer, chosen, count, array)
+    def with_values(self, scatter: Scatter) -> list[Kernel]:
+        """Return the steps that replace `scatter`: for a sum that is added to an entry of its own, as on a diagonal, a
+        kernel that computes it, and the scatter of its value.
+        """
+        *before, last = scatter.body
+        is_plain = scatter.exclusive and scatter.axes and isinstance(last, Set) and isinstance(last.target, Load)
+        if not is_plain or not any(isinstance(s, Loop) for s in statements(before)):
+            return [scatter]
+        assert isinstance(last, Set) and isinstance(last.target, Load)
+        if any({*own_names(scatter)} - {*scatter.axes} & {*map(str, form.atoms())} for form in last.target.index):
+            return [scatter]
+        name = reserve_name(f"{scatter.array}_values", self.taken)
+        self.shapes[name] = scatter.extents
+        self.values.append(name)
+        kernel = entrywise(name, scatter.axes, before, last.value)
+        return [kernel, replace(scatter, body=(replace(last, value=kernel.entry),))]
 
     def chosen_loop(self, kernel: Kernel, number: int, outer: Loop | If, most: int) -> ChosenLoop | None:
         """Return the loop of a reduction to distribute; None without one, or if it was split ``most`` times already."""
@@ -141,23 +183,28 @@ class _Stages:
             return None
         chain = [one for one in _chain(outer) if self.levels.get(one.variable, 0) < most]
         own = set(own_names(kernel))
-        lengths = {loop.variable: length for loop in chain if (length := rounds(loop, own)) is not None}
+        box = dict(zip(kernel.axes, kernel.box(self.shapes), strict=True))
+        is_one = sum(isinstance(s, Loop | If) for s in kernel.body) == 1
+        jam = kernel.axes[-1] if kernel.axes and is_one and is_jammable(kernel, box[kernel.axes[-1]]) else ""
+        lengths: dict[str, Affine] = {}
+        for loop in chain:
+            # An inner loop may depend on the axes, and on loops around it that start at 0.
+            outside = [one for one in chain if one.variable in lengths and one.lows == (Bound(ZERO),)]
+            length = rounds(loop, own, box | {one.variable: lengths[one.variable] for one in outside})
+            lengths |= {} if length is None else {loop.variable: length}
         free = [loop for loop in chain if loop.variable in lengths]
         if not free:
             return None
         # Neighbouring threads read neighbouring entries: rounds of the innermost loop, or else entries along the last
         # axis.
         values = [s.value for s in statements([outer]) if is_let(s) or is_addition(s)]
-        is_wide = bool(kernel.axes) and not _is_short(kernel.box(self.shapes)[-1])
-        is_across = is_wide and _best_axis_position(values, kernel.axes[-1], min) > _best_axis_position(
-            values, chain[-1].variable, min
-        )
-        sign = 1 if is_across else -1
-        free.sort(
-            key=lambda loop: (_is_short(lengths[loop.variable]), sign * _best_axis_position(values, loop.variable))
-        )
-        inner = [lengths[one.variable] for one in free[1:]]
-        return ChosenLoop(free[0], lengths[free[0].variable], inner, is_across, start, before)
+        free.sort(key=lambda loop: (_is_short(lengths[loop.variable]), sectors(values, {loop.variable: WARP})))
+        box.pop(jam, None)
+        axis = min(reversed(box), key=lambda one: sectors(values, neighbours(box, one)), default="")
+        gains = bool(box) and sectors(values, neighbours(box, axis)) < sectors(values, {free[0].variable: WARP})
+        width = width_of(box) if gains else 0
+        others = [(one, lengths[one.variable]) for one in chain if one in free[1:]]
+        return ChosenLoop(free[0], lengths[free[0].variable], others, width, axis, jam, 1, start, before)
 
     def parts(
         self,
@@ -172,8 +219,9 @@ class _Stages:
         """Split the reduction at position ``number`` of the kernel's body into a kernel for ``count`` partial sums and
         one that adds them; partial sum p runs over the chunks p, p + count, ... of ``chunk`` iterations.
         """
-        loop, _, _, is_across, start, before = chosen
+        loop, start, before = chosen.loop, chosen.start, chosen.before
         shape, own = self.shapes[kernel.array], set(own_names(kernel))
+        box = dict(zip(kernel.axes, kernel.box(self.shapes), strict=True))
         name, part = reserve_name(f"{kernel.array}_parts", self.taken), unique("part", self.taken | own)
         self.taken.add(part)
         self.levels[part] = self.levels.get(loop.variable, 0) + 1
@@ -186,44 +234,26 @@ class _Stages:
                 return (statement,)
             if chunk == 1:
                 return (replace(statement, lows=(Bound(low),), step=count),)
-            begin = Affine.variable(first_of_chunk)
+            begin, whole = Affine.variable(first_of_chunk), at_extremes(statement, box)
             highs = (Bound(begin + (chunk - 1)), *statement.highs)
-            rest = replace(statement, lows=(Bound(begin),), highs=highs)
-            return (Loop(first_of_chunk, (Bound(low),), statement.highs, (rest,), chunk * count),)
+            lows = (Bound(begin), *(statement.lows if whole.lows != statement.lows else ()))
+            rest = replace(statement, lows=lows, highs=highs)
+            start_of_part = Bound(whole.lows[0].form + chunk * Affine.variable(part))
+            return (Loop(first_of_chunk, (start_of_part,), whole.highs, (rest,), chunk * count),)
 
-        order = (part, *kernel.axes) if is_across else (*kernel.axes, part)
-        self.shapes[name] = (count, *shape) if is_across else (*shape, count)
+        is_first = chosen.is_across or chosen.jam
+        order = (part, *kernel.axes) if is_first else (*kernel.axes, part)
+        self.shapes[name] = (count, *shape) if is_first else (*shape, count)
         self.whole[name] = array
         first = entrywise(name, order, [*before, start, *rewrite([outer], change)], Name(start.name))
         read = Set(start.target, first.entry, reduction_of(start))
         body = (*kernel.body[:number], span(part, ZERO, count, [read]), *kernel.body[number + 1 :])
         return first, replace(kernel, body=tuple(needed(body, set())))
 
-    def count(self, array: str, shape: Sequence[Affine], rounds: Affine, inner: Sequence[Affine]) -> Affine | None:
-        """Return the number of partial sums for a loop of `rounds` iterations with ``inner`` ones in each; None for
-        one.
-        """
-        rest = times(*inner)
-        enough = [quotient(times(rounds, rest), LEAST_ROUNDS), *([rounds] if rest != Affine.of(1) else [])]
-        if any(parts.is_constant and parts.constant < 2 for parts in enough):
-            return None
-        most = minimum_of([*enough, quotient_by(Affine.of(THREADS), maximum_of([times(*shape), Affine.of(1)]))])
-        if most.is_constant:
-            return most if most.constant > 1 else None
-        return self.size(f"{array}_count", most)
-
     def size(self, wish: str, value: Affine) -> Affine:
         """Return a new size variable, computed before the kernels: ``max(value, 1)``."""
         self.sizes.append(Size(reserve_name(wish, self.taken), (value, Affine.of(1))))
         return Affine.variable(self.sizes[-1].name)
-
-
-class _ReductionBlocks(_Stages):
-    """Distributes the reductions of one program over blocks of threads that share memory, in at most two stages."""
-
-    def __init__(self, program: Program) -> None:
-        super().__init__(program)
-        self.deals: dict[str, Deal] = {}
 
     def stages(self, kernel: Kernel, array: str) -> list[Kernel]:
         """Return the kernels that replace `kernel`: itself, or a kernel of partial sums and one that adds them."""
@@ -234,35 +264,45 @@ class _ReductionBlocks(_Stages):
             chosen = self.chosen_loop(kernel, number, outer, 2)
             if chosen is None or _is_short(chosen.length):
                 continue
+            shape, tile = self.shapes[kernel.array], 0
             plan = tiling(kernel, self.shapes) if len(sums) == 1 else None
             if plan is not None:
-                length = rounds(plan.loops[-1], set(own_names(kernel)))
+                # Parts are rounds of the outermost loop, or chunks of the only one.
+                box, tile = dict(zip(kernel.axes, shape, strict=True)), plan.sums
+                length = rounds(plan.loops[0], set(own_names(kernel)), box)
                 if length is None:
                     return [kernel]
-                chosen = chosen._replace(loop=plan.loops[-1], length=length, is_across=True)
+                chunk = 256 if len(plan.loops) == 1 else 1
+                chosen = chosen._replace(loop=plan.loops[0], length=length, width=WARP, jam="", chunk=chunk)
+            elif (found := self.in_parts_of_another_loop(kernel, number, chosen, array)) is not None:
+                return found
             is_part = chosen.loop.variable in self.levels
-            chunk, parts = self.part_count(self.shapes[kernel.array], chosen, plan is not None)
-            if (chosen.is_across or not kernel.axes) and not is_part and parts != Affine.of(1):
+            chunk, parts = self.part_count(shape, chosen, tile)
+            is_few = (entries := times(*shape)).is_constant and entries.constant <= MOST_PARTS // 2
+            if (chosen.is_across or is_few) and not is_part and parts != Affine.of(1):
                 count = parts if parts.is_constant else self.size(f"{array}_count", parts)
                 first, second = self.parts(kernel, number, outer, chosen, count, array, chunk)
                 if plan is None:
-                    self.deals[first.array] = Deal(chosen.loop.variable, Affine.of(chunk), chosen.is_across)
+                    self.deals[first.array] = Deal(
+                        chosen.loop.variable, Affine.of(chunk), chosen.width, chosen.axis, chosen.jam
+                    )
                 return [first, *self.stages(second, array)]
             if plan is None and len(sums) == 1 and not (is_part and kernel.axes):
                 self.deal(kernel, chosen, array)
         return [kernel]
 
-    def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, is_tiled: bool) -> tuple[int, Affine]:
+    def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, tile: int) -> tuple[int, Affine]:
         """Return the number of iterations per chunk of a block, and the number of partial sums that fills the device,
         at most `MOST_PARTS`.
         """
-        work = times(chosen.length, *chosen.inner)
-        if is_tiled:
-            chunk, enough, at_once = 256, [quotient(chosen.length, 256)], 64 * 64
+        if tile:
+            chunk, at_once = chosen.chunk, tile
+            enough = [quotient(chosen.length, chunk)]
         elif chosen.is_across:
-            chunk, enough, at_once = 8, [quotient(chosen.length + 7, 8), quotient(work, 64)], 32
+            chunk, at_once = chosen.threads, chosen.width
+            enough = [quotient(chosen.length + (chunk - 1), chunk), quotient(chosen.work, 8 * chunk)]
         else:
-            chunk, enough, at_once = 256, [quotient(chosen.length + 255, 256), quotient(work, 2048)], 1
+            chunk, enough, at_once = 256, [quotient(chosen.length + 255, 256), quotient(chosen.work, 2048)], 1
         room = quotient_by(Affine.of(MOST_PARTS * at_once), maximum_of([times(*shape), Affine.of(1)]))
         parts = minimum_of([*enough, Affine.of(MOST_PARTS), room])
         return chunk, Affine.of(1) if parts.is_constant and parts.constant < 1 else parts
@@ -271,12 +311,47 @@ class _ReductionBlocks(_Stages):
         """Record how the threads of a block share the iterations of a kernel's reduction, eight or more each."""
         if chosen.loop.step != 1 or len(chosen.loop.lows) > 1:
             return
-        least = minimum_of([quotient(chosen.length, 8), quotient(times(chosen.length, *chosen.inner), 64)])
-        threads = Affine.of(8) if chosen.is_across else 8 * minimum_of([least, Affine.of(32)])
-        if threads.is_constant and threads.constant < 2:
-            return
-        size = threads if threads.is_constant else self.size(f"{array}_threads", threads)
-        self.deals[kernel.array] = Deal(chosen.loop.variable, size, chosen.is_across)
+        threads = self.thread_count(chosen, array)
+        if threads != Affine.of(1):
+            self.deals[kernel.array] = Deal(
+                chosen.loop.variable, threads, chosen.width, chosen.axis, chosen.jam, chosen.length
+            )
+
+    def thread_count(self, chosen: ChosenLoop, array: str) -> Affine:
+        """Return how many threads share a sum, as a size of its own if it depends on sizes."""
+        if chosen.is_across:
+            return Affine.of(chosen.threads)
+        threads = 8 * minimum_of([quotient(chosen.length, 8), quotient(chosen.work, 16), Affine.of(32)])
+        if not threads.is_constant:
+            return self.size(f"{array}_threads", threads)
+        return threads if threads.constant > 1 else Affine.of(1)
+
+    def in_parts_of_another_loop(
+        self, kernel: Kernel, number: int, chosen: ChosenLoop, array: str
+    ) -> list[Kernel] | None:
+        """Return the kernels that replace a kernel of few entries and a sum with several long loops: the iterations of
+        one loop are parts, those of another belong to the threads; None if that does not apply.
+        """
+        entries = times(*self.shapes[kernel.array])
+        is_few = entries.is_constant and entries.constant <= 4 * MOST_PARTS
+        long = [pair for pair in chosen.others if not _is_short(pair[1]) and pair[0].variable not in self.levels]
+        if not long or not (chosen.is_across or is_few) or {chosen.loop.step, long[0][0].step} != {1}:
+            return None
+        loop, length = long[0]
+        threads = self.thread_count(chosen, array)
+        at_once = MOST_PARTS * (chosen.width or THREADS)
+        room = quotient_by(
+            Affine.of(at_once), maximum_of([times(entries, *([] if chosen.is_across else [threads])), Affine.of(1)])
+        )
+        count = minimum_of([length, room])
+        if threads == Affine.of(1) or (count.is_constant and count.constant < 2):
+            return None
+        count = count if count.is_constant else self.size(f"{array}_count", count)
+        outer = kernel.body[number]
+        assert isinstance(outer, Loop | If)
+        first, second = self.parts(kernel, number, outer, chosen._replace(loop=loop), count, array)
+        self.deals[first.array] = Deal(chosen.loop.variable, threads, chosen.width, chosen.axis, chosen.jam)
+        return [first, *self.stages(second, array)]
 
 
 def in_blocks(program: Program) -> tuple[Stages, dict[str, Deal]]:
@@ -284,7 +359,7 @@ def in_blocks(program: Program) -> tuple[Stages, dict[str, Deal]]:
 
     Law: every result is the same, but for the order in which the terms of a sum are added.
     """
-    work = _ReductionBlocks(program)
+    work = _Stages(program)
     return _in_stages(program, work), work.deals
 
 
@@ -302,64 +377,36 @@ def _chain(statement: Statement) -> list[Loop]:
     found: list[Loop] = []
     while isinstance(statement, Loop | If):
         found += [statement] if isinstance(statement, Loop) else []
-        _, rest = _split_off_definitions(statement.body)
+        _, rest = split_off_definitions(statement.body)
         if len(rest) != 1:
             break
         statement = rest[0]
     return found
 
 
-def rounds(loop: Loop, own: set[str]) -> Affine | None:
-    """Return the maximal number of iterations of a loop as a form without the names `own`; None if not possible."""
+def rounds(loop: Loop, own: set[str], box: Mapping[str, Affine] | None = None) -> Affine | None:
+    """Return the maximal number of iterations of a loop as a form without the names `own`; None if it depends
+    on them. Axes with the extents in ``box`` are replaced by their extremes first.
+    """
+    loop = at_extremes(loop, box or {})
     bounds = (*loop.lows, *loop.highs)
     if len(loop.lows) > 1 or loop.lows[0].divisor > 1 or any(not own.isdisjoint(b.form.atoms()) for b in bounds):
         return None
     return minimum_of([quotient(high.form, high.divisor) + 1 for high in loop.highs]) - loop.lows[0].form
 
 
+def at_extremes(loop: Loop, box: Mapping[str, Affine]) -> Loop:
+    """Return a loop over the iterations of `loop` at any values of the axes with the extents in ``box``."""
+    for axis, extent in box.items():
+        first, last = {axis: ZERO}, {axis: extent - 1}
+        lows = [Bound(b.form.substitute(first if b.form.coefficient(axis) > 0 else last), b.divisor) for b in loop.lows]
+        highs = [
+            Bound(b.form.substitute(last if b.form.coefficient(axis) > 0 else first), b.divisor) for b in loop.highs
+        ]
+        loop = replace(loop, lows=tuple(lows), highs=tuple(highs))
+    return loop
+
+
 def _is_short(length: Affine) -> bool:
     """Whether `length` is a small constant, so that a loop is not split."""
     return length.is_constant and length.constant < SHORT
-
-
-def _best_axis_position(values: Sequence[Scalar], variable: str, choose: Callable[..., int] = max) -> int:
-    """Return the position, counted from the last index (-1), at which `variable` occurs in reads; the best one over all
-    reads.
-    """
-    loads = [node for value in values for node in subexpressions(value) if isinstance(node, Load)]
-    places = [at - len(load.index) for load in loads for at, form in enumerate(load.index) if variable in form.atoms()]
-    return choose(places, default=-1 - sum(len(load.index) for load in loads))
-
-
-# ---------------------------------------------------------------------------- sums of sums
-
-
-def with_joined_sums(kernel: Kernel) -> Kernel:
-    """Return `kernel` with nested sums as one accumulation, so that both loops can be distributed."""
-    return replace(kernel, body=rewrite(kernel.body, lambda statement, _: (_joined(statement),)))
-
-
-def _joined(statement: Statement) -> Statement:
-    """Return a sum over a sum as loops that add to one accumulator; another statement unchanged."""
-    if not isinstance(statement, Loop | If):
-        return statement
-    lets, rest = _split_off_definitions(statement.body)
-    if len(rest) != 3:
-        return statement
-    start, inner, add = rest
-    if not (is_accumulator(start) and isinstance(inner, Loop | If) and is_addition(add)):
-        return statement
-    is_sum = add.value == Name(start.name) and add.reduction == reduction_of(start) and add.reduction in FREE
-    if not is_sum or any(start.name in used_names(other) for other in (*lets, inner)):
-        return statement
-
-    def adding(part: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return an addition to the inner sum as an addition to the outer one; another statement unchanged."""
-        return (replace(part, target=add.target) if is_addition(part) and part.name == start.name else part,)
-
-    return replace(statement, body=(*lets, *rewrite([inner], adding)))
-
-
-def _split_off_definitions(body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
-    """Split `body` into its scalar definitions and all other statements."""
-    return [s for s in body if is_let(s)], [s for s in body if not is_let(s)]

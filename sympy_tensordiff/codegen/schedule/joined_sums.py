@@ -1,0 +1,57 @@
+"""Sums of sums as one accumulation, so that both loops can be distributed over threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sympy_tensordiff.codegen.ir.loops import (
+    If,
+    Loop,
+    Statement,
+    is_accumulator,
+    is_addition,
+    is_let,
+    reduction_of,
+)
+from sympy_tensordiff.codegen.ir.programs import Kernel
+from sympy_tensordiff.codegen.ir.scalars import Name
+from sympy_tensordiff.codegen.ir.walk import (
+    Around,
+    rewrite,
+    used_names,
+)
+
+FREE = frozenset({"sum", "max", "min"})
+"""The reductions whose order does not matter. Factors stay in order: zeros and overflows meet as they stand."""
+
+
+def with_joined_sums(kernel: Kernel) -> Kernel:
+    """Return `kernel` with nested sums as one accumulation, so that both loops can be distributed."""
+    return replace(kernel, body=rewrite(kernel.body, lambda statement, _: (_joined(statement),)))
+
+
+def _joined(statement: Statement) -> Statement:
+    """Return a sum over a sum as loops that add to one accumulator; another statement unchanged."""
+    if not isinstance(statement, Loop | If):
+        return statement
+    lets, rest = split_off_definitions(statement.body)
+    if len(rest) != 3:
+        return statement
+    start, inner, add = rest
+    if not (is_accumulator(start) and isinstance(inner, Loop | If) and is_addition(add)):
+        return statement
+    is_sum = add.value == Name(start.name) and add.reduction == reduction_of(start) and add.reduction in FREE
+    if not is_sum or any(start.name in used_names(other) for other in (*lets, inner)):
+        return statement
+
+    def adding(part: Statement, _: Around) -> tuple[Statement, ...]:
+        """Return an addition to the inner sum as an addition to the outer one; another statement unchanged."""
+        return (replace(part, target=add.target) if is_addition(part) and part.name == start.name else part,)
+
+    return replace(statement, body=(*lets, *rewrite([inner], adding)))
+
+
+def split_off_definitions(body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
+    """Split `body` into its scalar definitions and all other statements."""
+    return [s for s in body if is_let(s)], [s for s in body if not is_let(s)]

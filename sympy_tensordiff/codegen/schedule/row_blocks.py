@@ -1,0 +1,207 @@
+"""Row-wise functions, such as softmax and layer norm, in one launch: the threads of a block share a row.
+
+The block computes the sums along its row one after the other, and then the entries of the row. What the row has one of,
+such as its greatest entry, is a number of each thread; what it has many of and computes cheaply, such as exponentials,
+is computed again where it is used.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from sympy_tensordiff.codegen.ir.dataflow import uses
+from sympy_tensordiff.codegen.ir.loops import Alloc, Barrier, If, Loop, Set, Statement, is_accumulator, let
+from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, with_numbers
+from sympy_tensordiff.codegen.ir.programs import Array, FusedKernels, Kernel, Program, Size, Step
+from sympy_tensordiff.codegen.ir.rename import Renaming, renamed, reserve_name
+from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name
+from sympy_tensordiff.codegen.ir.steps import Shapes
+from sympy_tensordiff.codegen.ir.walk import added, all_names, array_shapes, loads, loops
+from sympy_tensordiff.codegen.schedule.blocks import BlockNest, Fresh
+from sympy_tensordiff.codegen.schedule.recompute import with_values
+from sympy_tensordiff.codegen.schedule.shared_sums import Deal, dealt, tree
+from sympy_tensordiff.codegen.schedule.transposes import transposed_reads
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
+from sympy_tensordiff.integer.extrema import minimum_of
+
+MAX_TIMES = 2
+"""How often an entry of a row is computed at most."""
+
+
+class RowBlocks(NamedTuple):
+    """A program with row-wise functions in one launch, and its shared sums by the arrays of their kernels."""
+
+    program: Program
+    deals: Mapping[str, Deal]
+
+
+def in_rows(program: Program, deals: Mapping[str, Deal], apart: Collection[str]) -> RowBlocks:
+    """Return the program in which kernels over the same rows, sums and entries, are one launch with a block per row;
+    kernels that fill arrays in ``apart`` are left alone.
+
+    Law: every result is the same.
+    """
+    return _RowGroups(program, deals).grouped(apart)
+
+
+class _RowGroups:
+    """Joins the row-wise kernels of one program."""
+
+    def __init__(self, program: Program, deals: Mapping[str, Deal]) -> None:
+        self.program, self.shapes, self.taken = program, array_shapes(program), all_names(program)
+        self.old_deals, self.deals, self.sizes = deals, dict(deals), list(program.sizes)
+        self.gone: set[str] = set()
+        """The temporaries that are not stored any more, and the sizes that nothing uses."""
+        self.users = Counter(name for step in program.kernels for name in {step.array, *uses(step).arrays})
+        self.temporaries = {array.name for array in program.temporaries}
+
+    def grouped(self, apart: Collection[str]) -> RowBlocks:
+        """Return the program with its row-wise kernels joined, as many of them as possible."""
+        groups: list[list[Step]] = []
+        for step in self.program.kernels:
+            if groups and _joins(groups[-1], step, self.old_deals, self.shapes, apart):
+                groups[-1].append(step)
+            else:
+                groups.append([step])
+        steps: list[Step] = []
+        for group in groups:
+            while group:
+                for length in range(len(group), 0, -1):
+                    if (made := self.joined(group[:length])) is not None:
+                        break
+                steps.append(made or group[0])
+                group = group[length:]
+        kept = {str(atom) for deal in self.deals.values() for atom in deal.threads.atoms()}
+        sizes = [size for size in self.sizes if size.name not in self.gone - kept]
+        program = replace(self.program, sizes=tuple(sizes)).with_steps(steps, gone=self.gone)
+        return RowBlocks(program, self.deals)
+
+    def joined(self, group: Sequence[Step]) -> FusedKernels | None:
+        """Return some kernels over the same rows as one launch; None if a kernel reads what the launch stores."""
+        kernels = [step for step in group if isinstance(step, Kernel)]
+        if len(kernels) < 2:
+            return None
+        own = Counter(name for kernel in kernels for name in {kernel.array, *uses(kernel).arrays})
+        inner = {k.array for k in kernels if k.array in self.temporaries and own[k.array] == self.users[k.array]}
+        kernels = _recomputed(kernels, inner, self.taken)
+        axes, rank = kernels[0].axes, len(kernels[0].axes)
+        numbers = [kernel.array for kernel in kernels if kernel.array in inner and len(kernel.axes) == rank]
+        stored = {kernel.array for kernel in kernels} - {*numbers}
+        if len(kernels) < 2 or any(stored & {*uses(kernel).arrays} for kernel in kernels):
+            return None
+        known = {*self.taken, *axes}
+        new = [renamed(kernel, dict(zip(kernel.axes, axes, strict=False)), known) for kernel in kernels]
+        length = self.old_deals[kernels[0].array].length
+        assert length is not None
+        threads = 32 * minimum_of([quotient(length, 128), Affine.of(8)])
+        if threads.is_constant:
+            threads = Affine.of(max(32, threads.constant))
+        else:
+            self.sizes.append(Size(reserve_name(f"{kernels[0].array}_row", self.taken), (threads, Affine.of(32))))
+            threads = Affine.variable(self.sizes[-1].name)
+        for old, kernel in zip(kernels, new, strict=True):
+            if (deal := self.old_deals.get(kernel.array)) is not None:
+                self.gone |= {str(atom) for atom in deal.threads.atoms()}
+                variable = _renamed_variable(old, kernel, deal.variable)
+                self.deals[kernel.array] = replace(deal, variable=variable, threads=threads)
+        self.gone |= inner - {kernel.array for kernel in kernels}
+        rows = tuple([Array(number, ()) for number in numbers])
+        return FusedKernels(axes[0], kernels[0].box(self.shapes)[0], tuple(new), rows=rows)
+
+
+def _renamed_variable(old: Kernel, new: Kernel, variable: str) -> str:
+    """Return the name in `new` of the loop that is called ``variable`` in `old`."""
+    names = zip([loop.variable for loop in loops(old.body)], [loop.variable for loop in loops(new.body)], strict=True)
+    return dict(names)[variable]
+
+
+def _joins(
+    group: Sequence[Step], step: Step, deals: Mapping[str, Deal], shapes: Shapes, apart: Collection[str]
+) -> bool:
+    """Whether a step is a function of the rows that the kernels of `group` have."""
+    first = group[0]
+    if type(first) is not Kernel or type(step) is not Kernel or not first.axes or {first.array, step.array} & {*apart}:
+        return False
+    deal, rank = deals.get(first.array), len(first.axes)
+    if (
+        deal is None
+        or deal.length is None
+        or deal.is_across
+        or deal.jam
+        or shapes[step.array][:rank] != shapes[first.array]
+    ):
+        return False
+    own = deals.get(step.array)
+    if own is not None and (own.is_across or own.jam or len(step.axes) != rank or own.length != deal.length):
+        return False
+    if own is None and (any(loops(step.body)) or len(step.axes) > rank + 1 or transposed_reads(step, shapes)):
+        return False
+    filled = {one.array for one in group}
+    reads = [load for load in loads(step.body) if load.array in filled]
+    rows = tuple(map(Affine.variable, step.axes[:rank]))
+    return bool(reads) and all(load.index[:rank] == rows for load in reads)
+
+
+def _recomputed(kernels: list[Kernel], inner: Collection[str], taken: Collection[str]) -> list[Kernel]:
+    """Return the kernels without those that fill a temporary row of entries, which their users compute again."""
+    rank = len(kernels[0].axes)
+    for array in [kernel.array for kernel in kernels]:
+        kernel = next(one for one in kernels if one.array == array)
+        users = [one for one in kernels if one is not kernel and kernel.array in uses(one).arrays]
+        count = sum(load.array == kernel.array for one in users for load in loads(one.body))
+        if len(kernel.axes) > rank and kernel.array in inner and count <= MAX_TIMES:
+            new = {one.array: with_values(one, kernel, taken) for one in users}
+            kernels = [new.get(one.array, one) for one in kernels if one.array != kernel.array]
+    return kernels
+
+
+def row_nest(step: FusedKernels, deals: Mapping[str, Deal], shapes: Shapes, fresh: Fresh) -> BlockNest:
+    """Return the nest of row-wise kernels: a block per row, whose threads share each sum and the entries."""
+    first = step.kernels[0]
+    count, rank = deals[first.array].threads, len(first.axes)
+    box = list(zip(first.axes, shapes[first.array], strict=True))
+    x, y = fresh("x"), fresh("y")
+    t = Affine.variable(x)
+    numbers = {array.name for array in step.rows}
+    stored: set[str] = set()
+    body: list[Statement] = []
+    shared: list[Alloc] = []
+    for kernel in step.kernels:
+        if stored & {*uses(kernel).arrays}:
+            body.append(Barrier())
+            stored = set()
+        inside = with_numbers(kernel.body, numbers)
+        if kernel.array in deals:
+            partial = fresh("partial")
+            shared.append(Alloc(partial, (exactly(count),), kernel.array))
+            variable = deals[kernel.array].variable
+            number = next(n for n, s in enumerate(inside) if variable in {loop.variable for loop in loops([s])})
+            begin = next(s for s in inside[:number] if is_accumulator(s) and s.name in added([inside[number]]))
+            mine = fresh(f"{begin.name}_part")
+
+            def place(thread: Affine, name: str = partial) -> Load:
+                """Return the entry of the shared array in which a thread stores its partial sum."""
+                return Load(name, (thread,))
+
+            part = Renaming({begin.name: mine})
+            body += [*part.body(inside[:number]), *part.body(dealt([inside[number]], variable, count, t))]
+            body += [Set(place(t), Name(mine)), *tree([place], t, count, begin)]
+            body += [Barrier(), let(begin.name, place(ZERO))]
+            inside = inside[number + 1 :]
+        elif len(kernel.axes) > rank:
+            axis, last = kernel.axes[-1], shapes[kernel.array][-1] - 1
+            chunk = fresh(f"{axis}_first")
+            at = Affine.variable(chunk) + t
+            inside = Renaming({}, forms={axis: at}).body(inside)
+            guarded = If((Constraint("ge", last - at),), inside)
+            stride = count.constant if count.is_constant else count
+            inside = (Loop(chunk, (Bound(ZERO),), (Bound(last),), (guarded,), stride),)
+        if len(kernel.axes) == rank and kernel.array not in numbers:
+            *others, store = inside
+            inside = (*others, If((Constraint("eq", t),), (store,)))
+        body += inside
+        stored |= set() if kernel.array in numbers else {kernel.array}
+    return BlockNest(tuple(body), (x, count), (y, Affine.of(1)), tuple(shared), tuple(box))

@@ -1,0 +1,54 @@
+"""Estimates of how many sectors of memory the reads of a warp take, by the variable that its threads differ in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sympy_tensordiff.codegen.ir.scalars import Load, Scalar
+from sympy_tensordiff.codegen.ir.walk import (
+    subexpressions,
+)
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.products import times
+
+WARP = 32
+"""The threads of a warp."""
+
+
+def neighbours(box: Mapping[str, Affine], first: str) -> dict[str, int]:
+    """Return how many values each axis has in a warp of neighbouring entries, along the axis ``first`` and then the
+    others from the last one on.
+    """
+    found: dict[str, int] = {}
+    lanes = WARP
+    for axis, extent in sorted([*box.items()][::-1], key=lambda pair: pair[0] != first):
+        found[axis] = min(lanes, extent.constant) if extent.is_constant else lanes
+        lanes //= max(1, found[axis])
+        if lanes < 2:
+            break
+    return found
+
+
+def width_of(box: Mapping[str, Affine]) -> int:
+    """Return how many neighbouring entries a block computes: a warp, or all entries if these are fewer."""
+    count = times(*box.values()) if box else Affine.of(1)
+    return min(WARP, count.constant) if count.is_constant else WARP
+
+
+def sectors(values: Sequence[Scalar], lanes: Mapping[str, int]) -> float:
+    """Return about how many sectors of memory the reads in ``values`` take in a warp, in which each variable has as
+    many values as ``lanes`` says: a quarter of a sector for each entry side by side, one for each of entries far apart.
+    """
+    loads = dict.fromkeys(node for value in values for node in subexpressions(value) if isinstance(node, Load))
+    total = 0.0
+    for load in loads:
+        sectors = 1.0
+        for variable, count in lanes.items():
+            *outer, last = [variable in form.atoms() for form in load.index] or [False]
+            stride = abs(load.index[-1].coefficient(variable)) if last else 0
+            if any(outer) or (last and not stride):
+                sectors *= count
+            elif last:
+                sectors *= min(count, max(1, count * stride / 4))
+        total += sectors
+    return total

@@ -1,0 +1,193 @@
+"""Sums that the threads of a block share, whose totals are added in a tree."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from sympy_tensordiff.codegen.ir.loops import (
+    Alloc,
+    Barrier,
+    If,
+    Loop,
+    Set,
+    Statement,
+    is_accumulator,
+    let,
+    reduction_of,
+)
+from sympy_tensordiff.codegen.ir.nests import ZERO, exactly
+from sympy_tensordiff.codegen.ir.programs import Kernel
+from sympy_tensordiff.codegen.ir.rename import Renaming
+from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name
+from sympy_tensordiff.codegen.ir.steps import Shapes
+from sympy_tensordiff.codegen.ir.walk import (
+    added,
+    forms,
+    loops,
+    needed,
+    rewrite,
+    statements,
+    subexpressions,
+    used_names,
+)
+from sympy_tensordiff.codegen.schedule.blocks import THREADS, BlockNest, Fresh
+from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.products import quotient_by
+
+
+@dataclass(frozen=True, slots=True)
+class Deal:
+    """A loop whose iterations are distributed over the ``threads`` of a block.
+
+    With a ``width``, the x axis runs over as many neighbouring entries, and the y axis over the iterations. Entries
+    along ``axis`` are neighbours. A thread computes all entries along the short axis ``jam``.
+    """
+
+    variable: str
+    threads: Affine
+    width: int
+    axis: str
+    jam: str = ""
+    length: Affine | None = None
+    """The number of iterations; None in parts."""
+
+    @property
+    def is_across(self) -> bool:
+        """Whether the x axis runs over entries instead of the loop."""
+        return self.width > 0
+
+
+MAX_JAMMED = 8
+"""The most entries along an axis whose sums one thread adds up together."""
+
+
+def is_jammable(kernel: Kernel, extent: Affine) -> bool:
+    """Whether a thread may compute all entries of a kernel along its last axis, which has the given extent, together:
+    there are few, no loop depends on the axis, and the entries share reads.
+    """
+    if not extent.is_constant or not 2 <= extent.constant <= MAX_JAMMED:
+        return False
+    varying, inside = _varying(kernel), list(loops(kernel.body))
+    heads = [s for s in statements(kernel.body) if isinstance(s, Loop | If)]
+    if any(_names_in(replace(head, body=())) & varying for head in heads):
+        return False
+    reads = {node for s in statements(inside) if isinstance(s, Set) for node in subexpressions(s.value)}
+    return any(isinstance(node, Load) and not _atoms(node) & varying for node in reads)
+
+
+def _atoms(load: Load) -> set[str]:
+    """Return the names in the index of a read."""
+    return {str(atom) for form in load.index for atom in form.atoms()}
+
+
+def _names_in(statement: Statement) -> set[str]:
+    """Return the names of all scalars and integers in a statement."""
+    return {str(atom) for form in forms([statement]) for atom in form.atoms()} | used_names(statement)
+
+
+def _varying(kernel: Kernel) -> set[str]:
+    """Return the last axis of a kernel and the scalars that depend on it."""
+    found, before = {kernel.axes[-1]}, 0
+    own = [s for s in statements(kernel.body) if isinstance(s, Set) and isinstance(s.target, Name)]
+    while len(found) > before:
+        before = len(found)
+        found |= {s.name for s in own if _names_in(s) & found}
+    return found
+
+
+class _Jam:
+    """The copies of statements, one for each entry along the axis that a thread computes alone."""
+
+    def __init__(self, kernel: Kernel, axis: str, shapes: Shapes, fresh: Fresh) -> None:
+        self.varying: set[str] = _varying(kernel) if axis else set()
+        count = shapes[kernel.array][-1].constant if axis else 1
+        scalars = sorted(self.varying - {axis})
+        self.entries = [
+            Renaming({name: fresh(f"{name}_{number}") for name in scalars}, forms={axis: Affine.of(number)})
+            for number in range(count)
+        ]
+
+    def body(self, body: Sequence[Statement]) -> list[Statement]:
+        """Return statements with copies of those that depend on the axis."""
+        return list(rewrite(body, lambda statement, _: self.copies(statement)))
+
+    def copies(self, statement: Statement) -> tuple[Statement, ...]:
+        """Return the copies of a statement; a loop or guard, whose body has them already, unchanged."""
+        if isinstance(statement, Set):
+            touched = _names_in(statement) | {statement.name}
+            if isinstance(statement.target, Load):
+                touched |= _atoms(statement.target)
+            if touched & self.varying:
+                return tuple([entry.statement(statement) for entry in self.entries])
+        return (statement,)
+
+
+def dealt(body: Sequence[Statement], variable: str, count: Affine, t: Affine) -> tuple[Statement, ...]:
+    """Return statements in which the loop over `variable` has the iterations of the thread `t` of `count` only."""
+
+    def change(statement: Statement, _: object) -> tuple[Statement, ...]:
+        """Return the loop restricted to the iterations of one thread; another statement unchanged."""
+        if not isinstance(statement, Loop) or statement.variable != variable:
+            return (statement,)
+        step = count.constant if count.is_constant else count
+        first, *others = statement.lows
+        own = Affine.variable(statement.variable)
+        rows = tuple([Constraint("ge", low.divisor * own - low.form) for low in others])
+        inner = (If(rows, statement.body),) if rows else statement.body
+        return (replace(statement, lows=(Bound(first.form + t),), body=inner, step=step),)
+
+    return rewrite(body, change)
+
+
+def tree(places: Sequence[Callable[[Affine], Load]], t: Affine, count: Affine, start: Set) -> list[Statement]:
+    """Return the statements that add the partial sums of `count` threads, each array of them at its place 0."""
+    body: list[Statement] = [Barrier()]
+    is_power = count.is_constant and count.constant & (count.constant - 1) == 0
+    step = (1 << (count.constant - 1).bit_length() if count.is_constant else THREADS) // 2
+    while step:
+        both = [Constraint("ge", (step - 1) - t), *([] if is_power else [Constraint("ge", count - 1 - t - step)])]
+        adds = [Set(place(t), place(t + step), reduction_of(start)) for place in places]
+        body += [If(tuple(both), tuple(adds)), Barrier()]
+        step //= 2
+    return body[:-1]
+
+
+def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockNest:
+    """Return the nest of a kernel whose sum is distributed over the threads of a block and reduced in shared memory."""
+    number = next(n for n, s in enumerate(kernel.body) if deal.variable in {loop.variable for loop in loops([s])})
+    outer = kernel.body[number]
+    before, after = kernel.body[:number], kernel.body[number + 1 :]
+    start = next(s for s in before if is_accumulator(s) and s.name in added([outer]))
+    jam = _Jam(kernel, deal.jam, shapes, fresh)
+    starts = jam.copies(start)
+    x, y = fresh("x"), fresh("y")
+    partial = {s.name: fresh("partial") for s in starts if isinstance(s, Set)}
+    count = deal.threads
+    box = [pair for pair in zip(kernel.axes, shapes[kernel.array], strict=True) if pair[0] != deal.jam]
+    box.sort(key=lambda pair: pair[0] == deal.axis)
+    height = quotient_by(Affine.of(THREADS), count) if box else Affine.of(1)
+    is_alone = not deal.is_across and height == Affine.of(1)
+    t = Affine.variable(y if deal.is_across else x)
+    e = ZERO if is_alone else Affine.variable(x if deal.is_across else y)
+
+    def place(name: str, thread: Affine) -> Load:
+        """Return the entry of the shared array in which a thread stores its partial sum."""
+        return Load(partial[name], (thread, e) if deal.is_across else (e, thread))
+
+    rows = [Constraint("ge", extent - 1 - Affine.variable(axis)) for axis, extent in box[:1]]
+    inside = () if is_alone else tuple(rows)
+    lets = [s for s in before if s is not start]
+    first = jam.body([*needed(lets, used_names(outer)), *dealt([outer], deal.variable, count, t)])
+    body: list[Statement] = [*starts, *([If(inside, tuple(first))] if inside else first)]
+    body += [Set(place(name, t), Name(name)) for name in partial]
+    body += tree([functools.partial(place, name) for name in partial], t, count, start)
+    totals = [let(name, place(name, ZERO)) for name in partial]
+    last = (*totals, *jam.body([*needed(lets, {n for s in after for n in used_names(s)}), *after]))
+    body.append(If((*inside, Constraint("eq", t)), last))
+    width, height = (Affine.of(deal.width), count) if deal.is_across else (count, height)
+    shared = tuple([Alloc(name, (exactly(height), exactly(width)), kernel.array) for name in partial.values()])
+    blocks, entries = (tuple(box), ()) if is_alone else ((), tuple(box))
+    along = "" if is_alone else "x" if deal.is_across else "y"
+    return BlockNest(tuple(body), (x, width), (y, height), shared, blocks, entries, along)

@@ -1,0 +1,116 @@
+"""Blocks of threads that copy what a kernel reads down columns into shared memory first, along rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sympy_tensordiff.codegen.ir.loops import (
+    Alloc,
+    Barrier,
+    If,
+    Set,
+    Statement,
+)
+from sympy_tensordiff.codegen.ir.nests import exactly
+from sympy_tensordiff.codegen.ir.programs import Kernel
+from sympy_tensordiff.codegen.ir.rename import Renaming
+from sympy_tensordiff.codegen.ir.scalars import Ends, Load, Scalar
+from sympy_tensordiff.codegen.ir.steps import Shapes
+from sympy_tensordiff.codegen.ir.walk import (
+    loops,
+    rewrite,
+    rewrite_scalar,
+    scalars,
+)
+from sympy_tensordiff.codegen.schedule.blocks import BlockNest, Fresh
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
+from sympy_tensordiff.integer.indirect import data_entries
+
+SIDE = 16
+"""The side of a square of entries that a block fills, one per thread: a row of it is a whole number of sectors."""
+
+LEAST_IN_USE = 0.6
+"""The least part of a square that a constant length of an axis fills."""
+
+MAX_TILES = 4
+"""The most reads of one kernel that are copied, each into 2 KB of shared memory."""
+
+
+def transposed_reads(kernel: Kernel, shapes: Shapes) -> tuple[str, tuple[Load, ...]] | None:
+    """Return the axis along which some reads of a kernel are contiguous while its entries are so along the last axis,
+    and these reads; None if there are none, or too many for shared memory.
+    """
+    if type(kernel) is not Kernel or len(kernel.axes) < 2:
+        return None
+    box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
+    column, inner = last_axis(box), {loop.variable for loop in loops(kernel.body)}
+    reads = dict.fromkeys(node for node in scalars(kernel.body) if isinstance(node, Load) and len(node.index) > 1)
+    found: dict[str, list[Load]] = {}
+    for load in reads:
+        row = str(load.index[-1] - load.index[-1].constant)
+        others = {str(atom) for form in load.index[:-1] for atom in form.atoms()}
+        if (
+            row in kernel.axes
+            and row != column
+            and column in others
+            and not {row, *inner} & others
+            and not data_entries(load.index)
+        ):
+            found.setdefault(row, []).append(load)
+    for row, loads in found.items():
+        lengths = [box[axis] for axis in (row, column)]
+        if len(loads) <= MAX_TILES and not any(n.is_constant and n.constant < LEAST_IN_USE * SIDE for n in lengths):
+            return row, tuple(loads)
+    return None
+
+
+def last_axis(box: Mapping[str, Affine]) -> str:
+    """Return the axis of an array along which neighbouring entries lie: the last one with more than one entry."""
+    return next((axis for axis, extent in [*box.items()][::-1] if extent != Affine.of(1)), "")
+
+
+def turn_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Shapes, fresh: Fresh) -> BlockNest:
+    """Return the nest of a kernel whose blocks fill squares of its entries, and first copy what they read down columns
+    into shared memory, along rows.
+    """
+    box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
+    column = last_axis(box)
+    tiles = {axis: fresh(axis) for axis in (row, column)}
+    x, y = fresh("x"), fresh("y")
+    across, down = Affine.variable(x), Affine.variable(y)
+    starts = {axis: SIDE * Affine.variable(tile) for axis, tile in tiles.items()}
+    names = {load: fresh(f"{load.array}_tile") for load in reads}
+
+    def inside(entry: Mapping[str, Affine]) -> list[Constraint]:
+        """Return the constraints that an entry of the square is one of the array."""
+        return [Constraint("ge", box[axis] - 1 - form) for axis, form in entry.items()]
+
+    at = {row: starts[row] + across, column: starts[column] + down}
+    copies: list[Statement] = []
+    for load, name in names.items():
+        index = tuple([form.substitute(at) for form in load.index])
+        shape = list(zip(index, shapes[load.array], strict=True))
+        rows = [row for form, n in shape for row in (Constraint("ge", form), Constraint("ge", n - 1 - form))]
+        copies.append(If((*inside(at), *rows), (Set(Load(name, (down, across)), Load(load.array, index)),)))
+    entry = {row: starts[row] + down, column: starts[column] + across}
+
+    def from_tile(node: Scalar) -> Scalar:
+        """Return a transposed read as one of its tile."""
+        return Load(names[node], (across, down)) if isinstance(node, Load) and node in names else node
+
+    def changed(statement: Statement, _: object) -> tuple[Statement, ...]:
+        """Return a statement that reads the tiles."""
+        if isinstance(statement, Set) and not isinstance(statement.value, Ends):
+            statement = replace(statement, value=rewrite_scalar(statement.value, from_tile))
+        return (statement,)
+
+    body = Renaming({}, forms=entry).body(rewrite(kernel.body, changed))
+    nest = (*copies, Barrier(), If(tuple(inside(entry)), body))
+    blocks = [(axis, extent) for axis, extent in box.items() if axis not in tiles]
+    blocks += [(tiles[axis], quotient(box[axis] + (SIDE - 1), SIDE)) for axis in tiles]
+    shape_of_tile = (exactly(Affine.of(SIDE)), exactly(Affine.of(SIDE + 1)))
+    shared = tuple([Alloc(name, shape_of_tile, kernel.array) for name in names.values()])
+    used = tuple([(tiles[axis], box[axis], SIDE) for axis in tiles])
+    coordinates = (x, Affine.of(SIDE)), (y, Affine.of(SIDE))
+    return BlockNest(nest, *coordinates, shared, tuple(blocks), tiles=used)
