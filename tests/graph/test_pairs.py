@@ -1,0 +1,54 @@
+"""Products with sums of matrices and outer products: no matrix of the sum where the products are computed anyway."""
+
+import numpy as np
+import sympy
+from every import every
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.program import build_program
+
+n, c = td.indices("n c")
+A, P, u, v = (td.TensorSymbol(name, shape) for name, shape in (("A", (n, n)), ("P", (n, c)), ("u", n), ("v", n)))
+outer = td.einsum("i,j->ij", u, v)
+FUNCTIONS = {
+    "an outer product": A - outer,
+    "with a number": A - outer / 3,
+    "with a scalar": A - outer / (1 + td.sum(u)),
+    "of products": A - td.einsum("i,j->ij", A @ u, A @ v) / td.sum(u),
+}
+
+
+def squares(program):
+    """Return the arrays with two axes of length n that a program stores besides its results."""
+    return [a.name for a in program.temporaries if [str(extent) for extent in a.shape] == ["n", "n"]]
+
+
+@every("name", [*FUNCTIONS])
+def test_a_form_of_a_matrix_minus_an_outer_product_stores_no_square_matrix(name):
+    matrix = FUNCTIONS[name]
+    value = td.trace(P.T @ matrix @ P)
+    assert not squares(build_program([A, P, u, v], value))
+    results = value, td.gradient(value, P)
+    random = np.random.default_rng(0)
+    arrays = [random.normal(size=size) for size in ((5, 5), (5, 2), 5, 5)]
+    found = td.lambdify([A, P, u, v], results)(*arrays)
+    square = td.evaluate(matrix, dict(zip((A, P, u, v), arrays, strict=True)))
+    points = arrays[1]
+    np.testing.assert_allclose(found[0], np.trace(points.T @ square @ points), rtol=1e-12)
+    np.testing.assert_allclose(found[1], (square + square.T) @ points, rtol=1e-12)
+
+
+def test_products_that_the_value_computes_serve_its_gradient():
+    """``A.T @ P`` is part of the form, so that multiplying the matrix of the gradient out costs one product, ``A @ P``."""
+    value = td.trace(P.T @ FUNCTIONS["of products"] @ P)
+    program = build_program([A, P, u, v], (value, td.gradient(value, P)))
+    assert not squares(program)
+
+
+def test_columns_are_vectors():
+    """The products of native matrices, ``d d.T`` with a column ``d``, sum an axis of extent 1."""
+    M, Z, one = (sympy.MatrixSymbol(name, n, width) for name, width in (("M", n), ("Z", c), ("one", 1)))
+    degrees = M * one
+    value = sympy.Trace(Z.T * (M - degrees * degrees.T / (one.T * M * one)[0, 0]) * Z)
+    program = build_program([M, Z, one], (value, td.gradient(value, Z)))
+    assert not squares(program)
