@@ -32,7 +32,7 @@ from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view, 
 from sympy_tensordiff.graph.interning import Number, Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.multiplied_sums import MultipliedSum, multiplied_sums
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.graph.unit_labels import without_unit_labels
 
 Evaluation: TypeAlias = tuple[int, Node]
 """The estimated work of an einsum, and its node as products of two operands."""
@@ -70,31 +70,6 @@ def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collectio
             again = _Pairing(graph, found, work.hints, known)
             return [again.done[root] for root in found]
     return found
-
-
-def without_unit_labels(graph: Graph, roots: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
-    """Return `roots` with no einsum that sums a common label of extent 1: ``u @ v.T`` of two columns is the outer
-    product of two vectors.
-    """
-    done = {node: node for node in known}
-    for part in reachable(*roots, known=known):
-        args = [done[arg] for arg in part.args]
-        done[part] = graph.with_args(part, args)
-        if part.op == "ein" and len(args) > 1:
-            summed = {
-                label
-                for labels, arg in zip(part.data.inputs, args, strict=True)
-                for label, extent in zip(labels, arg.shape, strict=True)
-                if extent == Affine.of(1) and label not in part.data.output
-            }
-            if summed:
-                operands = []
-                for labels, arg in zip(part.data.inputs, args, strict=True):
-                    rest = tuple(label for label in labels if label not in summed)
-                    operands.append((arg if rest == labels else graph.ein(1, [(arg, labels)], rest), rest))
-                extents: Extents = dict(enumerate(part.data.extents))
-                done[part] = graph.ein(part.data.coefficient, operands, part.data.output, extents)
-    return [done[root] for root in roots]
 
 
 class _Pairing:

@@ -39,7 +39,7 @@ def test_a_form_of_a_matrix_minus_an_outer_product_stores_no_square_matrix(name)
 
 
 def test_products_that_the_value_computes_serve_its_gradient():
-    """``A.T @ P`` is part of the form, so that multiplying the matrix of the gradient out costs one product, ``A @ P``."""
+    """``A.T @ P`` is part of the form: multiplying the matrix of the gradient out costs one product, ``A @ P``."""
     value = td.trace(P.T @ FUNCTIONS["of products"] @ P)
     program = build_program([A, P, u, v], (value, td.gradient(value, P)))
     assert not squares(program)
