@@ -120,7 +120,7 @@ class Arithmetic(NodeTable):
                 powers.setdefault(factor, []).append(self.one)
             elif factor.op == "mul":
                 stack.extend(reversed(factor.args))
-            elif factor.op == "guard" or is_index_choice(factor):
+            elif factor.op == "guard" or (factor.op == "select" and is_index_choice(factor)):
                 cases.append(factor)
                 stack.append(factor.args[factor.op != "guard"])
             elif factor.op == "pow" and len(factor.args[1].args) <= JOINED_LIMIT:
@@ -274,6 +274,13 @@ class Arithmetic(NodeTable):
             parts = [self.select(condition, term, self.zero) for term in cases]
             return self.add(parts + [self.select(condition, self.zero, term) for term in others])
         return self._plain("select", None, (condition, value, otherwise))
+
+    def split_index_choice(self, node: Node) -> tuple[Node | None, Node]:
+        """Return ``(condition, value)`` of a choice between a value where indices differ and 0; ``(None, node)`` of any
+        other node.
+        """
+        is_choice = node.op == "select" and is_index_choice(node)
+        return (node.args[0], node.args[1]) if is_choice else (None, node)
 
     def tested(self, condition: Node | None, value: Node) -> Node:
         """Return `value` where `condition` holds and 0 elsewhere; `value` itself without a condition."""

@@ -27,10 +27,3 @@ def is_index_choice(node: Node) -> bool:
     if node.op != "select" or node.args[2].op != "const" or node.args[2].data != 0:
         return False
     return bool(unequal_forms(node.args[0]))
-
-
-def split_index_choice(node: Node) -> tuple[Node | None, Node]:
-    """Return ``(condition, value)`` of a choice between a value where indices differ and 0; ``(None, node)`` of any
-    other node.
-    """
-    return (node.args[0], node.args[1]) if is_index_choice(node) else (None, node)

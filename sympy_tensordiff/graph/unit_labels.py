@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -28,6 +28,6 @@ def without_unit_labels(graph: Graph, roots: Sequence[Node], known: Collection[N
                 for labels, arg in zip(part.data.inputs, args, strict=True):
                     rest = tuple(label for label in labels if label not in summed)
                     operands.append((arg if rest == labels else graph.ein(1, [(arg, labels)], rest), rest))
-                extents: Extents = dict(enumerate(part.data.extents))
+                extents: dict[Hashable, Affine] = dict(enumerate(part.data.extents))
                 done[part] = graph.ein(part.data.coefficient, operands, part.data.output, extents)
     return [done[root] for root in roots]

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from sympy_tensordiff.graph.index_tests import is_index_choice, split_index_choice
+from sympy_tensordiff.graph.index_tests import is_index_choice
 from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Constraint
@@ -114,7 +114,7 @@ class ProductsOfSums:
         `facts` allow it.
         """
         if not self.flat:
-            tests, inner = split_index_choice(body)
+            tests, inner = self.graph.split_index_choice(body)
             body = self.graph.tested(tests, factor_out_common(self.graph, inner))
         graph = self.graph
         for choice in graph.factors(body):
@@ -142,7 +142,7 @@ class ProductsOfSums:
         the guard or choice of the rest; another factor is returned alone.
         """
         graph = self.graph
-        is_choice = is_index_choice(factor)
+        is_choice = factor.op == "select" and is_index_choice(factor)
         if factor.op != "guard" and not is_choice:
             return [factor]
         variables = frozenset(limit.variable for limit in limits)

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from sympy_tensordiff.graph.index_tests import split_index_choice
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
@@ -83,7 +82,7 @@ def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node
     """
     if total.op != "sum":
         return total
-    tests, body = split_index_choice(total.args[0])
+    tests, body = graph.split_index_choice(total.args[0])
     factors = graph.factors(body)
     outside = [factor for factor in factors if factor.is_guard_free and factor.total and factor.free <= sizes]
     outside = [factor for factor in outside if not any(part.op == "read" and part.data for part in reachable(factor))]
@@ -183,7 +182,7 @@ def _merge_group(
     alike: dict[Node | None, list[SummedTerm]] = {}
     for number, _, node in group:
         own, _, body = graph.open(node)
-        tests, body = split_index_choice(graph.substitute(body, renaming_map(own, variables)))
+        tests, body = graph.split_index_choice(graph.substitute(body, renaming_map(own, variables)))
         factor, body = graph.split_coefficient(body)
         alike.setdefault(tests, []).append(
             _with_equations(graph, number * factor, body)
