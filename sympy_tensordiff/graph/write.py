@@ -5,7 +5,7 @@ Reductions must have triangular rows (`simplify.bounds`): each variable bounded 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import sympy
@@ -37,6 +37,7 @@ from sympy_tensordiff.symbolic.depth import BoundedDepth
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
 from sympy_tensordiff.symbolic.partial_derivatives import partial_derivative
+from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, as_entry
 
@@ -352,20 +353,18 @@ def _absorb_minus(factors: list[Any]) -> list[Any]:
         for n, factor in enumerate(factors):
             if factor.is_Add and 2 * sum(t.as_coeff_Mul()[0].is_negative for t in factor.args) >= len(factor.args):
                 turned = sympy.Add(*(-term for term in factor.args))
-                square = {sympy.Pow(factor, 2): sympy.Pow(turned, 2)}
-                first, last = (
-                    [_replaced(other, square) for other in part] for part in (factors[1:n], factors[n + 1 :])
-                )
+                turn = Replacement({sympy.Pow(factor, 2): sympy.Pow(turned, 2)})
+                first, last = ([_replaced(other, turn) for other in part] for part in (factors[1:n], factors[n + 1 :]))
                 return [-factors[0], *first, turned, *last]
     return factors
 
 
-def _replaced(factor: Any, mapping: Mapping[Any, Any]) -> Any:
-    """Return `factor` with the keys of `mapping` replaced; SymPy would rewrite the conditions of a `Piecewise`."""
+def _replaced(factor: Any, replacement: Replacement) -> Any:
+    """Return `factor` after a `replacement`; SymPy would rewrite the conditions of a `Piecewise`."""
     if isinstance(factor, sympy.Piecewise):
-        pairs = [(value.xreplace(mapping), condition.xreplace(mapping)) for value, condition in factor.args]
+        pairs = [(replacement(value), replacement(condition)) for value, condition in factor.args]
         return sympy.Piecewise(*pairs, evaluate=False)
-    return factor.xreplace(mapping)
+    return replacement(factor)
 
 
 def _sign_conditions(node: Node) -> list[Node]:
