@@ -14,6 +14,7 @@ import sympy
 
 from sympy_tensordiff.errors import TensorDiffError, UnsupportedError
 from sympy_tensordiff.graph.einsums import Recognition
+from sympy_tensordiff.graph.index_tests import conjuncts, is_index_choice
 from sympy_tensordiff.graph.interning import Recursion, in_turn, no_collection, takes_tensors, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.nodes import rewritten as rewritten_nodes
@@ -211,9 +212,20 @@ class _Native(ExpressionWriter):
         return sympy.Sum(body, (index, 0, sympy.Max(-1, sympy.Min(0, *forms)))) if forms else body
 
     def write_select(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a select as a `Piecewise`; raise UnsupportedError if SymPy would move the condition out of a sum."""
+        """Return a select as a `Piecewise`; raise UnsupportedError if SymPy would move the condition out of a sum.
+
+        Indices that differ are two guards there.
+        """
+        leaking_indices = self.leaking_indices(node, node.args[0].free, scope)
+        if leaking_indices and is_index_choice(node):
+            graph, (test, *others) = self.graph, conjuncts(node.args[0])
+            value = graph.tested(graph.logic("and", others), node.args[1]) if others else node.args[1]
+            form = test.args[0].data
+            sides = [graph.guard((Constraint("ge", side - 1),), value) for side in (form, -form)]
+            terms = yield from in_turn(self.visit(side, scope) for side in sides)
+            return sympy.Add(*terms)
         result = yield super().write_select(node, scope)
-        if leaking_indices := self.leaking_indices(node, node.args[0].free, scope):
+        if leaking_indices:
             raise UnsupportedError(
                 f"{result} has a condition on values with {leaking_indices}, an index of a sum inside of a sum: "
                 "SymPy's Sum would carry it out of its sum (sympy.piecewise_fold)"

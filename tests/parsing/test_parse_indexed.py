@@ -188,7 +188,9 @@ def test_what_is_printed_can_be_read_again(name) -> None:
     declared += [str(scalar) for scalar in scalars] + [f"int {integer}" for integer in integers]
     wrt = next(v for v in case.variables if getattr(v, "dtype", float) is float)
     parsed = td.parse_indexed(f"declare {' '.join(declared)}\nresult = {case.function}\nderivative wrt {wrt}")
-    assert parsed.expression == case.function.subs({s: td.TensorSymbol(str(s), ()) for s in scalars})
+    expected = case.function.subs({s: td.TensorSymbol(str(s), ()) for s in scalars})
+    # A product of entries that are written out is read as one product.
+    assert parsed.expression == expected or parsed.expression.doit().expand() == expected.doit().expand()
 
 
 def test_no_text_gives_another_error_than_ours() -> None:

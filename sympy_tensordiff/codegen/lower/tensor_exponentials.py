@@ -1,6 +1,6 @@
 """Products and sums of whole tensors of exponentials as multiples of their greatest terms: `exponentials` for einsums.
 
-Each tensor below a logarithm, or in a product with the inverse of such a sum, is taken apart as ``exp(shift)*rest``,
+Each tensor below a logarithm, or in a product with the inverse of such a sum, is written as ``exp(shift)*rest``,
 entry by entry, before it is known which tensors become arrays::
 
     exp(u)                      shift u, rest 1
