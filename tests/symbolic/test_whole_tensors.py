@@ -77,7 +77,10 @@ PLACES = {
         lambda: sympy.Matrix([td.sum(A), t]).diff(A),
         r"SymPy's derivative of or with respect to its own matrices and arrays: .* write td.diff\(td.lift\(M\), X\)",
     ),
-    "array by a tensor": (lambda: sympy.diff(sympy.Array([td.sum(A), t]), A), "of or with respect to its own matrices and arrays"),
+    "array by a tensor": (
+        lambda: sympy.diff(sympy.Array([td.sum(A), t]), A),
+        "of or with respect to its own matrices and arrays",
+    ),
     "function of two": (lambda: sympy.atan2(A, B), r"entry by entry it is td.elementwise\(atan2, A, B\)"),
     "Order": (lambda: sympy.Order(A), "an order of SymPy of a whole tensor"),
     "Order of a product": (lambda: Mul(A, sympy.Order(t)), "an order of SymPy of a whole tensor"),
