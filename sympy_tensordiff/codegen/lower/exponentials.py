@@ -25,7 +25,7 @@ from sympy_tensordiff.graph.instances import instance
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
-from sympy_tensordiff.integer.indirect import IndirectIndex
+from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 from sympy_tensordiff.simplify.growing_functions import is_call
 
 _EXPONENT_OF_ZERO = -(10**38)
@@ -177,7 +177,7 @@ class Exponentials:
             found = yield self._addition(node)
         elif node.op == "read" and node.args[0].op == "comprehension":
             entry: Scaled = yield self.scaled(self.graph.entry(node.args[0], node.data))
-            found = entry if entry.summed else found
+            found = entry if entry.summed and _depends_on_arguments(entry.shift) else found
         elif node.op == "select" and self.graph.is_choice(node):
             found = yield self._choice(node)
         return found
@@ -302,6 +302,12 @@ def _equal_entries(rows: Sequence[Constraint], variables: Sequence[int]) -> dict
             if form.atoms().isdisjoint(variables) and not entry.atoms().isdisjoint(variables):
                 found[entry] = form
     return found
+
+
+def _depends_on_arguments(shift: Mapping[Node, Any]) -> bool:
+    """Return whether the largest exponents are made of tensors or numbers; those of indices alone are tables."""
+    parts = reachable(*shift)
+    return any(p.op in ("tensor", "scalar") or (p.op == "index" and bool(data_entries([p.data]))) for p in parts)
 
 
 def finite(graph: Graph, shift: Node) -> Node:
