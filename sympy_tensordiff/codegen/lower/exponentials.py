@@ -248,7 +248,10 @@ class Exponentials:
         term = self.sum_of(own)
         greatest = finite(graph, graph.reduce("max", variables, inner_rows, term))
         self.terms[greatest] = variables, term
-        below = graph.call(sympy.exp, (graph.add((term, graph.neg(greatest))),))
+        entries = _equal_entries(inner_rows, variables).items()
+        selected = {v: Affine.variable(e) for e, form in entries for v, _ in form.terms if form == Affine.variable(v)}
+        # In the form of other values that the entries select, so that their exponentials are computed once.
+        below = graph.call(sympy.exp, (graph.add((term, graph.neg(graph.substitute(greatest, selected)))),))
         rest = graph.sum(variables, inner_rows, graph.mul((below, found.rest)))
         return replace(found, shift={**shift, greatest: shift.get(greatest, 0) + 1}, rest=rest, summed=True)
 
