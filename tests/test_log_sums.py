@@ -176,6 +176,13 @@ def test_other_differences_stay():
     assert "log-sum-exps" in td.lambdify((x, y), td.logsumexp(x) - td.logsumexp(x + y), "numpy").plan
 
 
+def test_exponents_of_other_shapes_are_not_subtracted():
+    """A matrix and a vector have no difference."""
+    form = td.logsumexp(A) - td.logsumexp(x)
+    found = td.lambdify((A, x), form, "numpy")(MATRIX, WEIGHTS)
+    np.testing.assert_allclose(found, np.log(np.exp(MATRIX).sum()) - np.log(np.exp(WEIGHTS).sum()), rtol=1e-14)
+
+
 def test_a_mean_is_a_sum_below_a_logarithm():
     assert str(td.gradient(td.log(td.mean(td.exp(x))), x)) == "softmax(x)"
     assert str(td.gradient(S(td.log(td.mean(td.exp(A), axis=1))), A)) == "softmax(A, axis=1)"

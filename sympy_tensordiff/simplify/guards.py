@@ -16,8 +16,9 @@ from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
+from sympy_tensordiff.graph.index_tests import conjuncts, unequal_forms
 from sympy_tensordiff.graph.interning import breadth_first
-from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, Substitution, reachable
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, Substitution, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Variable
 from sympy_tensordiff.integer.implication import is_empty, is_implied, without_redundant
 from sympy_tensordiff.integer.indirect import data_terms, eliminate_entries_by_equations
@@ -131,9 +132,21 @@ def _arguments(part: Node) -> Sequence[Node]:
 
 
 def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: Node) -> Node:
-    """Return `part` after the substitution `solution`, with tensor entries eliminated by the equation `row`."""
+    """Return `part` after the substitution `solution`, with tensor entries eliminated by the equation `row`.
+
+    Tests of indices that differ keep their entries, as guards do: the two are recognised as opposite by their forms.
+    """
     part = graph.substitute(part, solution) if solution else part
-    return graph.map_forms(part, lambda form: eliminate_entries_by_equations(form, (row,)))
+    conditions = [one for node in reachable(part) if node.op == "select" for one in conjuncts(node.args[0])]
+    tested = {one.args[0] for one in conditions if unequal_forms(one)}
+
+    def without_entries(node: Node) -> Node:
+        """Return `node` without the entries in its own forms, unless it is tested."""
+        if node in tested:
+            return node
+        return graph.map_own_forms(node, lambda form: eliminate_entries_by_equations(form, (row,)))
+
+    return rewritten(graph, [part], without_entries)[0]
 
 
 def _with_value(graph: Graph, v: Variable, value: Affine, part: Node) -> Node:

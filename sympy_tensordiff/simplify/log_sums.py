@@ -76,8 +76,10 @@ def _joined(graph: Graph, one: _Term, other: _Term) -> Node | None:
     (u,), (v,) = one.log_sum.args, other.log_sum.args
     if has_fewer_terms(u, v):  # `v` has fewer rounding errors then
         return _joined(graph, other, one)
+    if one.log_sum.data != other.log_sum.data or u.shape != v.shape:
+        return None
     d = minus(graph, u, v)
-    if one.log_sum.data != other.log_sum.data or u.shape != v.shape or not has_fewer_terms(d, u):
+    if not has_fewer_terms(d, u):
         return None
     softmax, labels = _softmax(graph, other.log_sum), tuple(range(len(v.shape)))
     kept = tuple([label for label in labels if label not in other.log_sum.data])

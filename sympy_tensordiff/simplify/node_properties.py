@@ -7,6 +7,7 @@ from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 import sympy
 
 from sympy_tensordiff.graph.contractions import is_view
+from sympy_tensordiff.graph.index_tests import unequal_forms
 from sympy_tensordiff.graph.interning import Recursion, breadth_first, is_total, outside_of_binders, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Affine, Constraint
@@ -248,29 +249,53 @@ MOST_CASES = 8
 def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
     """Return `value` as a list of ``(constraints, value without guards)``; the cases are disjoint and cover all points.
 
-    Guards inside of binders stay. With more than ``MOST_CASES`` cases, `value` itself is the only one.
+    A choice by indices that differ is split as well: the first of them that differs is less or greater. Guards inside
+    of binders stay. With more than ``MOST_CASES`` cases, `value` itself is the only one.
     """
     found: list[tuple[Rows, Node]] = []
     waiting: list[tuple[Rows, Node]] = [((), value)]
     while waiting:
         rows, case = waiting.pop()
-        guard = _outermost_guard(case)
-        if guard is None:
+        choice = _outermost_choice(case)
+        if choice is None:
             found.append((rows, case))
             continue
-        parts = [((*rows, *guard.data), replace(graph, case, {guard: guard.args[0]}))]
-        elsewhere = replace(graph, case, {guard: graph.zero})
-        parts += [((*rows, *piece), elsewhere) for piece in _outside(guard.data)]
+        if choice.op == "guard":
+            inside, outside = [choice.data], _outside(choice.data)
+            held, elsewhere = choice.args[0], graph.zero
+        else:
+            inside, outside = _unequal(unequal_forms(choice.args[0]))
+            held, elsewhere = choice.args[1:]
+        parts = [((*rows, *piece), replace(graph, case, {choice: held})) for piece in inside]
+        parts += [((*rows, *piece), replace(graph, case, {choice: elsewhere})) for piece in outside]
         waiting += [part for part in reversed(parts) if not is_empty(part[0])]
         if len(found) + len(waiting) > MOST_CASES:
             return [((), value)]
     return found
 
 
-def _outermost_guard(node: Node) -> Node | None:
-    """Return the first guard in `node`, breadth first and outside of binders; None without one."""
-    guarded = breadth_first(node, lambda part: [arg for arg in outside_of_binders(part) if not arg.is_guard_free])
-    return next((part for part in guarded if part.op == "guard"), None)
+def _outermost_choice(node: Node) -> Node | None:
+    """Return the first guard, or choice by indices that differ, in `node`, breadth first and outside of binders; None
+    without one.
+    """
+    parts = breadth_first(node, lambda part: [arg for arg in outside_of_binders(part) if not arg.is_guard_free])
+    return next((part for part in parts if part.op == "guard" or _is_unequal_choice(part)), None)
+
+
+def _is_unequal_choice(node: Node) -> bool:
+    """Return whether `node` is a `select` between values where indices differ and elsewhere."""
+    return node.op == "select" and bool(unequal_forms(node.args[0]))
+
+
+def _unequal(forms: Sequence[Affine]) -> tuple[list[Rows], list[Rows]]:
+    """Return disjoint systems of constraints where all index forms are nonzero, and others where some form is 0."""
+    inside: list[Rows] = [()]
+    outside: list[Rows] = []
+    for form in forms:
+        outside += [(*rows, Constraint("eq", form)) for rows in inside]
+        sides = (Constraint("ge", -form - 1), Constraint("ge", form - 1))
+        inside = [(*rows, side) for rows in inside for side in sides]
+    return inside, outside
 
 
 def _outside(rows: Rows) -> list[Rows]:

@@ -25,7 +25,7 @@ from sympy_tensordiff.graph.instances import instance
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
-from sympy_tensordiff.integer.indirect import IndirectIndex
+from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 from sympy_tensordiff.simplify.growing_functions import is_call
 
 _EXPONENT_OF_ZERO = -(10**38)
@@ -177,7 +177,7 @@ class Exponentials:
             found = yield self._addition(node)
         elif node.op == "read" and node.args[0].op == "comprehension":
             entry: Scaled = yield self.scaled(self.graph.entry(node.args[0], node.data))
-            found = entry if entry.summed else found
+            found = entry if entry.summed and _depends_on_arguments(entry.shift) else found
         elif node.op == "select" and self.graph.is_choice(node):
             found = yield self._choice(node)
         return found
@@ -248,7 +248,10 @@ class Exponentials:
         term = self.sum_of(own)
         greatest = finite(graph, graph.reduce("max", variables, inner_rows, term))
         self.terms[greatest] = variables, term
-        below = graph.call(sympy.exp, (graph.add((term, graph.neg(greatest))),))
+        entries = _equal_entries(inner_rows, variables).items()
+        selected = {v: Affine.variable(e) for e, form in entries for v, _ in form.terms if form == Affine.variable(v)}
+        # In the form of other values that the entries select, so that their exponentials are computed once.
+        below = graph.call(sympy.exp, (graph.add((term, graph.neg(graph.substitute(greatest, selected)))),))
         rest = graph.sum(variables, inner_rows, graph.mul((below, found.rest)))
         return replace(found, shift={**shift, greatest: shift.get(greatest, 0) + 1}, rest=rest, summed=True)
 
@@ -302,6 +305,12 @@ def _equal_entries(rows: Sequence[Constraint], variables: Sequence[int]) -> dict
             if form.atoms().isdisjoint(variables) and not entry.atoms().isdisjoint(variables):
                 found[entry] = form
     return found
+
+
+def _depends_on_arguments(shift: Mapping[Node, Any]) -> bool:
+    """Return whether the largest exponents are made of tensors or numbers; those of indices alone are tables."""
+    parts = reachable(*shift)
+    return any(p.op in ("tensor", "scalar") or (p.op == "index" and bool(data_entries([p.data]))) for p in parts)
 
 
 def finite(graph: Graph, shift: Node) -> Node:
