@@ -93,7 +93,7 @@ def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         """Return 1 for a product without factors, and products without such factors; other values unchanged."""
         if isinstance(value, Operation) and value.function == "mul":
             factors = [part for part in value.arguments if part != Number(1)]
-            return factors[0] if len(factors) == 1 else Operation("mul", tuple(factors))
+            return Operation("mul", tuple(factors)) if len(factors) > 1 else (*factors, Number(1))[0]
         return Number(1) if isinstance(value, Name) and value.name in neutral else value
 
     rest = tuple([s for s in body if s not in empty and not (is_accumulator(s) and s.name in neutral)])
