@@ -10,7 +10,7 @@ And tensors that are better written into the places where they are read than tab
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sympy_tensordiff.graph.einsums import ELEMENTWISE, written_out
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
@@ -24,6 +24,14 @@ SPARSE_SIZE = 200
 
 TABLE_SIZE = 20
 """The weight of a table of its own within that size."""
+
+
+WRITTEN_SIZE = 80
+"""Operations on comprehensions that have more nodes than this as trees, at all indices at which they are read together,
+are written out only if nothing is then computed twice.
+
+A kernel of squared distances, which its gradient reads at two indices, has 25 at each.
+"""
 
 
 def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node, sizes: frozenset[int]) -> Node:
@@ -123,6 +131,9 @@ def inline_single_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 def _mixed_reads(nodes: Sequence[Node], roots: Sequence[Node]) -> set[Node]:
     """Return the reads among `nodes` (arguments first) of operations, entry by entry, on comprehensions of which
     nothing but entries is read: ``exp(-D)[i, j]`` is ``exp(-D[i, j])`` in index notation.
+
+    Those that are read at several indices, or share comprehensions with others, are small: what they are made of is
+    computed, and written, at each of them.
     """
     whole = {arg for node in nodes if node.op != "read" for arg in node.args}.union(roots)
     mixed: dict[Node, bool] = {}
@@ -130,7 +141,35 @@ def _mixed_reads(nodes: Sequence[Node], roots: Sequence[Node]) -> set[Node]:
         is_entrywise = node.op in ELEMENTWISE or (node.op == "ein" and len(node.data.output) == len(node.data.extents))
         mixed[node] = node.op == "comprehension" or (is_entrywise and any(mixed[arg] for arg in node.args))
     tensors = {node for node in nodes if node.shape and node.op != "comprehension" and mixed[node]} - whole
-    return {node for node in nodes if node.op == "read" and node.args[0] in tensors}
+    times = Counter(node.args[0] for node in nodes if node.op == "read")
+    users = Counter(arg for node in nodes for arg in node.args)
+    written = {node for node in tensors if times[node] * _tree_size(node) <= WRITTEN_SIZE}
+    written |= {node for node in tensors - written if times[node] == 1 and _is_alone(node, mixed, users)}
+    return {node for node in nodes if node.op == "read" and node.args[0] in written}
+
+
+def _tree_size(tensor: Node) -> int:
+    """Return the number of nodes of an operation as a tree, with the bodies of comprehensions in it, counted up to
+    `WRITTEN_SIZE`.
+    """
+    stack, size = [tensor], 0
+    while stack and size <= WRITTEN_SIZE:
+        node = stack.pop()
+        size += 1
+        stack += node.args
+    return size
+
+
+def _is_alone(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int]) -> bool:
+    """Whether the comprehensions in an operation, and the operations on them, have one use each."""
+    stack = [tensor]
+    while stack:
+        node = stack.pop()
+        if mixed[node]:
+            if users[node] > 1:
+                return False
+            stack += node.args if node.op != "comprehension" else ()
+    return True
 
 
 def _single_reads(graph: Graph, nodes: list[Node]) -> set[Node]:

@@ -192,6 +192,26 @@ def test_chained_sums_are_linear_recurrences(backend, cupy):
         assert_close(f(*arrays), tuple(loops))
 
 
+def test_factors_of_recurrences_are_read_where_there_is_an_entry_before():
+    """One factor less than terms, in products that end at the term and that end before it."""
+    (o, q), b = td.indices("o q"), td.TensorSymbol("b", n)
+    a, long = td.TensorSymbol("a", n - 1), td.TensorSymbol("long", n)
+    chains = {
+        a: td.IndexedSum(b[o] * td.IndexedProduct(a[k], (k, q, o - 1)), (o, q, n - 1)),
+        long: td.IndexedSum(b[o] * td.IndexedProduct(long[k], (k, q + 1, o)), (o, q, n - 1)),
+    }
+    for first, (factors, chain) in enumerate(chains.items()):
+        f = td.lambdify((factors, b), td.TensorComprehension(chain, (q, n)), "numpy")
+        assert "= recurrence(" in f.source
+        for size in (1, 2, 7):
+            drawn = np.random.default_rng(size)
+            own, terms = drawn.normal(size=size - 1 + first), drawn.normal(size=size)
+            each = [own[p + first : r + first] for p in range(size) for r in range(p, size)]
+            products = iter([one.prod() for one in each])
+            loops = [sum(terms[r] * next(products) for r in range(p, size)) for p in range(size)]
+            assert_close(f(own, terms), np.array(loops))
+
+
 def test_chained_sums_in_jax(jax):
     args, exprs = chained()
     f, arrays = (

@@ -28,9 +28,13 @@ class LinearRecurrence:
         A sum with ``growth``, each entry of which has at most one term that the entry before does not have.
     factor : str
         The name for the factors.
+    axis : str
+        The axis along which it runs.
+    extent : Affine
+        The extent of that axis.
     """
 
-    def __init__(self, scan: PrefixScan, factor: str) -> None:
+    def __init__(self, scan: PrefixScan, factor: str, axis: str, extent: Affine) -> None:
         (self.accumulator,) = scan.accumulators
         self.factor = factor
         self.is_reversed = scan.downward
@@ -40,14 +44,20 @@ class LinearRecurrence:
         ends += [(high.form - place * high.divisor) for high in loop.highs]
         self.inside: Rows = tuple(Constraint("ge", end) for end in ends if end != Affine.of(0))
         at_place = Renaming({}, forms={loop.variable: place}).body(loop.body)
-        self.terms: tuple[Statement, ...] = self._guarded(_without_empty_loops(at_place))
+        self.terms: tuple[Statement, ...] = _guarded(self.inside, _without_empty_loops(at_place))
         factors = Renaming({}, scalars={self.accumulator.name: Name(factor)}).body(scan.growth)
         start = Set(Name(factor), Identity("prod"))
-        self.factors: tuple[Statement, ...] = (start, *self._guarded(factors))
+        # Where the entry before is none, or has no terms, the new factor may be outside of its array.
+        before = Affine.variable(axis) + (1 if scan.downward else -1)
+        ends = [row.form.substitute({axis: before}) for row in self.inside]
+        ends.append(extent - 1 - before if scan.downward else before)
+        gained = tuple([Constraint("ge", end) for end in dict.fromkeys(ends)])
+        self.factors: tuple[Statement, ...] = (start, *_guarded(gained, factors))
 
-    def _guarded(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        """Return statements that run where the entry has a new term."""
-        return (If(self.inside, body),) if self.inside else body
+
+def _guarded(conditions: Rows, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """Return statements that run where the conditions hold."""
+    return (If(conditions, body),) if conditions else body
 
 
 def find_recurrences(
@@ -83,7 +93,7 @@ def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         """Return 1 for a product without factors, and products without such factors; other values unchanged."""
         if isinstance(value, Operation) and value.function == "mul":
             factors = [part for part in value.arguments if part != Number(1)]
-            return factors[0] if len(factors) == 1 else Operation("mul", tuple(factors))
+            return Operation("mul", tuple(factors)) if len(factors) > 1 else (*factors, Number(1))[0]
         return Number(1) if isinstance(value, Name) and value.name in neutral else value
 
     rest = tuple([s for s in body if s not in empty and not (is_accumulator(s) and s.name in neutral)])

@@ -414,7 +414,7 @@ class KernelPrinter:
         if scan is None:
             return False
         factor = self.names.fresh("factor")
-        found = LinearRecurrence(scan, factor)
+        found = LinearRecurrence(scan, factor, self.kernel.axes[-1], self.box[-1])
         self.depends[factor] = self.depends[found.accumulator.name]
         self.print_body((*found.terms, *found.factors), frame)
         own, factor = self.names(found.accumulator.name), self.names(factor)

@@ -396,15 +396,22 @@ def rounds(loop: Loop, own: set[str], box: Mapping[str, Affine] | None = None) -
 
 
 def at_extremes(loop: Loop, box: Mapping[str, Affine]) -> Loop:
-    """Return a loop over the iterations of `loop` at any values of the axes with the extents in ``box``."""
+    """Return a loop over the iterations of `loop` at any values of the axes with the extents in ``box``.
+
+    Bounds with an axis in an index of data, or below a division, keep it: data need not rise or fall with it.
+    """
     for axis, extent in box.items():
-        first, last = {axis: ZERO}, {axis: extent - 1}
-        lows = [Bound(b.form.substitute(first if b.form.coefficient(axis) > 0 else last), b.divisor) for b in loop.lows]
-        highs = [
-            Bound(b.form.substitute(last if b.form.coefficient(axis) > 0 else first), b.divisor) for b in loop.highs
-        ]
-        loop = replace(loop, lows=tuple(lows), highs=tuple(highs))
+        lows = tuple([_at_extreme(bound, axis, extent, 1) for bound in loop.lows])
+        loop = replace(loop, lows=lows, highs=tuple([_at_extreme(bound, axis, extent, -1) for bound in loop.highs]))
     return loop
+
+
+def _at_extreme(bound: Bound, axis: str, extent: Affine, sign: int) -> Bound:
+    """Return a bound at the end of an axis where it is least, or, with -1 for the sign, greatest."""
+    if axis in bound.form.hidden():
+        return bound
+    end = ZERO if sign * bound.form.coefficient(axis) > 0 else extent - 1
+    return replace(bound, form=bound.form.substitute({axis: end}))
 
 
 def _is_short(length: Affine) -> bool:
