@@ -56,7 +56,8 @@ def test_integers_for_a_load(name, tmp_path, thorough):
     """In the innermost loop, as machine code; architectures take turns."""
     function = FUNCTIONS[name]()
     module = load_source(function.source, "test")
-    kernel = assembler.kernels(module)[-1]  # behind the one that fills with zeros, where there is one
+    # Behind the one that fills with zeros, where there is one, and before the one that adds to a residue class.
+    kernel = [one for one in assembler.kernels(module) if not one.startswith("diagonal")][-1]
     capabilities = ((8, 0), (9, 0), (10, 0))
     for capability in capabilities if thorough else (capabilities[[*FUNCTIONS].index(name) % 3],):
         machine = assembler.assemble(module, function.program, kernel, "float32", capability, tmp_path)
