@@ -191,7 +191,7 @@ class ConditionReader(Applications):
             return None
 
     def _read_condition(self, condition: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a condition on values; raise UnsupportedError if it is no combination of comparisons."""
+        """Return the node of a condition on values; raise UnsupportedError if it does not combine comparisons."""
         graph = self.graph
         if isinstance(condition, sympy.And | sympy.Or | sympy.Not):
             parts = yield from in_turn(self._read_condition(arg, scope) for arg in condition.args)

@@ -29,7 +29,7 @@ Logic: TypeAlias = Any
 
 
 class Unequal(NamedTuple):
-    """The condition that a form of indices is not 0, which is tested at each point: its points are no polyhedron."""
+    """The condition that a form of indices is not 0. It is tested at each point, since no polyhedron describes it."""
 
     form: Affine
 

@@ -1,6 +1,6 @@
 """Choices between a value and 0 by indices that differ, ``v if i != j else 0``.
 
-The points at which two indices differ are no polyhedron, so that no guard states them: they are tested.
+No polyhedron, and so no guard, describes the points at which two indices differ: each point is tested.
 """
 
 from __future__ import annotations

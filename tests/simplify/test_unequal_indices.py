@@ -1,5 +1,7 @@
 """Indices that differ are tested in one sum: no sum is split at them, and every value is the interpreter's."""
 
+import re
+
 import numpy as np
 import pytest
 import sympy
@@ -80,3 +82,14 @@ def test_common_factors_leave_the_sum_and_the_test(symmetric):
     weight = 1 if symmetric else W[i, j]
     value = S(where(c * weight * (x[i] - x[j]) ** 2, Ne(i, j)), *over(i, j))
     assert str(td.gradient(value, x)).count("IndexedSum") == 1
+
+
+def test_long_sums_below_a_mask_stay_conditional():
+    """Computed for all entries, the sum would take n operations where a sparse mask asks for none."""
+    text = {}
+    for name, condition in {"mask": Ne(W[i, j], 0), "indices": Ne(i, j)}.items():
+        entry = where(sympy.log(S((x[k] - W[i, j]) ** 2, (k, 0, n - 1))), condition)
+        text[name] = td.generate_code([x, W], S(entry, *over(j, i)), "c")
+    conditional = r"if \(\w+\) \{\s*SUMS\(\w+\)\s*for \(ptrdiff_t k"
+    assert re.search(conditional, text["mask"]) and not re.search(conditional, text["indices"])
+    assert text["mask"].count("for (ptrdiff_t k") == 1  # no loop that adds zeros where no entry of the mask differs

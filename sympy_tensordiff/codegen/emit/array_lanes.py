@@ -167,7 +167,7 @@ def sort_conditions(lanes: Lanes, rows: Rows, masks_data: bool = False) -> LaneC
 
 
 def _note_span_end(found: LaneConditions, row: Constraint, axis: str) -> bool:
-    """Add the bound that ``row`` imposes on the span of ``axis`` to ``found``; return False if it is no such bound."""
+    """Add the bound that ``row`` imposes on the span of ``axis`` to ``found``; return False if it bounds nothing."""
     if axis in row.form.hidden() or row.kind == "mod":
         return False
     coefficient = row.form.coefficient(axis)

@@ -90,7 +90,7 @@ WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 """A name in a text that is not an attribute."""
 
 _SUBSCRIPTS = re.compile(rf'"[\w,.]*->\w*"|{WORD.pattern}')
-"""The subscripts of an ``einsum``, whose letters are no names, or a name."""
+"""The subscripts of an ``einsum``, whose letters are not renamed, or a name."""
 
 
 def text_up_to_renaming(text: str, names: Collection[str]) -> str:

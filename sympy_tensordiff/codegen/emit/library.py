@@ -251,7 +251,7 @@ class LibraryCall:
         self.lengths = {} if isinstance(step, Apply) else lengths(step, names)
 
     def value(self, step: ProductStep | Apply) -> tuple[str, str]:
-        """Return ``(description, expression text)`` of the result of a step that is no contraction, without factor."""
+        """Return ``(description, expression text)`` of the result of a step except a contraction, without factor."""
         if isinstance(step, Solve):
             return self.solve(step)
         if isinstance(step, Apply):

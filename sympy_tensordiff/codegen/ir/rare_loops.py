@@ -13,7 +13,7 @@ from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, defines,
 from sympy_tensordiff.codegen.ir.nests import FALSE, TRUE
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Identity, Name, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import declared, loads, needed, statements, with_values
+from sympy_tensordiff.codegen.ir.walk import Around, declared, loads, needed, rewrite, statements, with_values
 from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
@@ -107,9 +107,17 @@ def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) 
             return other if other in rest else rest[0] if len(rest) == 1 else Operation(value.function, rest)
         return value
 
-    body = (*with_values(body, change), *others)
+    body = (*rewrite(with_values(body, change), _without_idle), *others)
     # Arrays of one number are read as entries.
     return tuple(needed(body, {one.name for one in others}.union(entry.array for entry in loads(body))))
+
+
+def _without_idle(statement: Statement, _: Around) -> tuple[Statement, ...]:
+    """Return a statement as a tuple; no statement for an addition of a neutral element, or a loop that does nothing."""
+    if isinstance(statement, Loop) and not statement.body:
+        return ()
+    is_idle = is_addition(statement) and statement.value == Identity(reduction_of(statement)).value
+    return () if is_idle else (statement,)
 
 
 def with_usual_loop(

@@ -28,6 +28,7 @@ from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, 
 from sympy_tensordiff.codegen.lower.matrices import Matrices
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.codegen.lower.scatters import ScatterTerm, parameter, selects
+from sympy_tensordiff.codegen.lower.separated_sums import is_short_range
 from sympy_tensordiff.codegen.lower.terms import is_where_equal
 from sympy_tensordiff.graph.index_tests import conjuncts
 from sympy_tensordiff.graph.interning import Recursion, in_turn
@@ -232,14 +233,15 @@ class Lowering(Matrices):
         return Name(name)
 
     def _choice(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return the select between two branches; a branch that may be undefined is computed under an `If` only."""
+        """Return the select between two branches; one that may be undefined is computed under an `If` where that may
+        save work.
+        """
         condition, *branches = node.args
         test = yield self.value(condition, block)
         values = []
         for branch, holds in zip(branches, (True, False), strict=True):
             inner = block
-            # What differs nearly always is computed everywhere, in loops without branches.
-            is_usual = holds and _is_inequation(condition) and not calls_external(branch)
+            is_usual = holds and self._holds_nearly_everywhere(condition, branch)
             if not ((branch.total or is_usual) and self.planner.is_safe(branch, block.context.rows)):
                 inner = Block(block.context, frozenset(), block, private=self._private(branch, block))
             values.append((yield self.value(branch, inner)))
@@ -251,6 +253,19 @@ class Lowering(Matrices):
                 test = Name(name)
             block.statements += guarded_by(inner.statements, test if holds else scalars.Operation("not", (test,)))
         return scalars.Operation("select", (test, *values))
+
+    def _holds_nearly_everywhere(self, condition: Node, branch: Node) -> bool:
+        """Return whether `branch` may as well be computed where `condition` fails, in a loop without branches.
+
+        Indices, and a computed number and 0, differ nearly everywhere. Entries of a mask may be 0 nearly everywhere, so
+        that long sums stay conditional then.
+        """
+        if calls_external(branch) or not _is_inequation(condition):
+            return False
+        if not any(side.op == "read" for part in conjuncts(condition) for side in part.args):
+            return True
+        reductions = [part for part in reachable(branch) if part.op in RANGED]
+        return all(is_short_range(part.data, v) for part in reductions for v in self.graph.bound(part))
 
     def _private(self, branch: Node, block: Block) -> frozenset[Node]:
         """Return the nodes that only `branch` of a select needs, nothing else in the kernel."""

@@ -67,7 +67,7 @@ def _separated(graph: Graph, node: Node, axes: Sequence[int]) -> Node:
     """
     variables, rows, body = graph.open(node)
     terms = _terms(graph, body)
-    if len(terms) < 2 or any(_is_short_range(rows, v) for v in variables):
+    if len(terms) < 2 or any(is_short_range(rows, v) for v in variables):
         return node
     groups: dict[int, list[Scaled]] = {}
     tensors: dict[int, list[tuple[Node, Number]]] = {}
@@ -126,7 +126,7 @@ def _may_cancel(one: Sequence[tuple[Node, Number]], two: Sequence[tuple[Node, Nu
     )
 
 
-def _is_short_range(rows: Rows, v: int) -> bool:
+def is_short_range(rows: Rows, v: int) -> bool:
     """Return whether constant bounds of `v` in `rows` make its loop one that is unrolled."""
     own = [row.form for row in rows if row.kind == "ge" and row.form.atoms() == {v}]
     lows = [-form.constant for form in own if form.coefficient(v) == 1]
