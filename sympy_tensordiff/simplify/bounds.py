@@ -134,16 +134,14 @@ class _Tighten:
         return self.graph.with_args(node, args)
 
     def on_one_side(self, node: Node, facts: Rows) -> Node | None:
-        """Return the choice `node` by indices that differ with one disequality that `facts` decide, or as a guard where
-        they allow one sign only; None if they do neither.
+        """Return the choice `node` by indices that differ with a guard in place of a disequality for whose form `facts`
+        allow one sign only; None without one.
         """
         graph = self.graph
         condition, value, otherwise = node.args
         for form in unequal_forms(condition):
             rest = graph.logic("and", [one for one in conjuncts(condition) if one.args[0].data != form])
             value = graph.select(rest, node.args[1], otherwise)
-            if is_empty((Constraint("eq", form),), facts):
-                return value
             for side in (form, -form):
                 if is_implied(Constraint("ge", side), facts):
                     apart = graph.guard((Constraint("ge", side - 1),), value)

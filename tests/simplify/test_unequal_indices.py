@@ -93,3 +93,26 @@ def test_long_sums_below_a_mask_stay_conditional():
     conditional = r"if \(\w+\) \{\s*SUMS\(\w+\)\s*for \(ptrdiff_t k"
     assert re.search(conditional, text["mask"]) and not re.search(conditional, text["indices"])
     assert text["mask"].count("for (ptrdiff_t k") == 1  # no loop that adds zeros where no entry of the mask differs
+
+
+def test_an_index_on_one_side_has_a_range():
+    value = S(where(y[i] * W[i, j], Ne(i, j)), (j, 0, i), (i, 0, n - 1))
+    assert str(td.gradient(value, y)) == "TensorComprehension(IndexedSum(W[p, j], (j, 0, p - 1)), (p, n))"
+
+
+def test_stored_values_keep_the_direction_of_their_indices():
+    """The sign of ``i - j != 0`` is none of the forms by which an array is indexed."""
+    band = S(sqrt(S(where(exp(-DISTANCE), Ne(i, j)), *over(j))), *over(i))
+    text = td.generate_code([X], (band, td.gradient(band, X)), "c")
+    assert not re.search(r"n - \w+ - ", text[text.index("void fill_") : text.index("_scratch(")])
+
+
+def test_a_condition_leaves_a_sum_beside_other_factors():
+    """Both sums over a, of which one has a factor beside the condition, share their exponentials."""
+    a, e, cut = *td.indices("a e"), sympy.Symbol("cut")
+    eta, w = td.TensorSymbol("eta", e), td.TensorSymbol("w", e)
+    square = (x[i] - x[j]) ** 2
+    term = exp(-eta[a] * square) * where((1 + square / cut) / 2, Ne(i, j) & (square < cut))
+    table = td.TensorComprehension(S(term, (j, 0, n - 1)), (i, n), (a, e))
+    text = td.generate_code([x, eta, w, cut], td.gradient(td.sum(td.tanh(table @ w)), x), "c")
+    assert text[text.index("void fill_") :].count("exp(") == 2  # one for the table, one for its derivative
