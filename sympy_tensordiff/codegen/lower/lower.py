@@ -289,24 +289,26 @@ class Lowering(Matrices):
         With temporaries they share arrays instead: sums that depend on enclosing indices come first, others read them.
         """
         groups: dict[tuple[Any, ...], dict[Node, None]] = {}
+        homes: dict[int, Block] = {}
         others = False
         waiting = [node]
         while waiting:
             part = waiting.pop()
             if part.op in ("add", "mul"):
                 waiting += reversed(part.args)
-            elif part.op == "sum" and part not in block.values:
-                inside = self._outermost_block(part, block) is block
-                if inside and not (self.temporaries and part.free.isdisjoint(block.own)):
-                    groups.setdefault(self._points(part), {})[part] = None
-                else:
-                    others = True
-        for parts in map(list, groups.values()):
-            common = self._with_common_functions(parts, block.context) if self.temporaries else parts
+            elif part.op == "sum" and part not in (home := self._outermost_block(part, block)).values:
+                homes[id(home)] = home
+                inside = home is block and not (self.temporaries and part.free.isdisjoint(block.own))
+                others = others or not inside
+                if inside or self.temporaries:
+                    groups.setdefault((inside, id(home), self._points(part)), {})[part] = None
+        for (inside, place, _), parts in groups.items():
+            home = homes[place]
+            common = self._with_common_functions([*parts], home.context) if self.temporaries else [*parts]
             if len(common) > 1:
-                names = yield self._reductions(common, block)
-                block.values.update(zip(common, names, strict=True))
-            for part in parts if self.temporaries and others else ():
+                names = yield self._reductions(common, home)
+                home.values.update(zip(common, names, strict=True))
+            for part in parts if self.temporaries and others and inside else ():
                 if part not in common:
                     yield self.value(part, block)
 
