@@ -16,6 +16,7 @@ from mpmath.libmp import from_int, from_rational, round_nearest
 
 CONTEXT = mpmath.MPContext()
 CONTEXT.dps = 30
+_ROUNDING = CONTEXT.ldexp(1, 10 - CONTEXT.prec)
 
 Number: TypeAlias = Any
 # The indices of an entry to differentiate with respect to, () for a scalar.
@@ -70,10 +71,16 @@ def is_exact_zero(number: Number) -> bool:
 
 
 def compare(left: Number, right: Number) -> int:
-    """Return -1, 0 or 1 if the value of ``left`` is less than, equal to or greater than that of ``right``."""
+    """Return -1, 0 or 1 if the value of ``left`` is less than, equal to or greater than that of ``right``.
+
+    Floats that differ in their last digits only are equal: a maximum equals the term that it is, also where the
+    factors of that term are multiplied in another order.
+    """
     left, right = primal(left), primal(right)
     if not (type(left) in _EXACT_TYPES and type(right) in _EXACT_TYPES):
         left, right = to_float(left), to_float(right)
+        if left != right and abs(left - right) <= _ROUNDING * abs(left):
+            return 0
     return int(left > right) - int(left < right)
 
 

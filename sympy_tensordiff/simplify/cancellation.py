@@ -11,7 +11,7 @@
     c*a**p - c*b**p                 likewise, for p = -1/2, -2/3, -1, ... and p = 1/3, 1/4, 1/5, 2, 3, 4
     c - c*tanh(u)**2                c/cosh(u)**2, likewise of sin, cos and cosh
     c/tanh(u) - c*tanh(u)           2*c/sinh(2*u)
-    c - c*erf(u)                    c*erfc(u), likewise 1 + erf(u) and 1 - erfc(u)
+    c - c*erf(u)                    c*erfc(u), likewise 1 + erf(u), 1 - erfc(u) and 2 - erfc(u)
     erf(u) - erf(v)                 erfc(v) - erfc(u) where u, v > 1/2, erfc(-u) - erfc(-v) where u, v < -1/2
     acos(1 - u)                     2*asin(sqrt(u/2))                       where u < 1
     log(1 + u)                      log1p(u)                                where u has no exponential
@@ -237,6 +237,9 @@ class _Rewriter:
             return self.noted("f(u) - 1", found)
         if other.factor == factor and other.base is graph.one and is_call(one.base, sympy.erf):
             return self.noted("1 + erf(u)", graph.scale(factor, graph.call(sympy.erfc, (graph.neg(one.base.args[0]),))))
+        if other.factor == -2 * factor and other.base is graph.one and is_call(one.base, sympy.erfc):
+            opposite = graph.call(sympy.erfc, (graph.neg(one.base.args[0]),))
+            return self.noted("2 - erfc(u)", graph.scale(-factor, opposite))
         number = _reduced(Fraction(other.factor) / -Fraction(factor))
         if (found := less_value(graph, one.base, graph.scale(number, other.base))) is not None:
             return self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))

@@ -7,6 +7,7 @@ For entries, which are real numbers::
     log(1 + u)                      log1p(u)                                where u has no exponential
     log(1 - exp(u))                 log(-expm1(u)) where u > -log(2), else log1p(-exp(u))
     log(erfc(u))                    log1p(-erf(u)) where u < 1/2, else log(erfcx(u)) - u**2
+    log(erfc(u)/2)                  log1p(-erfc(-u)/2) where u < 1/2, else log(erfcx(u)/2) - u**2
     log(tanh(u))                    log1p(-2*sigmoid(-2*u))                 where u > 1/2
     log(gamma(u))                   loggamma(u)                             where u > 0
     log(u + sqrt(u**2 + 1))         asinh(u), also acosh(u) with -1
@@ -32,7 +33,7 @@ from typing import Any
 import sympy
 from sympy.codegen.cfunctions import expm1, log1p
 
-from sympy_tensordiff.graph.functions import erfcx, erfcx_slope, log_ndtr, scaled_besseli, sigmoid
+from sympy_tensordiff.graph.functions import erfcx, erfcx_slope, scaled_besseli, sigmoid
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.simplify.nearby import log_of_quotient
@@ -107,11 +108,10 @@ def _log_of_erfc(graph: Graph, argument: Node) -> Node | None:
     if not is_call(base, sympy.erfc) or factor not in (1, _HALF):
         return None
     (u,) = base.args
-    if factor != 1:
-        root = graph.pow(graph.const(2), graph.const(_HALF))
-        return graph.call(log_ndtr, (graph.scale(-1, graph.mul((root, u))),))
-    near = graph.call(log1p, (graph.neg(graph.call(sympy.erf, (u,))),))
-    far = graph.add((graph.call(sympy.log, (graph.call(erfcx, (u,)),)), graph.neg(graph.pow(u, graph.const(2)))))
+    rest = graph.call(sympy.erf, (u,)) if factor == 1 else graph.scale(_HALF, graph.call(sympy.erfc, (graph.neg(u),)))
+    near = graph.call(log1p, (graph.neg(rest),))
+    scaled = graph.scale(factor, graph.call(erfcx, (u,)))
+    far = graph.add((graph.call(sympy.log, (scaled,)), graph.neg(graph.pow(u, graph.const(2)))))
     return graph.select(graph.compare("lt", u, graph.const(_HALF)), near, far)
 
 
