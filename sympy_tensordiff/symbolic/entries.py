@@ -23,7 +23,7 @@ from sympy_tensordiff.integer.products import IndexProduct, SymbolicQuotient, di
 from sympy_tensordiff.symbolic import depth, misplaced_tensors, sympy_callers
 from sympy_tensordiff.symbolic.base import RealScalar, TensorNode, argument, arguments
 from sympy_tensordiff.symbolic.entry_printing import PrintedEntry
-from sympy_tensordiff.symbolic.indices import Substitution, as_expr, is_data, parse
+from sympy_tensordiff.symbolic.indices import Substitution, as_index, is_data, parse
 from sympy_tensordiff.symbolic.missing_names import INSTEAD as INSTEAD
 from sympy_tensordiff.symbolic.missing_names import METHODS as METHODS
 from sympy_tensordiff.symbolic.missing_names import OPERATORS_OF_NUMPY, message_for_ufunc, raise_for_attribute
@@ -268,7 +268,7 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
         )
     result = []
     for axis, (value, extent) in enumerate(zip(indices, tensor.shape, strict=True)):
-        index = as_expr(value, "an index")
+        index = as_index(value, "an index")
         try:
             form, _ = parse(index)
         except IndexExpressionError as error:

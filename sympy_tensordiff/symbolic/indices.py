@@ -33,6 +33,7 @@ from sympy_tensordiff.integer.indirect import IndirectIndex
 from sympy_tensordiff.integer.products import divide_with_rest, quotient_by, times
 from sympy_tensordiff.integer.rows import renaming_map
 from sympy_tensordiff.symbolic.call_errors import explained
+from sympy_tensordiff.symbolic.hooks import lifted
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.traversal import native_parts, nodes_in
 
@@ -156,6 +157,13 @@ def as_expr(value: object, description: str) -> Any:
         raise ArgumentTypeError(f"{description} must be a SymPy expression or a number, not {value!r}{hint}")
     parts = nodes_in([expr], native_parts) if expr.args else ()
     return distinct(expr) if any(isinstance(part, (sympy.Derivative, sympy.Subs)) for part in parts) else expr
+
+
+def as_index(value: object, description: str) -> Any:
+    """Return ``value`` as `as_expr` does, with each entry of an ``IndexedBase`` of integers as one of an index array."""
+    expr = as_expr(value, description)
+    entries = [part for part in nodes_in([expr]) if isinstance(part, sympy.Indexed)] if expr.args else []
+    return expr.xreplace({entry: lifted(entry) for entry in entries if entry.is_integer}) if entries else expr
 
 
 def as_int(value: Any, description: str) -> int:

@@ -10,7 +10,7 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpre
 from sympy_tensordiff.integer.extrema import positive_parts_in
 from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import linear
-from sympy_tensordiff.symbolic.indices import as_expr, is_integer_in, may_be_integer, parse
+from sympy_tensordiff.symbolic.indices import as_expr, as_index, is_integer_in, may_be_integer, parse
 from sympy_tensordiff.symbolic.misplaced_tensors import index_letters, is_whole, refuse_whole
 from sympy_tensordiff.symbolic.real_values import refuse_imaginary
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, native_parts, nodes_in
@@ -220,7 +220,7 @@ def _checked_bound(value: Any, extremum: Any, index: Expr, owner: str) -> Expr:
     it is not an index expression.
     """
     side = "lower" if extremum is Max else "upper"
-    bound = as_expr(value, "a bound of a range")
+    bound = as_index(value, "a bound of a range")
     if not isinstance(bound, Expr) or bound in NOT_FINITE:
         raise ArgumentError(
             f"{owner}: the {side} bound of {index} is {bound}; a finite range is needed, e.g. ({index}, 0, n - 1)"
