@@ -87,6 +87,7 @@ class Graph(Elementwise):
         self.slopes: dict[Any, tuple[Node, Node, tuple[Node, ...]]] = {}
         self.laws: dict[str, int] = {}  # the accurate forms in kernels, with the number of their uses
         self.norms: set[Node] = set()  # the arrays of norms
+        self.quotients: Any = None  # what simplify.quotients knows of nodes
 
     # -------------------------------------------------------------- binders
 

@@ -40,6 +40,7 @@ from sympy_tensordiff.symbolic.partial_derivatives import partial_derivative
 from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, as_entry
+from sympy_tensordiff.symbolic.traversal import nodes_in
 
 MAX_DEPTH = 50
 """The most levels of nested SymPy nodes in a result; deeper ones are wrapped in an entry of a tensor."""
@@ -353,14 +354,18 @@ def _absorb_minus(factors: list[Any]) -> list[Any]:
         for n, factor in enumerate(factors):
             if factor.is_Add and 2 * sum(t.as_coeff_Mul()[0].is_negative for t in factor.args) >= len(factor.args):
                 turned = sympy.Add(*(-term for term in factor.args))
-                turn = Replacement({sympy.Pow(factor, 2): sympy.Pow(turned, 2)})
-                first, last = ([_replaced(other, turn) for other in part] for part in (factors[1:n], factors[n + 1 :]))
-                return [-factors[0], *first, turned, *last]
+                square = sympy.Pow(factor, 2)
+                turn = Replacement({square: sympy.Pow(turned, 2)})
+                others = [_replaced(other, square, turn) for other in (*factors[1:n], *factors[n + 1 :])]
+                return [-factors[0], *others[: n - 1], turned, *others[n - 1 :]]
     return factors
 
 
-def _replaced(factor: Any, replacement: Replacement) -> Any:
-    """Return `factor` after a `replacement`; SymPy would rewrite the conditions of a `Piecewise`."""
+def _replaced(factor: Any, old: Any, replacement: Replacement) -> Any:
+    """Return `factor` after a `replacement` of the power `old`; SymPy would rewrite the conditions of a `Piecewise`."""
+    # Most factors have no such power, and a replacement renames all indices that they bind.
+    if not any(getattr(node, "is_Pow", False) and node == old for node in nodes_in([factor])):
+        return factor
     if isinstance(factor, sympy.Piecewise):
         pairs = [(replacement(value), replacement(condition)) for value, condition in factor.args]
         return sympy.Piecewise(*pairs, evaluate=False)

@@ -68,7 +68,8 @@ def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[No
     has_opposites = any(graph.neg(exponent) in exponents for exponent in exponents)
     if has_angle or has_opposites or not any(map(_may_cancel, nodes)):
         return list(roots)
-    work, done = Quotients(graph), dict[Node, Node]()
+    work, done = graph.quotients or Quotients(graph), dict[Node, Node]()
+    graph.quotients = work
     for node in nodes:
         new = graph.with_args(node, [done[arg] for arg in node.args]) if node.args else node
         new = _without_kinks_beside_poles(graph, new) if new.op == "add" else new
@@ -132,15 +133,23 @@ class Quotients:
         self.lengths: dict[Node, int] = {}
         self.terms: dict[Node, Term | None] = {}
         """The products of `term`; None for nodes that have none."""
+        self.polynomials: dict[Node, Polynomial | None] = {}
+        """The sums as polynomials; None for those that have too many terms or a floating point number."""
+        self.opposites: dict[Node, Node] = {}
+        """From sums to the sums with all signs changed."""
+        self.short: dict[Node, Node] = {}
+        """The results of `shortest`: each round of simplification asks for most nodes again."""
 
     def shortest(self, node: Node) -> Node:
         """Return the shortest of the forms of `node`; `node` itself if no other one is shorter."""
-        best, least = node, self.length(node)
-        for form in self.forms(node):
-            is_shorter = form is not node and form.shape == node.shape and self.length(form) < least
-            if is_shorter and self._keeps_digits(node, form):
-                best, least = form, self.length(form)
-        return best
+        if node not in self.short:
+            best, least = node, self.length(node)
+            for form in self.forms(node):
+                is_shorter = form is not node and form.shape == node.shape and self.length(form) < least
+                if is_shorter and self._keeps_digits(node, form):
+                    best, least = form, self.length(form)
+            self.short[node] = best
+        return self.short[node]
 
     def with_scalars_inside(self, node: Node) -> Node:
         """Return the contraction `node` with its scalars in the quotient among its operands that they shorten:
@@ -194,9 +203,14 @@ class Quotients:
 
     def _sums(self, node: Node) -> Iterator[Callable[[], Node]]:
         """Yield functions of no argument that return equal forms of the sum `node`: one fraction, or multiplied out."""
-        yield lambda: self._over_one_denominator(node.args, node.shape, True)
-        yield lambda: self._over_one_denominator(node.args, node.shape, False)
-        yield lambda: self._built_sum(self._opened(self._polynomial(map(self.term, node.args))), node.shape)
+        with suppress(_Inexact):
+            numerator, divisor = self._over_one_denominator(node)
+            # Outside of the sum is the greatest power of a divisor that all terms have, or the least.
+            greatest, least = (_content_of(numerator, common=True, greatest=which) for which in (True, False))
+            yield lambda: self._fraction(numerator, divisor, greatest, node.shape)
+            if least != greatest:
+                yield lambda: self._fraction(numerator, divisor, least, node.shape)
+        yield lambda: self._built_sum(self._opened(self.polynomial(node)), node.shape)
 
     # -------------------------------------------------------------- terms
 
@@ -245,8 +259,10 @@ class Quotients:
             return term
         coefficient, powers = term.coefficient, dict(term.powers)
         for base in sums:
-            terms = self._polynomial(map(self.term, base.args))
-            opposite = self._built_sum({key: -number for key, number in terms.items()}, base.shape)
+            if base not in self.opposites:
+                terms = {key: -number for key, number in self.polynomial(base).items()}
+                self.opposites[base] = self._built_sum(terms, base.shape)
+            opposite = self.opposites[base]
             if opposite is not base and powers.get(base) and powers.get(opposite):
                 power = powers.pop(base)
                 coefficient *= Fraction(-1) ** int(power)
@@ -255,7 +271,7 @@ class Quotients:
 
     def _without_content(self, term: Term, base: Node, exponent: int) -> Term:
         """Return `term` with numbers, and common factors that cancel, taken out of the sum `base` among its factors."""
-        polynomial = self._polynomial(map(self.term, base.args))
+        polynomial = self.polynomial(base)
         content = _content_of(polynomial)
         cancels = {
             own: power for own, power in content.powers.items() if term.powers.get(own, 0) * power * exponent < 0
@@ -267,6 +283,16 @@ class Quotients:
         rest = self._built_sum(_divided(polynomial, content), base.shape)
         powers = {own: power for own, power in term.powers.items() if own is not base}
         return _times(_times(term._replace(powers=powers), outside), Term(Fraction(1), {rest: Fraction(exponent)}))
+
+    def polynomial(self, node: Node) -> Polynomial:
+        """Return the sum `node` as a polynomial; raise `_Inexact` as `term` does."""
+        if node not in self.polynomials:
+            self.polynomials[node] = None
+            self.polynomials[node] = self._polynomial(map(self.term, node.args))
+        found = self.polynomials[node]
+        if found is None:
+            raise _Inexact
+        return found
 
     def _polynomial(self, terms: Iterable[Term]) -> Polynomial:
         """Return the sum of `terms` as a polynomial, with equal monomials collected."""
@@ -301,12 +327,9 @@ class Quotients:
                 terms += [_times(rest, self.term(own)) for own in inner.args]
         return self._polynomial(terms)
 
-    def _over_one_denominator(self, args: Sequence[Node], shape: tuple[Affine, ...], greatest: bool) -> Node:
-        """Return the sum of `args` as one fraction, with common factors of numerator and denominator cancelled.
-
-        With `greatest`, the greatest power of a divisor that all terms have is outside, else the least.
-        """
-        polynomial = self._polynomial(map(self.term, args))
+    def _over_one_denominator(self, node: Node) -> tuple[Polynomial, Term]:
+        """Return numerator and divisor of the sum `node` as one fraction, with common factors cancelled."""
+        polynomial = self.polynomial(node)
         below: dict[Node, Fraction] = {}
         count = len(polynomial)
         for key in polynomial:
@@ -316,16 +339,18 @@ class Quotients:
         for base, power in below.items():
             polynomial = self._multiplied(polynomial, base, -int(power))
         for base in list(below):
-            divisor = self._polynomial(map(self.term, base.args))
+            divisor = self.polynomial(base)
             while below[base] and (quotient := _quotient(polynomial, divisor)) is not None:
                 polynomial, below[base] = quotient, below[base] + 1
         if len(polynomial) > count:
             raise _Inexact
-        if not polynomial:
+        return polynomial, Term(Fraction(1), below)
+
+    def _fraction(self, numerator: Polynomial, divisor: Term, content: Term, shape: tuple[Affine, ...]) -> Node:
+        """Return ``numerator*divisor`` with the factor `content` of the numerator taken out."""
+        if not numerator:
             return self.graph.filled(0, shape) if shape else self.graph.zero
-        content = _content_of(polynomial, common=True, greatest=greatest)
-        rest = self._opened(_divided(polynomial, content))
-        return self._built(_times(content, Term(Fraction(1), below)), rest, shape)
+        return self._built(_times(content, divisor), self._opened(_divided(numerator, content)), shape)
 
     def _multiplied(self, polynomial: Polynomial, base: Node, times: int) -> Polynomial:
         """Return ``polynomial*base**times`` for a sum `base`; terms divided by `base` cancel it, the others are
