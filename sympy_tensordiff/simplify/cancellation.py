@@ -43,6 +43,7 @@ from sympy.codegen.cfunctions import Cbrt, expm1, log1p
 from sympy_tensordiff.graph.functions import softplus
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
+from sympy_tensordiff.simplify.deviances import deviance, log_of_close_quotient, quotient_less_one
 from sympy_tensordiff.simplify.growing_functions import (
     LOGARITHMS,
     is_call,
@@ -114,6 +115,8 @@ class _Rewriter:
         """Whether entries of arrays are looked at, which are stored in any case."""
         self.minus_one = graph.const(-1)
         self.distances: dict[tuple[Node, Node], Node | None] = {}
+        self.close_quotients: dict[Node, Node] = {}
+        """From logarithms as `log_of_close_quotient` writes them to their arguments."""
 
     def form(self, node: Node) -> Node:
         """Return the entry `node`, whose arguments are rewritten, with the rules applied; tensors as they are.
@@ -184,6 +187,8 @@ class _Rewriter:
             return self.form(self.noted("softplus(u) - u", found))
         if (found := reciprocals(graph, node, terms)) is not None:
             return self.noted("sum of reciprocals", found)
+        if (found := deviance(graph, node, self.close_quotients)) is not None:
+            return self.noted("a*log(a/b) - a + b", found)
         if (found := with_slopes(graph, node)) is not node:
             return self.form(self.noted("2*u*erfcx(u) - 2/sqrt(pi)", found))
         for n, one in enumerate(terms):
@@ -245,6 +250,8 @@ class _Rewriter:
             return self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))
         if other.factor != -factor:
             return None
+        if (found := quotient_less_one(graph, one.base, other.base)) is not None:
+            return self.noted("a/b - 1", graph.scale(factor, found))
         if (found := self.of_two_values(factor, one.base, other.base)) is not None:
             return found
         if (found := nearby(graph, factor, one.base, other.base, self.distance)) is not None:
@@ -390,6 +397,9 @@ class _Rewriter:
         for name, rule in LOGARITHMS.items():
             if (found := rule(self.graph, node.args[0])) is not None:
                 return self.noted(name, found)
+        if (found := log_of_close_quotient(self.graph, node.args[0])) is not None:
+            self.close_quotients[found] = node.args[0]
+            return self.noted("log(a/b)", found)
         return node
 
 
