@@ -43,7 +43,13 @@ from sympy.codegen.cfunctions import Cbrt, expm1, log1p
 from sympy_tensordiff.graph.functions import softplus
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
-from sympy_tensordiff.simplify.deviances import deviance, log_of_close_quotient, quotient_less_one
+from sympy_tensordiff.simplify.deviances import (
+    deviance,
+    difference_of_quotients,
+    log_of_close_quotient,
+    quotient_less_one,
+    zero_times_logarithm,
+)
 from sympy_tensordiff.simplify.growing_functions import (
     LOGARITHMS,
     is_call,
@@ -52,6 +58,7 @@ from sympy_tensordiff.simplify.growing_functions import (
     with_scaled_erfc,
     with_slopes,
 )
+from sympy_tensordiff.simplify.large_squares import log_of_large_square, with_large_squares
 from sympy_tensordiff.simplify.nearby import (
     has_fewer_terms,
     less_value,
@@ -167,6 +174,8 @@ class _Rewriter:
             return self.logarithm(node)
         if is_call(node, sympy.acos):
             return self.arccosine(node)
+        if node.op == "mul" and (found := zero_times_logarithm(self.graph, node, self.close_quotients)) is not node:
+            return found
         for name, rule in _PRODUCTS.items():
             if node.op == "mul" and (found := rule(self.graph, node)) is not node:
                 node = self.noted(name, found)
@@ -250,8 +259,6 @@ class _Rewriter:
             return self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))
         if other.factor != -factor:
             return None
-        if (found := quotient_less_one(graph, one.base, other.base)) is not None:
-            return self.noted("a/b - 1", graph.scale(factor, found))
         if (found := self.of_two_values(factor, one.base, other.base)) is not None:
             return found
         if (found := nearby(graph, factor, one.base, other.base, self.distance)) is not None:
@@ -281,6 +288,10 @@ class _Rewriter:
     def of_two_values(self, factor: Number, one: Node, other: Node) -> Node | None:
         """Return ``factor*(one - other)`` by the rules of single functions; None if none applies."""
         graph = self.graph
+        if (found := quotient_less_one(graph, one, other)) is not None:
+            return self.noted("a/b - 1", graph.scale(factor, found))
+        if (found := difference_of_quotients(graph, one, other)) is not None:
+            return self.noted("a/b - c/d", graph.scale(factor, found))
         if is_call(one, softplus) and is_call(other, softplus) and graph.neg(one.args[0]) is other.args[0]:
             return self.noted("softplus(u) - u", graph.scale(factor, one.args[0]))
         if is_call(one, sympy.erf) and is_call(other, sympy.erf):
@@ -394,7 +405,7 @@ class _Rewriter:
 
     def logarithm(self, node: Node) -> Node:
         """Return a logarithm in the form of the first rule that applies; itself if none does."""
-        for name, rule in LOGARITHMS.items():
+        for name, rule in (("log(k + u**2)", log_of_large_square), *LOGARITHMS.items()):
             if (found := rule(self.graph, node.args[0])) is not None:
                 return self.noted(name, found)
         if (found := log_of_close_quotient(self.graph, node.args[0])) is not None:
@@ -404,6 +415,7 @@ class _Rewriter:
 
 
 _PRODUCTS = {
+    "u/(k + u**2)": with_large_squares,
     "exp(u**2)*erfc(u)": with_scaled_erfc,
     "besseli(m, u)/besseli(n, u)": with_scaled_bessel,
     "exp(u)/expm1(u)": with_bounded_quotients,

@@ -7,6 +7,7 @@ With ``g(u) = u - log1p(u)``, and values whose difference ``a - b`` is that of t
     c*a*log(a/b)                    c*(a - b) + c*a*g((b - a)/a)
     c*log(a/b)                      c*(a - b)/b - c*g((a - b)/b)
     w*a/b - w                       w*(a - b)/b
+    a/b - c/d                       (a - b)*(1/b + 1/d)         where a - b = d - c
 
 The second and third are used where the first terms on the right cancel all other terms of a sum: those are the
 deviances of Poisson, gamma and Bernoulli distributions, and Kullback-Leibler and Jensen-Shannon divergences. For small
@@ -59,7 +60,8 @@ def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node |
 
     `arguments` maps the results of `log_of_close_quotient` to the quotients.
     """
-    values, rest = [], []
+    values: list[Node] = []
+    rest: list[Node] = []
     for term in node.args:
         factors = graph.factors(term)
         logarithm = next((part for part in factors if part in arguments), None)
@@ -92,9 +94,36 @@ def quotient_less_one(graph: Graph, one: Node, other: Node) -> Node | None:
     quotient = _quotient(graph, graph.mul((one, _inverse(graph, other))))
     if quotient is None:
         return None
-    _, b, difference = quotient
+    a, b, difference = quotient
+    # Without these divisors it is a difference of two products.
+    if not any(_is_divisor(part) and part.args[0] in (a, b) for term in (one, other) for part in graph.factors(term)):
+        return None
     result = graph.mul((other, _inverse(graph, b), difference))
     return result if _degree(graph, result) <= max(_degree(graph, one), _degree(graph, other)) else None
+
+
+def difference_of_quotients(graph: Graph, one: Node, other: Node) -> Node | None:
+    """Return ``a/b - c/d`` as ``(a - b)*(1/b + 1/d)`` if ``a - b = d - c`` is an `exact_difference`; else None."""
+    first, second = _quotient(graph, one), _quotient(graph, other)
+    if first is None or second is None or graph.add((*first[2].args, *second[2].args)) is not graph.zero:
+        return None
+    return graph.mul((first[2], graph.add((_inverse(graph, first[1]), _inverse(graph, second[1])))))
+
+
+def zero_times_logarithm(graph: Graph, product: Node, arguments: dict[Node, Node]) -> Node:
+    """Return `product` with the logarithm of ``a/b`` replaced by 1 where a factor a is 0: ``a*log(a/b)`` is 0 there.
+
+    Other products stay as they are. `arguments` maps logarithms to their arguments, and gets the new one.
+    """
+    factors = graph.factors(product)
+    for factor in factors:
+        above = graph.factors(arguments[factor]) if factor in arguments else ()
+        base = next((part for part in factors if part is not factor and part in above and part.op != "const"), None)
+        if base is not None and factor.args[1] is not graph.one:
+            finite = graph.select(graph.compare("eq", base, graph.zero), graph.one, factor)
+            arguments[finite] = arguments[factor]
+            return graph.mul([finite if part is factor else part for part in factors])
+    return product
 
 
 def _quotient(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:

@@ -160,7 +160,7 @@ def as_expr(value: object, description: str) -> Any:
 
 
 def as_index(value: object, description: str) -> Any:
-    """Return ``value`` as `as_expr` does, with each entry of an ``IndexedBase`` of integers as one of an index array."""
+    """Return ``value`` as `as_expr` does, with entries of an ``IndexedBase`` of integers as entries of index arrays."""
     expr = as_expr(value, description)
     entries = [part for part in nodes_in([expr]) if isinstance(part, sympy.Indexed)] if expr.args else []
     return expr.xreplace({entry: lifted(entry) for entry in entries if entry.is_integer}) if entries else expr
