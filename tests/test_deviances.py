@@ -35,7 +35,7 @@ FORMULAS = {
 
 def exact(formula, at):
     with mpmath.workdps(600):
-        return sympy.lambdify((s, t), formula, "mpmath")(*map(mpmath.mpf, at))
+        return sympy.lambdify((s, t), formula, "mpmath")(*(mpmath.mpf(float(value)) for value in at))
 
 
 @every("name", [*FORMULAS])

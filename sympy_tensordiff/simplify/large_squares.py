@@ -18,7 +18,7 @@ from sympy.codegen.cfunctions import log1p
 
 from sympy_tensordiff.graph.nodes import Graph, Node
 
-_LARGE = 2**60
+_LARGE_VALUE = 2**60
 
 MAX_EXPONENT = 4
 """Higher powers stay as they are."""
@@ -102,4 +102,4 @@ def _square(graph: Graph, node: Node) -> _Square | None:
 
 def _is_large(graph: Graph, u: Node) -> Node:
     """Return the condition ``abs(u) > 2**60``."""
-    return graph.compare("lt", graph.const(_LARGE), graph.call(sympy.Abs, (u,)))
+    return graph.compare("lt", graph.const(_LARGE_VALUE), graph.call(sympy.Abs, (u,)))
