@@ -304,7 +304,8 @@ class Lowering(Matrices):
                     groups.setdefault((inside, id(home), self._points(part)), {})[part] = None
         for (inside, place, _), parts in groups.items():
             home = homes[place]
-            common = self._with_common_functions([*parts], home.context) if self.temporaries else [*parts]
+            own = [part for part in parts if not (self.temporaries and self._is_repeated(part, home.context))]
+            common = self._with_common_functions(own, home.context) if self.temporaries and own else own
             if len(common) > 1:
                 names = yield self._reductions(common, home)
                 home.values.update(zip(common, names, strict=True))

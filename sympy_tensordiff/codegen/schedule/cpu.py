@@ -18,6 +18,7 @@ from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, with_usual
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, Bound, Ends, Load, Name, Operation
 from sympy_tensordiff.codegen.ir.walk import bounds, forms, loads, loops, scalars, statements, weight
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
+from sympy_tensordiff.codegen.schedule.common_loops import with_common_loops
 from sympy_tensordiff.codegen.schedule.distribution import distributed
 from sympy_tensordiff.codegen.schedule.interior import interior
 from sympy_tensordiff.codegen.schedule.invariant_reads import InvariantReads, gathers_first
@@ -35,7 +36,7 @@ from sympy_tensordiff.codegen.schedule.rows import (
     sums_plan,
 )
 from sympy_tensordiff.codegen.schedule.short_rows import PART, long_sums, short_row
-from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.indirect import data_entries
 
 CHAINS = 8
@@ -360,6 +361,13 @@ def usual_rows(loop: Loop, site: Site) -> tuple[Statement, ...] | None:
     return found
 
 
+def common_loops(body: Sequence[Statement], lengths: Mapping[Variable, Affine], site: Site) -> Sequence[Statement]:
+    """Return the statements for one row of fused kernels, with loops joined that compute the same costly values;
+    ``lengths`` are the extents of the axes of arrays.
+    """
+    return _first((COMMON,), site, body, lengths, site)[1] or body
+
+
 def distributed_rows(loop: Loop, site: Site) -> Loop:
     """Return the common ``loop`` of fused kernels with reductions and functions in separate loops, strip by strip, so
     that functions are vectorised; unchanged if that is not possible.
@@ -393,6 +401,12 @@ def _is_dear(body: Sequence[Statement]) -> bool:
 
 
 CARRY = Rule("carry", "entries of a row go on from each other", lambda k, p, s: _rows(k, scans_plan(k), s, p))
+
+COMMON = Rule(
+    "common loops",
+    "values that several loops over one row need are computed once",
+    lambda body, lengths, s: with_common_loops(body, lengths, s.fresh),
+)
 
 DISTRIBUTE = Rule("distribute", "functions of inner sums are computed in vectors", _distributed)
 

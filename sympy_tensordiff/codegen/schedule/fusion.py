@@ -18,7 +18,7 @@ from sympy_tensordiff.codegen.ir.dataflow import Dataflow, check_order, uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, is_accumulator, is_store, reduction_of
-from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span
+from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, lengths, span
 from sympy_tensordiff.codegen.ir.programs import (
     Array,
     ContractionStep,
@@ -34,11 +34,18 @@ from sympy_tensordiff.codegen.ir.programs import (
 from sympy_tensordiff.codegen.ir.rename import renamed, unique
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, weight
-from sympy_tensordiff.codegen.schedule.cpu import PLAIN, Nest, Site, distributed_rows, scheduled, usual_rows
+from sympy_tensordiff.codegen.schedule.cpu import (
+    PLAIN,
+    Nest,
+    Site,
+    common_loops,
+    distributed_rows,
+    scheduled,
+    usual_rows,
+)
 from sympy_tensordiff.codegen.schedule.primitives import localise, split_sums
 from sympy_tensordiff.codegen.schedule.rows import is_short, row_plan
 from sympy_tensordiff.codegen.schedule.short_rows import PART
-from sympy_tensordiff.codegen.schedule.split import MAX_KERNEL_OPERATIONS
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.indirect import data_entries
@@ -47,6 +54,13 @@ FAR = 64
 """Steps further away than so many others do not run together.
 
 Half and twice as much change no text of the benchmarks.
+"""
+
+MAX_GROUP_OPERATIONS = 600
+"""Kernels of more scalar operations and reads in all do not run together.
+
+Half as many take 1.2 of the time of the derivatives of Hagan's volatilities, whose logarithms are computed once in each
+loop; twice as many take as long.
 """
 
 MAX_SUMS_IN_LOOP = 12
@@ -103,7 +117,7 @@ class _Fusion:
                 result.append(first)
                 continue
             left: list[Step] = []
-            while waiting and len(left) < FAR and group.weight < MAX_KERNEL_OPERATIONS:
+            while waiting and len(left) < FAR and group.weight < MAX_GROUP_OPERATIONS:
                 step = waiting.popleft()
                 producers = self.producers(step, left, group)
                 group.others -= {other.array for other in producers}
@@ -175,7 +189,7 @@ class _Fusion:
         read = self.flow.reads(step)
         own = read & (group.filled | {kernel.array for kernel in producers})
         own_weight = sum(map(self.weight, (*producers, step)))
-        if not read.isdisjoint(group.others | group.totals) or group.weight + own_weight > MAX_KERNEL_OPERATIONS:
+        if not read.isdisjoint(group.others | group.totals) or group.weight + own_weight > MAX_GROUP_OPERATIONS:
             return False
         # The arrays that it reads from the group, or that both read.
         common = own or {name for name in read & group.read if len(self.shapes[name]) > 1}
@@ -333,7 +347,10 @@ def scheduled_together(step: FusedKernels, site: Site) -> Nest:
         else:
             parts.row(kernel)
     first, stop = map(Affine.variable, site.block) if site.block is not None else (ZERO, step.extent)
-    whole = span(step.axis, first, stop, parts.inside)
+    known = dict(site.prover.lengths)
+    for array in step.rows:
+        known |= lengths(array.name, array.shape)
+    whole = span(step.axis, first, stop, common_loops(parts.inside, known, site))
     loops: tuple[Statement, ...] = (whole,)
     if (usual := usual_rows(whole, site)) is not None:
         loops = usual
