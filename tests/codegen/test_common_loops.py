@@ -80,6 +80,11 @@ def test_what_lies_between_comes_first():
             first(Set(A, times(Load("x", (J,)), Load("y", (J,))))),
             first(Set(B, times(Load("x", (K,)), Load("y", (K,)))), variable="k"),
         ],
+        "an entry that is stored": [
+            first(Set(A, log(J))),
+            first(Set(B, times(Load("a", (K,)), Load("y", (K,)))), variable="k"),
+        ],
+        "a column": [first(Set(A, log(J))), first(Set(B, times(log(K), Load("c", (K, Affine())))), variable="k")],
         "other ranges": [first(Set(A, log(J))), first(Set(B, log(K)), variable="k", stop=M - 1)],
         "an entry of another iteration": [
             first(Set(A, log(J))),

@@ -155,10 +155,23 @@ def _changed(statement: Statement) -> set[str]:
 
 
 def _have_common_values(earlier: Loop, own: Sequence[Statement]) -> bool:
-    """Return whether the loops compute a costly value in common that differs from one iteration to the next."""
-    work = _Numbering(earlier.variable)
+    """Return whether the loops compute a costly value in common that differs from one iteration to the next.
+
+    Both read along rows or neither does: one that reads down columns keeps functions of the other from being vectors.
+    """
+    work = _Numbering(earlier.variable, has_entries=False)
     first = {*work.costly(earlier.body)}
-    return any(key in first for key in work.costly(own))
+    is_along, is_other_along = (_reads_along_rows(body, earlier.variable) for body in (earlier.body, own))
+    return is_along == is_other_along and any(key in first for key in work.costly(own))
+
+
+def _reads_along_rows(body: Sequence[Statement], variable: str) -> bool:
+    """Return whether entries of arrays are neighbours from one iteration to the next, or stay the same."""
+    for load in loads(body):
+        own = [n for n, form in enumerate(load.index) if variable in map(str, form.atoms())]
+        if own and (own != [len(load.index) - 1] or load.index[-1].coefficient(variable) not in (1, -1)):
+            return False
+    return True
 
 
 # ---------------------------------------------------------------------------- values that are computed once
@@ -175,11 +188,12 @@ class _Value(NamedTuple):
 class _Numbering:
     """Value numbering: equal numbers for scalar expressions of one iteration that are equal.
 
-    A read of an entry that was stored before is the stored value.
+    With ``has_entries``, a read of an entry that was stored before is the stored value.
     """
 
-    def __init__(self, variable: str) -> None:
+    def __init__(self, variable: str, has_entries: bool = True) -> None:
         self.variable = variable
+        self.has_entries = has_entries
         self.values: list[_Value] = []
         self.numbers: dict[Key, int] = {}
         self.names: dict[str, int] = {}
@@ -217,7 +231,7 @@ class _Numbering:
         number = self.number(statement.value)
         if is_let(statement):
             self.names[statement.name] = number
-        elif is_store(statement) and isinstance(statement.target, Load):
+        elif self.has_entries and is_store(statement) and isinstance(statement.target, Load):
             self.stored[statement.target] = number
         return number
 
