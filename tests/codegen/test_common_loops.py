@@ -10,7 +10,7 @@ import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.loops import Set, accumulator, add, let
 from sympy_tensordiff.codegen.ir.nests import extent, lengths, span
 from sympy_tensordiff.codegen.ir.scalars import External, Load, Name, Number, Operation
-from sympy_tensordiff.codegen.ir.walk import loads, loops, scalars
+from sympy_tensordiff.codegen.ir.walk import loads, scalars
 from sympy_tensordiff.codegen.schedule.common_loops import with_common_loops
 from sympy_tensordiff.integer.affine import Affine
 

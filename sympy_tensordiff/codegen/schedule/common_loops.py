@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeGuard
 
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement, is_accumulator, is_let, is_store, let
 from sympy_tensordiff.codegen.ir.rename import Renaming
@@ -50,20 +50,29 @@ def with_common_loops(
     count, place = len(found), 1
     while place < len(found):
         later = found[place]
-        for first in range(place) if _is_flat(later) else ():
-            earlier = found[first]
-            if not (_is_flat(earlier) and _range(earlier, lengths) == _range(later, lengths)):
-                continue
-            own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
-            moved = _moved(earlier, found[first + 1 : place], replace(later, body=own))
-            if moved is not None and _have_common_values(earlier, own):
-                joined = _Computed(earlier.variable, fresh).once((*earlier.body, *own))
-                left = [part for part in found[first + 1 : place] if part not in moved]
-                found[first : place + 1] = [*moved, replace(earlier, body=joined), *left]
-                place = first + len(moved)
-                break
+        if _is_flat(later):
+            for first, earlier in enumerate(found[:place]):
+                if not (_is_flat(earlier) and _range(earlier, lengths) == _range(later, lengths)):
+                    continue
+                joined = _joined(earlier, found[first + 1 : place], later, fresh)
+                if joined is not None:
+                    found[first : place + 1] = joined
+                    place = first
+                    break
         place += 1
     return tuple(found) if len(found) < count else None
+
+
+def _joined(
+    earlier: Loop, between: Sequence[Statement], later: Loop, fresh: Callable[[str], str]
+) -> list[Statement] | None:
+    """Return the statements from the loop `earlier` to the loop `later` with the two as one; None if they stay."""
+    own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
+    moved = _moved(earlier, between, replace(later, body=own))
+    if moved is None or not _have_common_values(earlier, own):
+        return None
+    body = _Computed(earlier.variable, fresh).once((*earlier.body, *own))
+    return [*moved, replace(earlier, body=body), *(part for part in between if part not in moved)]
 
 
 def _with_distinct_scalars(body: Sequence[Statement]) -> list[Statement]:
@@ -83,7 +92,7 @@ def _with_distinct_scalars(body: Sequence[Statement]) -> list[Statement]:
     return found
 
 
-def _is_flat(statement: Statement) -> bool:
+def _is_flat(statement: Statement) -> TypeGuard[Loop]:
     """Return whether `statement` is a loop over each entry in turn, without loops, guards or user functions in it."""
     if not isinstance(statement, Loop) or statement.step != 1 or statement.bind:
         return False
@@ -108,7 +117,7 @@ def _moved(earlier: Loop, between: Sequence[Statement], later: Loop) -> list[Sta
     """Return the statements of ``between`` that have to come before both loops when `later` joins `earlier`; None if it
     cannot.
     """
-    stores = [part for part in earlier.body if isinstance(part.target, Load)]  # type: ignore[union-attr]
+    stores = [part for part in earlier.body if isinstance(part, Set) and isinstance(part.target, Load)]
     if not _agree(earlier, stores, later) or not set(filled(earlier)).isdisjoint(_used(later)):
         return None
     moved: list[Statement] = []
@@ -128,11 +137,11 @@ def _moved(earlier: Loop, between: Sequence[Statement], later: Loop) -> list[Sta
     return moved
 
 
-def _agree(earlier: Loop, stores: Sequence[Statement], later: Loop) -> bool:
+def _agree(earlier: Loop, stores: Sequence[Set], later: Loop) -> bool:
     """Return whether the loops read and fill in one iteration what they read and fill one after the other."""
     if not all(is_store(store) for store in stores):
         return False
-    entries = {store.name: store.index for store in stores if isinstance(store, Set)}
+    entries = {store.name: store.index for store in stores}
     if len(entries) < len(stores) or not _changed(later).isdisjoint(_used(earlier) | _changed(earlier)):
         return False
     if any(str(entry.tensor) in entries for entry in data_entries(forms(later.body))):
