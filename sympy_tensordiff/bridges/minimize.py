@@ -159,7 +159,9 @@ class MinimizeProblem:
         return [*self._flat_variables(x).parts(x), *self._data]
 
     def _flat_variables(self, x: Any) -> FlatVariables:
-        """Return the variables in the shapes that fit the flat vector ``x``."""
+        """Return the layout that converts between the flat vector ``x`` of a solver and the variables with their
+        shapes. Unknown extents follow from the length of ``x``.
+        """
         if self._flat is None or not (self._has_start or np.size(x) == self._flat.size):
             self._flat = FlatVariables(self._variables, self._shapes_for_length(np.size(x)))
         return self._flat

@@ -306,7 +306,8 @@ def _in_loop_form(
 
 
 def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Program, set[str]]:
-    """Return the unverified program of simplified entries, and the names of temporaries stored for several uses only.
+    """Return the program with its steps, checks and masks, not yet verified. Also return the names of temporaries that
+    exist only because ``shares_rows`` allows functions of several sums to be stored.
 
     These are none unless ``shares_rows``; they store functions of the axes of several sums, as ``exp(-(x[i] - k)**2)``,
     or of sums. Only one row of each is to be kept: they may be larger than all arguments, unless as much is kept

@@ -314,8 +314,8 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
 
 
 def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
-    """Return the range of the variable ``target`` in terms of variables that are not ``loops``; () if no bounds express
-    it.
+    """Return the bounds of ``target`` without the variables in ``loops``, which are eliminated; () if there are none. A
+    second and further bounds are those of variables that could not be eliminated exactly.
 
     If the projection is rational only, so that integers need not attain its ends, the inner loops follow. Congruences
     and floors that no loop bound expresses are left out, which only enlarges the range.

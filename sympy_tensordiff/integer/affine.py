@@ -60,7 +60,9 @@ class Compound:
         raise NotImplementedError
 
     def definition(self) -> tuple[Constraint, ...]:
-        """Return constraints that the compound satisfies at all values of its variables; none by default."""
+        """Return constraints that hold for the nonlinear part at all values of its variables, such as ``0 <= n - 2*q <=
+        1`` for ``q = floor(n/2)``; () if none are known.
+        """
         return ()
 
     def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:

@@ -149,7 +149,7 @@ class StructuredDerivative:
         return Plan("\n".join(["terms:", *(f"  {term}" for term in kernel.terms), kernel.function.plan]))
 
     def generate_code(self, backend: str = "c", **options: Any) -> str:
-        """Return the text of a function of the values of all terms, for use without this package.
+        """Return the text of a function that computes the values of all terms; it does not need this package.
 
         Parameters
         ----------

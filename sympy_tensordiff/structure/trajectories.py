@@ -23,7 +23,9 @@ def over_time(expr: Any) -> Any:
 
 
 class _OverTime(Rewriting):
-    """The traversal that replaces scans."""
+    """A rewriting that replaces each scan without dependent states by a comprehension or sum over its time, so that it
+    is an ordinary formula. A scan with states that depend on earlier ones is refused.
+    """
 
     def visit_scan(self, expr: Scan, scope: Any) -> Recursion[Any]:
         """Return the values of the steps over the time, in index notation."""

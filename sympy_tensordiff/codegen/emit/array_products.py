@@ -187,8 +187,8 @@ class _SumOfProducts:
         return None if len(best.operands) == 1 and best.operands[0].is_computed else best
 
     def by_dimensions(self, fewest: int = 2) -> Arrangement | None:
-        """Return an arrangement with an operand for each set of dimensions, at least ``fewest``, which the library
-        orders; None if it does not apply.
+        """Return an einsum with one operand per set of dimensions on which factors depend; the library chooses the
+        order of products. None if these are fewer than `fewest`, or an operand would be computed with too many entries.
         """
         groups: dict[frozenset[Span], list[Scalar]] = {}
         with self.values.inside(self.frame._replace(block=TextBlock())):

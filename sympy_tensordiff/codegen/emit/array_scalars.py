@@ -231,7 +231,7 @@ class VectorPrinter(ScalarPrinter):
     def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Constraint]]:
         """Return ``(axis, constraint)`` for each bound by which a masked read may be out of bounds; else []."""
         load = Load(array, tuple(index))
-        return self.prover.axes_inside(load, self.context) if self.masks else []
+        return self.prover.unproved_bounds(load, self.context) if self.masks else []
 
     def is_view(self, load: Load) -> bool:
         """Return whether a read is a slice or a view, which needs no copy."""

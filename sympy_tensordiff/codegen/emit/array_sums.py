@@ -122,7 +122,9 @@ class Narrowing:
         return Affine.variable(variable)
 
     def span(self, frame: Frame, loop: Loop) -> tuple[Span, Frame]:
-        """Return the range of a loop that is equal at all points, and a frame whose block runs unless it is empty."""
+        """Return the range of a loop whose bounds are the same for all entries computed together. Also return a frame
+        whose block of code runs only if the range is not empty.
+        """
         lows, stops = ([frame.lanes.image(form) for form in forms] for forms in loop_ends(loop))
         low, frame = self._extreme(frame, f"{loop.variable}_low", lows, 1)
         stop, frame = self._extreme(frame, f"{loop.variable}_stop", stops, -1)
@@ -434,7 +436,7 @@ class Additions:
     def reads_outside(self, value: Scalar, frame: Frame) -> list[Load]:
         """Return the reads in ``value`` that may be out of bounds in ``frame``."""
         loads = dict.fromkeys(part for part in subexpressions(value) if isinstance(part, Load))
-        return [load for load in loads if self.values.prover.axes_inside(load, frame.context)]
+        return [load for load in loads if self.values.prover.unproved_bounds(load, frame.context)]
 
 
 def reduce_copies(text: str, counts: Sequence[str], reduction: Reduction) -> str:

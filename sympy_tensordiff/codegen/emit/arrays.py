@@ -468,8 +468,8 @@ class KernelPrinter:
         return True
 
     def print_over_widest_range(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Append a sum over its widest range, padded with zeros, with a Python loop as fallback; return False if
-        impossible.
+        """Print a sum whose range depends on the entry as a sum over a range that contains all of these, with zeros
+        added. A Python loop is printed for sizes that do not permit it. Return False if nothing was printed.
         """
         found = over_widest_range(loop, wide, frame, self.additions)
         if found is None:

@@ -283,7 +283,9 @@ class CudaFile(CFile):
         return super().scratch_function(memory)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the number of entries of the scratch memory of the search, and of its result."""
+        """Return the C expression for the length of a buffer: the scratch memory of a search, plus one entry per
+        result.
+        """
         return f"{len(search.program.outputs)} + {super().search_entries(search)}"
 
     def step_text(self, step: Step) -> StepText:

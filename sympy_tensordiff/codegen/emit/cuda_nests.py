@@ -66,8 +66,8 @@ class CudaPrinter(NestPrinter):
         """The variables of loops with many iterations."""
 
     def named_constant(self, form: Affine, wish: str) -> str | None:
-        """Add a form that is equal in all threads to ``constants``, and return the parameter's name; None for other
-        forms.
+        """Append `form`, which has one value in all threads, to ``constants``. Return the name of the kernel parameter
+        for it; None if ``passed_constants`` leaves it out.
         """
         number = len(self.constants)
         self.constants.append(form)

@@ -52,13 +52,15 @@ class _StepKey:
 
 
 def uses(step: Step) -> Uses:
-    """Return the names that have to be passed to a step besides the arrays that it fills; results are cached."""
+    """Return the names that the function of a step needs as parameters, besides the arrays that it fills. Results are
+    cached.
+    """
     return _uses(_StepKey(step))
 
 
 @lru_cache(maxsize=1024)
 def _uses(key: _StepKey) -> Uses:
-    """Return the names that the step of a key uses."""
+    """Compute the result of `uses` for the step of a cache key."""
     kernel = key.step
     if isinstance(kernel, ProductStep):
         sizes = sorted(kernel.shift.atoms()) if isinstance(kernel, Trapezoid) else ()

@@ -148,7 +148,9 @@ def _check_identifier(where: str, name: str) -> None:
 
 
 def _check_kernel(kernel: Kernel, program: Program, integers: AbstractSet[str]) -> None:
-    """Raise VerificationError if a kernel breaks a law of nests, uses a name in two roles, or sets others' entries."""
+    """Raise VerificationError if a kernel is malformed: an undefined name, a name that is both an integer and a number,
+    or a store to another array than its own.
+    """
     where, inside, used = f"kernel {kernel.array}", list(statements(kernel.body)), list(forms(kernel.body))
     shapes = array_shapes(program)
     numbers = {a.name for a in program.arguments if a.kind == "scalar"}
@@ -306,7 +308,9 @@ class NestLaws:
         """The indices at which each array has been written so far, with the enclosing loops."""
 
     def check(self, body: Sequence[Statement]) -> None:
-        """Raise VerificationError if a nest breaks a law; names that it sets are not known after it."""
+        """Raise VerificationError if a statement of ``body`` breaks a law. Names that the body sets are forgotten
+        afterwards.
+        """
         outside = set(self.known)
         for statement in body:
             self.check_reads(statement)
@@ -370,7 +374,9 @@ class NestLaws:
                 self.check_complete(load)
 
     def check_complete(self, load: Load) -> None:
-        """Raise VerificationError if an entry that the nest fills may be read before it is set in these iterations."""
+        """Raise VerificationError if ``load`` reads an array that the nest fills, inside of the loop that still fills
+        it.
+        """
         for index, enclosing in self.written[load.array]:
             common = [loop for loop in self.enclosing_loops if any(loop is other for other in enclosing)]
             same = [form for form, read in zip(index, load.index, strict=True) if form == read]
@@ -387,7 +393,9 @@ class NestLaws:
                     )
 
     def check_write(self, statement: Set) -> None:
-        """Raise VerificationError if the function may not write to the target, or another block or thread may."""
+        """Raise VerificationError if an assignment writes to an array that is not the function's own, to the entry of
+        another thread or block, or to a bound of an enclosing loop.
+        """
         target = statement.target
         if isinstance(target, Name):
             # C computes the bounds of a loop in each iteration, Python once.

@@ -95,7 +95,7 @@ class DataCheck:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A step that fills ``array`` entry by entry; ``axes`` are the names of its indices, which start at 0.
+    """A step that fills the array called ``array`` entry by entry; the names in ``axes`` are the indices of the entry.
 
     The body sets this entry at top level, last, see `entry`.
     """
@@ -106,7 +106,7 @@ class Kernel:
 
     @property
     def entry(self) -> Load:
-        """The entry of the kernel's array at its axes, which one instance of the kernel fills."""
+        """The entry ``array[axes]`` that the body of the kernel sets."""
         return Load(self.array, tuple(map(Affine.variable, self.axes)))
 
     def box(self, shapes: Mapping[str, tuple[Affine, ...]]) -> tuple[Affine, ...]:
@@ -127,7 +127,7 @@ def entrywise(array: str, axes: Sequence[str], body: Sequence[Statement], value:
 
 @dataclass(frozen=True, slots=True)
 class Table(Kernel):
-    """A kernel without arguments and sizes: it is the same in all calls, so it is computed once."""
+    """A kernel that uses no argument and no size. Its array is the same in all calls, so it is computed once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,9 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class ProductStep:
-    """A step that fills ``array``, whose axes have the labels ``output``, with ``factor`` times a function of two."""
+    """A library call that fills ``array`` with ``factor`` times a function of two arrays, such as their matrix product.
+    The labels ``output`` name its axes.
+    """
 
     array: str
     output: tuple[int, ...]
@@ -193,8 +195,8 @@ rest: blocks of 16 rows 69 us, of 32 66 us, of 64 74 us, of 128 98 us; loops alo
 
 @dataclass(frozen=True, slots=True)
 class Trapezoid(ProductStep):
-    """A contraction whose summed label is bounded by the row; computed in blocks of rows over the terms that all rows
-    of a block have.
+    """A contraction with a triangular matrix, as ``sum(A[i, j]*B[j, k], j <= i)``. It is computed in blocks of rows;
+    each block sums the terms that all of its rows have.
 
     The blocks are ``BLOCK`` values of the label ``row``, the first label of ``left`` alone in ``output``. Row ``i``
     itself has the terms up to ``i + shift``, or, if it ``is_upper``, those from there on.
@@ -211,7 +213,7 @@ class Trapezoid(ProductStep):
         return label
 
     def end(self, row: Affine) -> Affine:
-        """Return the last (first, if not ``is_upper``) summed index common to all rows in the block of ``row``."""
+        """Return the last (for ``is_upper`` the first) summed index that all rows in the block of ``row`` have."""
         return BLOCK * quotient(row, BLOCK) + self.shift + (BLOCK - 1 if self.is_upper else 0)
 
 
@@ -264,7 +266,7 @@ class Correlation:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A step that fills ``array`` with a function of one whole array.
+    """A library call that fills ``array`` with a function of one whole array, such as its inverse.
 
     ``function``: "inv"; "det"; "logdet", the logarithm of the determinant (nan if that is negative); "logabsdet", that
     of its absolute value; "cofactor", the derivative of the determinant, of order ``options[0]`` (1 or more), with
@@ -333,7 +335,8 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """A step that runs a program, its ``body``, again and again: for the times 0 to ``length - 1``, or backwards.
+    """A step that runs its ``body``, a program, ``length`` times in a loop over time, forwards or backwards. States are
+    passed from each run to the next.
 
     The body has the states, the rows of the sequences at the time, constants and integers as arguments, by the names
     in ``carried``, ``rows``, ``constants`` and ``integers``; ``time`` is the name of the time, empty if no step needs

@@ -47,8 +47,8 @@ _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 
 def not_compiled(program: Program, recurrences: bool = False) -> list[str]:
-    """Return the arrays filled by steps that Numba cannot compile; ``recurrences`` says that LLVM compiles those of
-    recurrences with routines of linear algebra in their steps, too.
+    """Return the arrays whose steps Numba cannot compile, so that Python calls a library for them. With
+    ``recurrences``, LLVM compiles a recurrence even if its body calls such routines.
     """
     return [
         step.array
@@ -64,8 +64,8 @@ _COMPILED = Kernel | FusedKernels | ContractionStep | Trapezoid | Correlation
 
 
 def is_compiled_step(step: Step) -> bool:
-    """Return whether LLVM compiles a step: not the cofactors of a matrix, and not Cholesky factors; a recurrence if it
-    compiles all steps of the body.
+    """Return whether LLVM can compile a step. It cannot compile cofactors and Cholesky factors, nor a recurrence with
+    such a step.
     """
     if isinstance(step, Recurrence):
         return all(map(is_compiled_step, step.body.kernels))
@@ -261,7 +261,7 @@ def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
     forms = dict(step.integers)
 
     def over(shape: tuple[Affine, ...]) -> tuple[Affine, ...]:
-        """Return a shape of the body with the integers of the program put in."""
+        """Return a shape in the body with the body's integers replaced by the forms that the outer program passes."""
         return tuple([form.substitute(forms) for form in shape])
 
     given = {a.name: over(a.shape) for a in step.body.arguments}
@@ -284,7 +284,7 @@ def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
 
 
 def calls_in_loops(program: Program) -> Program:
-    """Return a program with a kernel in place of each contraction."""
+    """Return the program with each contraction written as a kernel with loops instead of a library call."""
     shapes, taken = array_shapes(program), outer_names(program)
     steps = [
         _contraction_kernel(s, shapes, taken) if isinstance(s, ContractionStep | Trapezoid) else s
@@ -334,8 +334,8 @@ def _contraction_kernel(step: ContractionStep | Trapezoid, shapes: Shapes, taken
 
 
 def as_product(kernel: Kernel, shapes: Shapes) -> ContractionStep | None:
-    """Return a kernel that computes a whole product of two arrays, written in index notation, as a contraction; None
-    for other kernels.
+    """Return the contraction that replaces a kernel of the form ``y[i, k] = sum(A[i, j]*B[j, k], j)`` over whole
+    arrays; None for other kernels.
     """
     if type(kernel) is not Kernel or len(kernel.body) != 3:
         return None

@@ -49,7 +49,7 @@ def check_correlation(step: Correlation, prover: Prover) -> None:
     """Raise VerificationError if a correlation may read or write out of bounds."""
     box = ranges(list(dict(step.labels)), list(dict(step.labels).values()))
     for view in step.views:
-        for axis, row in prover.axes_inside(view, box):
+        for axis, row in prover.unproved_bounds(view, box):
             raise VerificationError(
                 f"correlation {step.array}: axis {axis} of {view.array} at {view.index[axis]} needs {row}"
             )
@@ -83,14 +83,14 @@ def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read:
 
 
 def failing(context: Sequence[Constraint], choices: Sequence[Scalar], row: Constraint) -> Iterator[Rows]:
-    """Yield, case by case, the constraints under which a read happens and ``row`` does not hold."""
+    """Yield, case by case, the constraints under which a read is evaluated although its bound ``row`` does not hold."""
     for known in dict.fromkeys(condition_cases(Operation("and", tuple(choices)), True)):
         yield from cases((*context, *known, row.negation()), limit=None)
 
 
 def out_of_bounds_point(rows: Sequence[Constraint], facts: Rows, inner: set[str]) -> OutOfBounds | None:
-    """Return the constraints on sizes under which ``rows``, those of an out-of-bounds read, have an integer point; None
-    if never.
+    """Return the constraints on sizes for which ``rows``, the conditions of an out-of-bounds read, have an integer
+    solution; None if they never have one.
     """
     plain, fresh = _replace_quotients(rows, inner)
     linear, products = _replace_products(plain, inner | fresh)
@@ -174,8 +174,8 @@ def _is_covered_by_a_check(case: OutOfBounds, program: Program, facts: Rows) -> 
     known, points, outer = (*case.violation, *facts), (*case.points, *facts), outer_names(program)
 
     def has_points(check: Check) -> bool:
-        """Return whether the check refuses every call with its violation, or every call in which this read is out of
-        bounds.
+        """Return whether, for sizes that violate `check`, the points of its read exist too, so that the call is indeed
+        refused.
         """
         names = set().union(*(row.form.atoms() for row in check.points)) - outer
         return _is_exact(check.points, names) or all(is_implied(row, points) for row in check.points)
@@ -219,7 +219,9 @@ def _mask_kernel(program: Program, prover: Prover, data: frozenset[str], kernel:
 
 
 def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start: Rows) -> Statement:
-    """Return a guard that reads integer arrays as nested guards: the outer conditions prove inner reads in bounds."""
+    """Return a guard whose conditions read integer arrays as nested guards. Inner conditions are only read where outer
+    ones prove that they are in bounds.
+    """
     if not isinstance(statement, If) or not data_entries(row.form for row in statement.conditions):
         return statement
     known = enclosing_rows(enclosing, start)
@@ -239,7 +241,7 @@ def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start:
 
 def _is_inside(prover: Prover, row: Constraint, known: Sequence[Constraint]) -> bool:
     """Return whether all integer-array reads in the constraint ``row`` are proved to be in bounds."""
-    return not any(prover.axes_inside(load, known) for load in data_reads([row.form]))
+    return not any(prover.unproved_bounds(load, known) for load in data_reads([row.form]))
 
 
 class _ReadMasks:

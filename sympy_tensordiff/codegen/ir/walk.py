@@ -78,7 +78,9 @@ def added(body: Iterable[Statement]) -> dict[str, Set]:
 
 
 def values(body: Iterable[Statement]) -> Iterator[Scalar]:
-    """Yield the scalar expressions of all statements of ``body``, except integer values and neutral elements."""
+    """Yield the scalar expressions that the statements of ``body`` assign or add, without integer values and neutral
+    elements.
+    """
     for s in statements(body):
         if isinstance(s, Set) and not isinstance(s.value, Ends | Identity):
             yield s.value
@@ -210,7 +212,7 @@ def loads(body: Iterable[Statement]) -> Iterator[Load]:
 
 
 def weight(body: Iterable[Statement]) -> int:
-    """Return the number of scalar operations, reads and names of ``body``."""
+    """Return the number of operations, reads and names in the scalar expressions of ``body``, a measure of its cost."""
     return sum(1 for _ in scalars(body))
 
 
@@ -297,7 +299,9 @@ def loops(body: Iterable[Statement]) -> Iterator[Loop]:
 
 
 def scalar_names(value: Scalar, depends: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return the integer names on which ``value`` depends; ``depends`` has those of the scalars in it."""
+    """Return the integer names on which ``value`` depends. ``depends`` maps each scalar name in it to its integer
+    names.
+    """
     found: set[str] = set()
     for node in subexpressions(value):
         if isinstance(node, Load):
@@ -345,8 +349,8 @@ def filled(statement: Statement) -> list[str]:
 
 
 def needed(body: Sequence[Statement], wanted: set[str]) -> list[Statement]:
-    """Return the live statements: stores, and those that compute the scalars ``wanted``, to which their inputs are
-    added, also integers in indices and bounds.
+    """Return the statements of ``body`` that store array entries or compute a scalar in ``wanted`` (dead-code
+    elimination). The names that they use are added to ``wanted``.
     """
     found: list[Statement] = []
     for statement in reversed(body):
@@ -365,13 +369,13 @@ def used_names(statement: Statement) -> set[str]:
 
 
 def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]:
-    """Return statements whose values are computed only if ``test`` holds; otherwise they are 0 or false, or the neutral
-    element of the reduction that they are added to.
+    """Return statements that compute their values only if ``test`` holds: each value becomes ``value if test else 0``
+    (or false, or the neutral element of a reduction).
     """
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return the statement with its value computed only where the condition holds; elsewhere it is false, 0 or the
-        neutral element.
+        """Return the statement with its value ``value if test else 0``, or with false or a neutral element instead of
+        0.
         """
         if not (is_let(statement) or is_addition(statement)):
             return (statement,)

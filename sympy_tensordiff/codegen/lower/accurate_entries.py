@@ -41,7 +41,9 @@ def with_accurate_entries(
         names = {*arrays, *taken}
 
         def stored(array: Node, entries: Node) -> Node:
-            """Return a new array of the norms `entries`, to be defined after that of their squares, `array`."""
+            """Add the definition of an array of the norms `entries`, which is computed after `array`, that of their
+            squares. Return its tensor node.
+            """
             name = unique("norm", names)
             names.add(name)
             defined = Definition(name, graph.tensor(f"array {name}", array.shape), entries)
@@ -61,7 +63,8 @@ def with_accurate_entries(
 
 
 def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[Node, Node]) -> list[Node]:
-    """Return `entries` with powers of norms like ``1/n**3``, which may overflow, in place of reads of arrays of such.
+    """Return `entries` that compute a power of a norm, like ``1/n**3``, instead of reading it from an array, where it
+    may have overflowed.
 
     `tables` maps arrays to their entries.
     """

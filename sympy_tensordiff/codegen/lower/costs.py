@@ -64,5 +64,7 @@ def is_worth(product: ProductCost, iterations: int) -> bool:
 
 
 def is_worth_packing(before: int, after: int, entries: int) -> bool:
-    """Whether reducing the multiplications of a product from `before` to `after` pays for scattering `entries`."""
+    """Whether a product that needs `after` instead of `before` multiplications is faster, although `entries` of its
+    result have to be copied.
+    """
     return _LIBRARY * (before - after) > _SPREAD * entries

@@ -54,7 +54,9 @@ class Scaled:
 
 
 def without_large_exponentials(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with ``log(sum(exp(u)))`` and quotients of such sums without the largest exponent."""
+    """Return `roots` with no exponential that overflows in logarithms and quotients of sums: ``log(sum(exp(u)))``
+    becomes ``m + log(sum(exp(u - m)))`` with ``m = max(u)``.
+    """
     parts = reachable(*roots)
     divided = (part.op == "pow" or (part.op == "call" and part.data is sympy.log) for part in parts)
     if not any(is_call(part, sympy.exp) for part in parts) or not any(divided):
@@ -83,8 +85,8 @@ class Exponentials:
         return self.done[node]
 
     def _final(self, node: Node) -> Recursion[Node]:
-        """Return `node` rewritten: logarithms and quotients of exponentials by their largest exponent, others over
-        rewritten arguments.
+        """Return `node` rewritten by the rules for logarithms and quotients of sums of exponentials, in its arguments
+        too.
         """
         graph = self.graph
         if node.op in BINDERS:
@@ -117,7 +119,9 @@ class Exponentials:
         return self.graph.add([self.graph.scale(c, node) for node, c in shift.items()])
 
     def _spread(self, node: Node) -> Recursion[Node]:
-        """Return the product `node` multiplied out if a factor is a sum with guarded exponentials; else `node`."""
+        """Return the product `node` multiplied out if one factor is an addition with exponentials below a guard; else
+        `node`.
+        """
         for n, factor in enumerate(node.args):
             for part in _behind_guards(factor) if factor.op == "add" else ():
                 found: Scaled = yield self.scaled(part)
@@ -149,7 +153,9 @@ class Exponentials:
         return self.known[node]
 
     def degree(self, exponent: Node) -> Any:
-        """Return the size of the number that all terms of `exponent` have as a factor; 1 if they differ in it."""
+        """Return the absolute value of the number by which all terms of `exponent` are multiplied: 2 for ``2*x - 2*y``;
+        1 if the numbers differ.
+        """
         terms = exponent.args if exponent.op == "add" else (exponent,)
         sizes = {abs(self.graph.split_view(term)[0]) for term in terms}
         return sizes.pop() if len(sizes) == 1 else 1
@@ -214,7 +220,9 @@ class Exponentials:
         )
 
     def _choice(self, node: Node) -> Recursion[Scaled]:
-        """Return a select between a value and 0 as ``exp(shift)*rest``; where 0 is selected the shift is very small."""
+        """Return a select between a value and 0 as ``exp(shift)*rest``. Where it is 0, the shift is very negative, so
+        that it is no maximum.
+        """
         graph = self.graph
         condition = yield self.final(node.args[0])
         chosen = 2 if node.args[1] is graph.zero else 1
@@ -274,7 +282,9 @@ class Exponentials:
         return self.joined(terms, greatest, graph.add(parts))
 
     def joined(self, terms: Sequence[Scaled], shift: Node, rest: Node) -> Scaled:
-        """Return the sum ``exp(shift)*rest`` of some terms."""
+        """Return the record of a sum of `terms` that equals ``exp(shift)*rest``, with the properties of the terms
+        combined.
+        """
         return Scaled(
             {shift: 1},
             rest,
@@ -294,8 +304,8 @@ def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:
 
 
 def _equal_entries(rows: Sequence[Constraint], variables: Sequence[int]) -> dict[IndirectIndex, Affine]:
-    """Return the integer-array entries that depend on `variables` and that an equation in `rows` sets to a form that
-    does not, as ``[v == dst[e]]`` sets ``dst[e]`` to v, with these forms.
+    """Return the integer-array entries that equations in `rows` replace by forms without `variables`: for ``v ==
+    dst[e]`` and the variable e, ``dst[e]`` is v.
     """
     found = {}
     for row in rows:
@@ -308,7 +318,9 @@ def _equal_entries(rows: Sequence[Constraint], variables: Sequence[int]) -> dict
 
 
 def _depends_on_arguments(shift: Mapping[Node, Any]) -> bool:
-    """Return whether the largest exponents are made of tensors or numbers; those of indices alone are tables."""
+    """Return whether the exponents `shift` contain tensors or numbers of the user. Those of indices alone are the same
+    in all calls.
+    """
     parts = reachable(*shift)
     return any(p.op in ("tensor", "scalar") or (p.op == "index" and bool(data_entries([p.data]))) for p in parts)
 
@@ -321,7 +333,7 @@ def finite(graph: Graph, shift: Node) -> Node:
 
 
 def _behind_guards(total: Node) -> list[Node]:
-    """Return the guarded values among the terms of an addition, and among the factors of its terms."""
+    """Return the bodies of the guards among the terms of an addition, and among the factors of these terms."""
     found, stack = [], list(total.args)
     while stack:
         part = stack.pop()

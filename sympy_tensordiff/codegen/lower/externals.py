@@ -89,7 +89,9 @@ def _canonical(orders: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Vectorised:
-    """An implementation for NumPy: called with arrays of one shape, its result checked."""
+    """A user's function for NumPy, which is called with arrays of equal shape. It raises `ArgumentError` if the
+    function fails or returns another shape.
+    """
 
     def __init__(self, external: External, function: Callable[..., Any]) -> None:
         self.label = show_key(external)

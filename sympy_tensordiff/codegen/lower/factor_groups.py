@@ -64,15 +64,15 @@ class TriangularBound(NamedTuple):
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
     def near_diagonal(self, first: Affine) -> Constraint:
-        """Return the constraint that keeps the terms near the diagonal: those of some, but not all, rows of a block.
-        `first` is the first row.
+        """Return the constraint on the terms that a row has besides those common to all rows of its block. `first` is
+        the first row of all.
         """
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)
 
     def range(self, label: Affine, split: Split, planner: Planner, facts: Rows) -> tuple[Affine, Affine] | None:
-        """Return the first and last value of `label`, extended to the ends of a tensor axis if that does not change the
-        result; None if unknown.
+        """Return the first and last value of an index `label` of the matrix product; None if unknown. The summed range
+        is extended to the ends of a tensor axis if that leaves the result unchanged.
         """
         if label != self.term:
             rows = tuple([row for row in split.context.rows if row != self.bound])
@@ -126,8 +126,8 @@ class Split:
         return sorted(both, key=self.place), sorted(one, key=self.place), sorted(other, key=self.place), summed
 
     def partial(self, first: Matrix, second: Matrix, others: Sequence[Matrix]) -> Split | None:
-        """Return the split that sums only over variables which none of ``others`` contains; None if these are all or
-        none.
+        """Return the split that sums only over the variables that no matrix in ``others`` contains, so that two of
+        three matrices are multiplied first. None if these are all variables or none.
         """
         labels = {label for matrix in others for label in matrix.labels}
         own = [Affine.variable(v) for v in self.summed]
@@ -147,8 +147,8 @@ class Split:
         )
 
     def own_summed(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
-        """Return the variables to sum over that occur in `matrix` but are not in `summed`, so that it is summed
-        beforehand.
+        """Return the summed variables that only `matrix` contains, not the other operand, so that it can be summed over
+        them before the product. `summed` are the labels that both contain.
         """
         labels = [Affine.variable(v) for v in self.summed]
         return tuple([label.terms[0][0] for label in labels if label in matrix.labels and label not in summed])
@@ -170,7 +170,8 @@ def joined(matrices: Sequence[Matrix]) -> Matrix:
 
 
 def merged(matrices: Sequence[Matrix], entries: Callable[[Matrix], int]) -> list[Matrix]:
-    """Return `matrices` with each one multiplied into another that has all of its labels.
+    """Return fewer matrices with the same product: one whose labels all occur in another is multiplied into it, entry
+    by entry.
 
     Of several others it is merged into the one with the fewest `entries`, which may have to be copied for that.
     """

@@ -24,8 +24,8 @@ class FlatSum(NamedTuple):
 
 
 def with_common_groupings(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with additions of the same terms, or of multiples of them, in the first grouping that has
-    parentheses.
+    """Return `roots` in which additions with equal terms have equal parentheses: if ``y - (z - x)`` occurs, ``x + y -
+    z`` is written so too, and is computed only once.
     """
     flat: dict[Node, Node] = {}
     leaves: dict[Node, int] = {}
@@ -62,13 +62,13 @@ def with_common_groupings(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _terms(graph: Graph, term: Node) -> list[Node]:
-    """Return the terms of a number times an addition, the number in front of each; another term itself."""
+    """Return ``[2*a, 2*b]`` for a multiple of an addition, ``2*(a + b)``; ``[term]`` for any other term."""
     number, core = graph.split_view(term)
     return [graph.scale(number, one) for one in core.args] if core.op == "add" else [term]
 
 
 def _flat_sum(graph: Graph, addition: Node) -> FlatSum:
-    """Return an addition as a `FlatSum`, with the terms in the order of their identities."""
+    """Return an addition as a `FlatSum`, equal for additions of the same terms whatever their order and common factor."""
     terms = sorted(((core.id, Fraction(number)) for number, core in map(graph.split_view, addition.args)))
     first = terms[0][1]
     return FlatSum(first, tuple((name, number / first) for name, number in terms))

@@ -38,8 +38,8 @@ def without_growing_arrays(graph: Graph, roots: Sequence[Node], arrays: Mapping[
 
 
 def _is_growing(entries: Node, growing: Mapping[Node, Node], known: dict[Node, bool]) -> bool:
-    """Return whether the formula `entries` is an exponential, or a product, sum or power of such; answers are stored in
-    `known`.
+    """Return whether `entries` grow like exponentials: an exponential, or a product, sum or power that contains one.
+    Answers are stored in `known`.
     """
     for part in reachable(entries, known=known):
         match part.op:

@@ -31,8 +31,8 @@ MAX_CASES = 4
 
 @dataclass(frozen=True)
 class LoopArray:
-    """An array that stores a value for all indices of a loop: the stored function, its tensor node, and its lowest
-    indices.
+    """An array that stores one value per iteration of a loop: the stored formula (`candidate`), its tensor node, and
+    the lowest index of each axis.
     """
 
     candidate: StorageCandidate
@@ -93,8 +93,8 @@ class LoopArrays:
         rows: Rows,
         rounded: Mapping[Compound, Affine],
     ) -> StorageCandidate | None:
-        """Return `body` as a function of few integers, with variables for quotients in `rounded`; None if an index has
-        no bounds.
+        """Return `body` as a function of few integers, in loops over `variables`; None if one has no bounds. `rounded`
+        replaces quotients like ``floor(i/2)`` by variables of their own.
         """
         more = (*rows, *(row for part in rounded for row in part.definition()))
         rows = tuple(row.substitute(rounded) for row in more)
@@ -112,7 +112,7 @@ class LoopArrays:
         return replace(found, forms=tuple([form.substitute(again) for form in found.forms]))
 
     def around_all(self, variables: Sequence[int]) -> Rows:
-        """Return the constraints of the binders of `variables`, and of variables that these ranges depend on."""
+        """Return the constraints in the result of `binders`, each once."""
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
     def binders(self, variables: Sequence[int]) -> dict[int, Rows]:
@@ -127,7 +127,8 @@ class LoopArrays:
         return {v: found[v] for v in sorted(found)}
 
     def rounded(self, body: Node, known: frozenset[int]) -> list[dict[Compound, Affine]]:
-        """Return mappings from quotients in the indices of `body` to fresh variables, to be tried one after the other.
+        """Return choices of quotients in the indices of `body`, such as ``floor(i/2)``, to be replaced by new
+        variables: all of them, then fewer, then none. Each choice maps quotients to variables.
 
         All of them; those whose variables then occur nowhere else; none.
         """
@@ -185,8 +186,8 @@ class LoopArrays:
         return self.by_cases(cases, facts, nonzero)
 
     def by_cases(self, cases: Mapping[Rows, Node], facts: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Return the guarded sum of the nodes of `cases`, one per case; None unless the cases cover all points with
-        `nonzero` forms.
+        """Return one node that equals ``cases[rows]`` where the constraints `rows` hold. None if the cases do not cover
+        all points at which `facts` hold and the forms `nonzero` are not 0.
         """
         rest: list[Rows] = [()] if cases else []
         terms: list[Node] = []
@@ -256,8 +257,8 @@ class LoopArrays:
         return Comparison(canonical_form, canonical_node, partial(_with_whole_periods_added, stored))
 
     def equal_notations(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
-        """Yield ``(substitution, inverse)``: equal notations for variables under the equations and congruences in
-        `known`. A multiple of m is written as m times a new variable, and ``inverse`` maps that to the old ones.
+        """Yield ``(substitution, inverse)`` for variables that `known` equations or congruences write differently: with
+        ``v == p[k]``, v is ``p[k]``; with v even, v is ``2*m``, and the inverse gives m back as ``v/2``.
         """
         yield {}, {}
         equal: dict[int, Affine] = {}
@@ -286,8 +287,8 @@ class LoopArrays:
                     yield found
 
     def patterns(self, node: Node, axes: Sequence[int]) -> Iterator[tuple[dict[int, Compound], Node]]:
-        """Yield ``(holes, pattern)``: `node` with quotients and other compound parts of its index forms replaced by
-        variables.
+        """Yield ``(holes, pattern)``: `node` with nonlinear parts of its indices, such as ``floor(i/2)``, replaced by
+        new variables (the holes), to be matched one by one. `holes` maps these to the parts.
         """
         parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
         own = sorted(part for part in parts if part.atoms() <= node.free and not part.atoms().isdisjoint(axes))
@@ -321,7 +322,8 @@ def complement(rows: Rows) -> Iterator[Rows]:
 
 
 def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
-    """Yield the indices ``found``, and those shifted by whole periods into the array, for a periodic expression.
+    """Yield the indices ``found`` of an entry of a periodic array; then the same shifted by whole periods to be not
+    below the array's lowest index.
 
     ``y[Mod(j + 1, n)]`` is ``y[p]`` for ``j = p - 1`` and for ``j = Mod(p - 1, n)``, which is never negative.
     """
@@ -346,8 +348,8 @@ def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) ->
 
 
 def _periods(node: Node, axis: int) -> list[Affine]:
-    """Return the periods of `node` along `axis`: the divisors of quotients, and the least common multiple of numeric
-    ones.
+    """Return the periods that `node` may have along `axis`: each divisor in its quotients and remainders, and the least
+    common multiple of the numeric ones.
     """
     found = compounds_in(form for part in reachable(node) for form in index_forms(part))
     divisors = dict.fromkeys(

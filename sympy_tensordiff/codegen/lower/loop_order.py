@@ -27,7 +27,9 @@ UNROLLED = 8
 
 
 class Stride(NamedTuple):
-    """The memory cost of a loop as the innermost one: cache lines per step, then the distance between its reads."""
+    """The cost of memory access if a certain loop is the innermost one: the cache lines read per iteration. Ties are
+    decided by the axes that it strides over.
+    """
 
     lines: int
     distance: int
@@ -70,8 +72,8 @@ def in_memory_order(
 
 
 def stride(parts: Sequence[Node], v: int) -> Stride:
-    """Return the memory cost of stepping ``v``: how far apart the entries read by ``parts`` are at neighbouring
-    values.
+    """Return the memory cost of a loop over ``v`` as the innermost one: how far apart the entries are that ``parts``
+    read in successive iterations.
     """
     lines = distance = 0
     for part in parts:
@@ -147,7 +149,9 @@ def _own_parts(body: Node) -> list[Node]:
 
 
 def _calls(parts: Sequence[Node], variables: Sequence[int], lengths: dict[int, int]) -> int:
-    """Return how many functions, powers and inner sums are evaluated in all, each in the outermost loop possible."""
+    """Return how often functions, powers and inner sums are evaluated if each is hoisted out of all loops on which it
+    does not depend.
+    """
     total = 0
     for part in parts:
         if part.op in ("call", "pow") or part.op in BINDERS:

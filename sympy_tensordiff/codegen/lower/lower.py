@@ -138,8 +138,8 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form) for form in index))
 
     def _is_rounded_often(self, node: Node, context: Context) -> bool:
-        """Whether `node` reads at quotients or remainders, as ``x[(i + k) % n]``, that take fewer values than the
-        enclosing loops.
+        """Whether `node` reads a tensor at a quotient or remainder, as ``x[(i + k) % n]``, that takes fewer values than
+        the loops have iterations. A copy then saves divisions.
 
         Then a copy in the order of the loops, ``x[(i + k) % n]`` by ``i + k``, needs no division in them.
         """
@@ -150,8 +150,8 @@ class Lowering(Matrices):
         return self.planner.rank(node, context) < context.dimension
 
     def _is_repeated(self, node: Node, context: Context) -> bool:
-        """Whether the value of `node` recurs: at other indices or in other loops, or as a call or sum that other sums
-        need too.
+        """Whether earlier passes found the value of `node` more than once in the program: at shifted indices, in
+        another loop, or in another sum.
         """
         if node in self.shifts.members or self.graph.split_coefficient(node)[1] in self.shifts.members:
             return True
@@ -160,8 +160,9 @@ class Lowering(Matrices):
         return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return the reduction `node` as a read of an array over the values of an outer tensor entry, as ``r[q]`` in
-        ``Sum_i [r[i] == r[q]]*v[i]``; None if it depends on no such entry, or is not worth an array.
+        """Return a reduction that selects by an entry of an integer array, as ``Sum_i [r[i] == r[q]]*v[i]``, as the
+        read ``s[r[q]]`` of an array with one sum per value. None if it selects by no entry, or an array is not worth
+        it.
         """
         entry = parameter(self.graph, node, block.context.variables)
         if entry is None:
@@ -182,8 +183,8 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
     def _selected_factor(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return the sum `node` as `_selected` does, after moving the factors that do not depend on its own indices in
-        front of it; None if that fails.
+        """Return the sum `node` as `_selected` does, but with the factors that do not depend on its indices outside of
+        the array. None if that fails.
         """
         variables, rows, body = self.graph.open(node)
         if node.op != "sum":
@@ -255,7 +256,8 @@ class Lowering(Matrices):
         return scalars.Operation("select", (test, *values))
 
     def _holds_nearly_everywhere(self, condition: Node, branch: Node) -> bool:
-        """Return whether `branch` may as well be computed where `condition` fails, in a loop without branches.
+        """Return whether `condition` is like ``i != j``, so that computing `branch` always is cheaper than a test in
+        each iteration.
 
         Indices, and a computed number and 0, differ nearly everywhere. Entries of a mask may be 0 nearly everywhere, so
         that long sums stay conditional then.
@@ -313,7 +315,8 @@ class Lowering(Matrices):
                     yield self.value(part, block)
 
     def _with_common_functions(self, sums: Sequence[Node], context: Context) -> list[Node]:
-        """Return those of `sums`, over one range, whose summands have functions of all indices in common.
+        """Return those of `sums`, all over one range, that evaluate the same costly function of all indices as another
+        one, so that one loop for both saves calls.
 
         A function of fewer indices is worth an array, which a product of matrices may read.
         """
@@ -328,7 +331,7 @@ class Lowering(Matrices):
         return [node for node, found in zip(sums, functions, strict=True) if any(counts[part] > 1 for part in found)]
 
     def _points(self, node: Node) -> tuple[Any, ...]:
-        """Return a key of the range of the sum `node`, equal for equal ranges whatever the variables are called."""
+        """Return a hashable key of the range of the sum `node`: equal for equal ranges, whatever the index names are."""
         own = self.graph.bound(node)
         numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(own)}
         return len(own), tuple(sorted(row.substitute(numbered) for row in node.data))
@@ -409,7 +412,9 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return a reduction with its inner variables in a separate inner reduction, if that has fewer values."""
+        """Return the variables, constraints and body of a reduction, with inner variables moved into a reduction of
+        their own in the body if this takes fewer values than there are iterations.
+        """
         if not self.temporaries:
             return variables, rows, body
         for n in range(1, len(variables)):

@@ -184,7 +184,8 @@ def is_product(node: Node) -> bool:
 
 
 def solved_place(node: Node) -> int | None:
-    """Return the position of an operand ``inv(A)`` of a product, where a linear solve replaces the inverse; else None.
+    """Return the position of the operand ``inv(A)`` in a product like ``inv(A)*B``, which a linear solver computes
+    without the inverse; None for other nodes.
 
     One of its last two axes is summed over; the other one is an axis of the product that the other operand does not
     have. Those in front are axes of all three.
@@ -202,8 +203,8 @@ def solved_place(node: Node) -> int | None:
 
 
 def direction_of(node: Node) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    """Return ``(position, summed labels, other labels)`` of the matrix in whose direction cofactors are differentiated;
-    else None.
+    """Return ``(position, summed labels, other labels)`` for a contraction of the derivative of a matrix's cofactors
+    with another matrix, the direction, at `position`. The labels are those of the derivative. None for other nodes.
 
     With it come the labels of the cofactors that are summed with it, and the others.
     """
@@ -234,7 +235,9 @@ def determinant(node: Node) -> tuple[str, Node] | None:
 
 
 def factorized(node: Node) -> Node | None:
-    """Return the matrix whose triangular factors (LU, Cholesky) the library call for `node` needs; None without."""
+    """Return the matrix whose triangular factors (LU, Cholesky) a library needs to compute `node`; None if it needs
+    none.
+    """
     if node.op == "inv" or (node.op == "cof" and node.data == 0):
         return node.args[0]
     if (found := determinant(node)) is not None:
@@ -283,7 +286,9 @@ _ARITHMETIC = RANGED | {"add", "mul", "pow", "call"}
 
 
 def uses(*bodies: Node) -> Counter[Node]:
-    """Return how often each node is an argument below `bodies`, not counting the bodies of comprehensions."""
+    """Return for each node below `bodies` how many nodes have it as an argument; bodies of comprehensions are not
+    entered.
+    """
     found: Counter[Node] = Counter()
     seen = set(bodies)
     stack = list(bodies)
@@ -354,7 +359,9 @@ LARGEST_TABLE = 2**20
 
 
 def is_table(candidate: StorageCandidate, arguments: Container[Node]) -> bool:
-    """Whether the stored values depend on no argument and no size and are few, so that they are computed only once."""
+    """Whether the stored values are few and depend on no argument and no size, so that they can be computed once for
+    all calls.
+    """
     if not candidate.node.free <= frozenset(candidate.axes):
         return False
     if any(part.op == "tensor" or part in arguments for part in reachable(candidate.node)):

@@ -388,8 +388,8 @@ def is_rounded(node: Node, variables: frozenset[int]) -> bool:
 
 
 def _as_bound(form: Affine) -> Affine:
-    """Return the form of a constraint with the sign that makes it a bound of its bound variable: ``p - k`` for ``k - p
-    >= 0``.
+    """Return the form of a constraint, or its negative, so that its only bound variable has the coefficient -1: ``p -
+    k`` for both ``k - p >= 0`` and ``p - k >= 0``.
     """
     coefficients = [c for v, c in form.terms if isinstance(v, int) and v < 0]
     return form * -1 if len(coefficients) == 1 and coefficients[0] > 0 else form

@@ -55,7 +55,9 @@ def _shift_substitution(found: StorageCandidate, by: Sequence[int]) -> dict[int,
 
 
 def _least_shifts(found: StorageCandidate) -> tuple[int, ...]:
-    """Return for each axis the smallest constant added to it in index forms: -1 for ``x[i - 1] + x[i]``."""
+    """Return for each axis i the smallest c among the indices ``i + c`` at which the candidate reads: -1 for ``x[i - 1]
+    + x[i]``. It is 0 for an axis without such an index.
+    """
     constants: dict[int, tuple[int, int]] = {}
     own = frozenset(found.axes)
     for form in (form for part in reachable(found.node) for form in index_forms(part)):

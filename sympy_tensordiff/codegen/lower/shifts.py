@@ -51,7 +51,9 @@ MOST_PARTS = 2000
 
 @dataclass(frozen=True)
 class Instance:
-    """One use of a value that is needed at several shifts: ``node == number * candidate``, at the candidate's forms."""
+    """One use of a value that is needed at several shifts: ``2*exp(x[k + 1])`` is the number 2 times the candidate
+    ``exp(x[a])`` at the form ``k + 1``.
+    """
 
     node: Node
     number: Number
@@ -172,7 +174,8 @@ class Shifts:
             places.append(_LoopBody((domain.node,), Context(domain.axes, domain.rows), True))
 
     def search(self, bodies: Sequence[Node], context: Context, is_array: bool) -> None:
-        """Record in `members` each value in a loop body that is an entry of an array chosen by the survey.
+        """Record in `members` each value in the loop `bodies` that an array can provide. `survey` chose these arrays
+        before.
 
         `is_array`: whether the bodies are entries of an array, not the terms of a reduction.
         """
@@ -280,8 +283,8 @@ class Shifts:
         return any(free >= node.free & variables for free in self._reads[node])
 
     def _instance(self, part: Node, context: Context) -> Instance | None:
-        """Return `part` as a number times a stored value at index forms, with shifts counted from 0; None if it cannot
-        be stored.
+        """Return `part` as ``number*value``, with the value a function of a few index forms, like ``x[k + 1]`` as
+        ``x[a]`` at ``a = k + 1``. None if it is not a function of bounded integers.
         """
         value, forms = part, dict[Variable, Affine]()
         for v in context.variables:

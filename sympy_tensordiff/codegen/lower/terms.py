@@ -27,8 +27,8 @@ from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS
 
 
 def in_terms(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` with canonical signs of differences, and with products multiplied out that contain terms on a
-    diagonal.
+    """Return `nodes` with ``b - a`` written as ``-(a - b)``, and with products multiplied out that have a factor like
+    ``f[i] + [i == j]*g[i]``, so that the diagonal term is computed on the diagonal only.
     """
     nodes = rewritten(graph, with_canonical_signs(graph, nodes, numbers=False), partial(_with_choices, graph))
     return [node if node.has_tensor_ops else _entries_in_terms(graph, node) for node in nodes]

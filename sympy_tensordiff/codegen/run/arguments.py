@@ -386,7 +386,8 @@ MAX_COPIED_BYTES = 2**15
 
 
 def writable_alias(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array with the same entries that is marked as writable, although kernels do not write to arguments.
+    """Return `array`, or a view or copy of it that is marked as writable, so that Numba compiles one kernel for both
+    kinds. Kernels never write to arguments.
 
     Numba would compile a kernel again for each combination of read-only arrays.
     """

@@ -113,8 +113,9 @@ class _CorrelationFinder:
     def windows(
         self, step: ContractionStep, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
-        """Return ``(entry, kernel, zero fills)`` if a kernel only scatters the product into overlapping windows
-        (col2im); else None.
+        """Return the parts of a correlation step that can replace a product and a scatter of its entries into
+        overlapping windows (col2im): the accumulated entry, the scatter kernel, and the steps that fill its array with
+        0. None if there is no such scatter.
         """
         kernel = self.flow.reader(step.array)
         if not isinstance(kernel, Kernel) or self.flow.writer(step.array) is not step:

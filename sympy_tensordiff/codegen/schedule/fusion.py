@@ -142,8 +142,8 @@ class _Fusion:
         return group
 
     def is_row_kernel(self, kernel: Kernel) -> bool:
-        """Whether `kernel` can be computed row by row, one value of its first axis at a time; a kernel with one axis
-        only if it has no `row_plan`, which that would undo.
+        """Whether `kernel` can run inside of a loop over its first axis, one row at a time. A kernel with one axis must
+        not have a `row_plan`, since its rows are single entries.
         """
         if isinstance(kernel, Scatter | Table) or not kernel.axes:
             return False

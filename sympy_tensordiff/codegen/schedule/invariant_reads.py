@@ -107,7 +107,7 @@ class InvariantReads:
         if any(isinstance(inner, MaskedEntry) for inner in data_entries(own.index)):
             return False
         loads = [*data_reads(own.index), own]
-        return not any(self.prover.axes_inside(load, context) for load in loads)
+        return not any(self.prover.unproved_bounds(load, context) for load in loads)
 
 
 def _changes(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Callable[[Affine], Affine]]:

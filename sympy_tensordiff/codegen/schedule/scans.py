@@ -114,7 +114,9 @@ class _ScanFinder:
         return self.rescaled(scan) or self.grown(scan) if self.varies(loop) else scan
 
     def is_rising(self, bound: Bound) -> bool:
-        """Whether `bound` never decreases from one entry of the row to the next."""
+        """Whether a loop bound is linear and nondecreasing in the axis of the kernel, such as ``i + 1`` for entry i,
+        but not ``n - i``.
+        """
         return self.axis not in bound.form.hidden() and bound.form.coefficient(self.axis) >= 0
 
     def is_filled_here(self, name: str, loop: Loop) -> bool:
@@ -182,8 +184,8 @@ class _ScanFinder:
         return replace(scan, loop=replace(loop, body=body), growth=(replace(add, value=factor, reduction="prod"),))
 
     def with_product(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return `scan` with the factor that a product in its terms gains per entry, ``a[i]`` for
-        ``prod_{j < k <= i} a[k]``; None without such a product.
+        """Return `scan` with the factor by which all terms grow from one entry to the next: ``a[i]`` if they contain
+        ``prod_{j < k <= i} a[k]``. `add` is the update of the sum. None without such a product.
         """
         loop = scan.loop
         varying = [s for s in loop.body[:-1] if self.depends_on_axis_in(s)]

@@ -134,8 +134,9 @@ class _Stages:
         return self.with_values(step) if isinstance(step, Scatter) else self.with_stored_products(step)
 
     def with_stored_products(self, kernel: Kernel) -> list[Kernel]:
-        """Return the steps that replace a kernel that sums functions of products, as ``sum(b[i, k]*sum(A[i, j]*C[j, k],
-        j), k)``: a kernel of the products, which has tiles, and one that sums them; `kernel` alone without any.
+        """Return two kernels for a sum with a matrix product in each term, as ``sum(b[i, k]*sum(A[i, j]*C[j, k], j),
+        k)``. The first stores the product and can be tiled, the second sums. Without such a product, return only
+        `kernel`.
         """
         for number, loop in enumerate(kernel.body):
             if not isinstance(loop, Loop) or loop.step != 1 or loop.lows != (Bound(ZERO),) or len(loop.highs) > 1:

@@ -68,7 +68,7 @@ class _Tiling:
 
     @property
     def sums(self) -> int:
-        """The sums of a block."""
+        """The number of sums (entries of the result) that one block of threads computes."""
         return prod(SIDE * each for each in self.each.values())
 
 
