@@ -36,9 +36,9 @@ from sympy_tensordiff.codegen.lower.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.lower.terms import (
     defined_at_zero,
     expanded,
-    in_terms,
     repeated_calls,
     with_canonical_differences,
+    with_expanded_diagonals,
 )
 from sympy_tensordiff.codegen.run.results import SINGLE, flatten
 from sympy_tensordiff.codegen.run.signature import (
@@ -248,7 +248,7 @@ def _simplify(task: Task) -> _Simplified:
     results: list[str] = []
     for n in range(len(nodes)):
         results.append(unique("result" if structure == SINGLE else f"result{n}", {*taken, *results}))
-    nodes = with_common_groupings(graph, in_terms(graph, nodes))
+    nodes = with_common_groupings(graph, with_expanded_diagonals(graph, nodes))
     found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
     found = without_large_tensors(graph, with_close_log_sums(graph, found))
     steps = partial(recurrence, build=partial(_step_program, options))

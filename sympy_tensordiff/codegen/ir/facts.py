@@ -93,7 +93,9 @@ class Prover:
 
     @cached_property
     def lengths(self) -> dict[Variable, Affine]:
-        """The length of each array axis as a form in the sizes, by the variable that represents this length in nests."""
+        """The length of each array axis, as a form in the sizes, by the variable that stands for this length in the
+        nests.
+        """
         return {name: form for array, shape in self.shapes.items() for name, form in lengths(array, shape).items()}
 
     def proves(self, row: Constraint, context: Sequence[Constraint] = ()) -> bool:

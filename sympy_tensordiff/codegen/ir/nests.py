@@ -68,12 +68,12 @@ def with_scalars(body: Sequence[Statement], names: Mapping[str, Name | Load]) ->
     return Renaming({}, scalars=names).body(tuple(body))
 
 
-def with_numbers(body: Sequence[Statement], arrays: Collection[str]) -> tuple[Statement, ...]:
+def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) -> tuple[Statement, ...]:
     """Return a nest with the ``arrays`` replaced by scalars. Each of them is only used at one entry, such as ``t[i]``
     in a loop over i.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number
-    >>> (found,) = with_numbers([Set(Load("x", ()), Number(2))], {"x"})
+    >>> (found,) = with_entries_as_scalars([Set(Load("x", ()), Number(2))], {"x"})
     >>> found.target, found.value.function
     (Name(name='x'), 'real')
     """

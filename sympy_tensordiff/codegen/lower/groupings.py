@@ -68,7 +68,9 @@ def _terms(graph: Graph, term: Node) -> list[Node]:
 
 
 def _flat_sum(graph: Graph, addition: Node) -> FlatSum:
-    """Return an addition as a `FlatSum`, equal for additions of the same terms whatever their order and common factor."""
+    """Return an addition as a `FlatSum`, whose ``terms`` are equal for additions of the same terms, whatever their
+    order and common factor.
+    """
     terms = sorted(((core.id, Fraction(number)) for number, core in map(graph.split_view, addition.args)))
     first = terms[0][1]
     return FlatSum(first, tuple((name, number / first) for name, number in terms))

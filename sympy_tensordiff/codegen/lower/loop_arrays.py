@@ -183,9 +183,9 @@ class LoopArrays:
                     return self.read(stored, forms)
                 if len(cases) < MAX_CASES:
                     cases.setdefault(open_rows, self.read(stored, forms))
-        return self.by_cases(cases, facts, nonzero)
+        return self.choice_by_cases(cases, facts, nonzero)
 
-    def by_cases(self, cases: Mapping[Rows, Node], facts: Rows, nonzero: Sequence[Affine]) -> Node | None:
+    def choice_by_cases(self, cases: Mapping[Rows, Node], facts: Rows, nonzero: Sequence[Affine]) -> Node | None:
         """Return one node that equals ``cases[rows]`` where the constraints `rows` hold. None if the cases do not cover
         all points at which `facts` hold and the forms `nonzero` are not 0.
         """

@@ -331,7 +331,9 @@ class Lowering(Matrices):
         return [node for node, found in zip(sums, functions, strict=True) if any(counts[part] > 1 for part in found)]
 
     def _points(self, node: Node) -> tuple[Any, ...]:
-        """Return a hashable key of the range of the sum `node`: equal for equal ranges, whatever the index names are."""
+        """Return a hashable key of the range of the sum `node`: ranges that are equal up to the names of indices have
+        equal keys.
+        """
         own = self.graph.bound(node)
         numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(own)}
         return len(own), tuple(sorted(row.substitute(numbered) for row in node.data))

@@ -74,8 +74,8 @@ class Matrices(Storage):
         yield from self._split_sum(terms, context, slant) if slant is not None else ()
 
     def _is_excluded(self, node: Node) -> bool:
-        """Whether `node` reads at integer-array entries or calls user functions, which may only be evaluated at the
-        points asked for.
+        """Whether `node` reads at integer-array entries or calls user functions. Such values may only be computed where
+        they are needed, so not for a whole matrix.
         """
         if self.graph.integers and any(data_entries(index_forms(part)) for part in reachable(node)):
             return True
@@ -98,9 +98,9 @@ class Matrices(Storage):
         return Terms((*outer.variables, *inner.variables), (*outer.rows, *inner.rows), body)
 
     def _stored_at(self, node: Node, context: Context) -> tuple[Affine, ...] | None:
-        """Return the index at which an array stores `node`; None if none does."""
+        """Return the index at which an existing array stores the value of `node`; None if there is no such array."""
         candidate = self.planner.candidate(node, context) if node in self._structures else None
-        stored = None if candidate is None else self._serving(candidate)
+        stored = None if candidate is None else self._array_containing(candidate)
         return None if stored is None or candidate is None else self._index(stored, candidate)
 
     def _split_sum(
@@ -143,7 +143,9 @@ class Matrices(Storage):
         )
 
     def _has_range(self, v: int, rows: Sequence[Constraint]) -> bool:
-        """Whether the bounds of `v` depend on no other index, and no other index on `v`."""
+        """Whether the range of `v` depends on no other index, and no other range depends on `v`, so that an array axis
+        can have it.
+        """
         own = [row for row in rows if v in row.form.atoms()]
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
 
@@ -174,13 +176,15 @@ class Matrices(Storage):
                 units = cost.units
                 if part.is_partial:
                     units += max(0, iterations // max(cost.summed, 1) - cost.results)
-                    units -= self._along(first, second, part)
+                    units -= self._count_contiguous_reads(first, second, part)
                 if is_worth(cost, iterations) and (best is None or units < best[0]):
                     best = units, (first, second, ranges, part)
         return None if best is None else best[1]
 
-    def _along(self, first: Matrix, second: Matrix, split: Split) -> int:
-        """Return the number of reads that are contiguous in the summed index, to compare products of equal cost."""
+    def _count_contiguous_reads(self, first: Matrix, second: Matrix, split: Split) -> int:
+        """Return how many of the operands' reads have a summed index in their last axis, so that they are contiguous.
+        It decides between products of equal cost.
+        """
         reads = (part for m in (first, second) for f in m.factors for part in reachable(f) if part.op == "read")
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)
 
@@ -211,7 +215,7 @@ class Matrices(Storage):
         return ranges if is_long and slant.row in (*first, *second) else None
 
     def _range(self, label: Affine, split: Split) -> tuple[Affine, Affine] | None:
-        """Return the lowest and highest value of an index `label`; None if unknown."""
+        """Return the lowest and highest value of an index `label`, such as ``i + k``; None if unknown."""
         if split.slant is None:
             return self.planner.range(label, split.context)
         return split.slant.range(label, split, self.planner, self.facts)
@@ -324,7 +328,7 @@ class Matrices(Storage):
             return known
         node, around = self._matrix_entry(matrix, roles, split), split.context
         order = self._orders(matrix, roles, ranges, split)[0]
-        if self.planner.under(node, order, [ranges[label] for label in order], around) is None:
+        if self.planner.candidate_over(node, order, [ranges[label] for label in order], around) is None:
             return None
         other = roles[1][-1] if order[-1] == roles[2][-1] else roles[2][-1]
         if self._count_reads_along(order[-1], other, matrix, split):
@@ -338,7 +342,7 @@ class Matrices(Storage):
         if known is not None:
             return known
         order = self._orders(matrix, roles, ranges, split)[0]  # what it reads may be known by now
-        chosen = self.planner.under(node, order, [ranges[label] for label in order], around)
+        chosen = self.planner.candidate_over(node, order, [ranges[label] for label in order], around)
         assert chosen is not None
         kept = yield self._keep(chosen, around, tuple(range(len(chosen.axes))))
         return kept.array, chosen.forms
@@ -389,7 +393,7 @@ class Matrices(Storage):
         """Return an existing array that stores a matrix, and its axis labels; None if there is none."""
         node = self._matrix_entry(matrix, roles, split)
         for order in self._orders(matrix, roles, ranges, split):
-            candidate = self.planner.under(node, order, [ranges[label] for label in order], split.context)
+            candidate = self.planner.candidate_over(node, order, [ranges[label] for label in order], split.context)
             for stored in () if candidate is None else self.stored.get(candidate.node, ()):
                 assert candidate is not None
                 same = (stored.candidate.lows, stored.candidate.highs) == (candidate.lows, candidate.highs)

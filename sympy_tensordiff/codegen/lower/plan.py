@@ -33,7 +33,7 @@ class Context:
 
     @property
     def dimension(self) -> int:
-        """The number of independent axes and loops: variables minus equations among them."""
+        """The number of independent indices among the axes and loops: each equation between them determines one."""
         equations = [r for r in self.rows if r.kind == "eq" and not r.form.atoms().isdisjoint(self.variables)]
         return len(self.variables) - len(equations)
 
@@ -76,7 +76,8 @@ Domain = tuple[Rows, tuple[tuple[Affine, ...], ...], tuple[tuple[Affine, ...], .
 
 @dataclass(frozen=True)
 class Stored:
-    """An array that stores a candidate's values: the candidate's forms are its first axes, comprehension axes follow.
+    """An array that stores the values of a `StorageCandidate`. Its axes are the candidate's, in the order `order`; if
+    the values are tensors, their axes follow.
 
     ``order`` says which of the candidate's each axis is, where that is another order.
     """
@@ -88,7 +89,9 @@ class Stored:
 
 
 class Planner:
-    """Finds the few integer combinations of indices, as ``i + k``, on which an expression depends, and their ranges."""
+    """Finds on which few integers an expression depends, as ``x[i + k]**2`` on ``i + k``, and the range of each, so
+    that an array can store its values.
+    """
 
     def __init__(self, graph: Graph, facts: Rows) -> None:
         self.graph = graph
@@ -101,7 +104,9 @@ class Planner:
         self._numbered_nodes: dict[tuple[Node, tuple[int, ...]], Node] = {}
 
     def rank(self, node: Node, context: Context) -> int:
-        """Return the number of linearly independent index forms on which `node` depends in `context`."""
+        """Return on how many linearly independent integers `node` depends: one for ``x[i + k]``, two for ``x[i +
+        k]*y[k]``.
+        """
         used = [v for v in context.variables if v in node.free]
         vectors = (_vector(inner, used) for form in self._forms(node) for inner in _with_inner_forms(form))
         return len(independent(dict.fromkeys(vector for vector in vectors if any(vector))))
@@ -137,7 +142,9 @@ class Planner:
         return tuple([form.substitute(names) for form in forms]), Context(loops, tuple(rows))
 
     def _domain(self, forms: Sequence[Affine], axes: Sequence[int], context: Context, rounded: bool) -> Domain | None:
-        """Return the constraints on the combinations `forms`, and bounds for each one; None if one has no bounds."""
+        """Return the constraints on the `axes` that take the values of `forms`, and the bounds of each axis; None if
+        one has no bounds.
+        """
         rows = self._needed(forms, axes, context)
         if rows is None:
             return None
@@ -151,8 +158,8 @@ class Planner:
         return rows, tuple(lows), tuple(highs)
 
     def candidates(self, node: Node, context: Context) -> list[StorageCandidate]:
-        """Return `node` as storage candidates: first over quotients such as ``i // 2`` as axes, if these are fewer,
-        then over plain forms.
+        """Return one or two ways to store `node`: with quotients such as ``i // 2`` as axes, if there are fewer of
+        these, and with ordinary index forms. [] if an index has no bounds.
         """
         plain = self.candidate(node, context)
         if plain is None or not (found := self.quotients(node, context)):
@@ -175,8 +182,8 @@ class Planner:
         return sorted(part for part in own if not part.atoms().isdisjoint(context.variables))
 
     def labels(self, node: Node, context: Context, units: Collection[int]) -> tuple[Affine, ...]:
-        """Return independent index forms whose integer combinations are the index forms in `node`; each variable in
-        `units` is a form of its own.
+        """Return independent index forms, such as ``i + k``, of which all indices in `node` are integer combinations.
+        Indices with a variable in `units` are split into single variables.
         """
         used = [v for v in context.variables if v in node.free]
         unit = _units(len(used))
@@ -190,11 +197,11 @@ class Planner:
             basis = unit
         return tuple([Affine(dict(zip(used, vector, strict=True))) for vector in basis])
 
-    def under(
+    def candidate_over(
         self, node: Node, labels: Sequence[Affine], ranges: Sequence[tuple[Affine, Affine]], context: Context
     ) -> StorageCandidate | None:
-        """Return `node` as a storage candidate with the axes `labels` and given ranges; None if it is not a function of
-        these.
+        """Return `node` as a storage candidate whose axes take the values of `labels`, in the given `ranges`; None if
+        it is not a function of these.
         """
         used = [v for v in context.variables if v in node.free]
         basis = [tuple([label.coefficient(v) for v in used]) for label in labels]
@@ -216,8 +223,8 @@ class Planner:
         return self._ranges[renamed, loops]
 
     def entries(self, labels: Iterable[Affine], context: Context, hints: Callable[[Affine], int]) -> int:
-        """Return the expected number of entries of an array with an axis for each of ``labels``; ``hints`` gives the
-        expected value of an extent. Labels whose range is unknown count as one.
+        """Return the expected number of entries of an array with an axis for each of ``labels``. ``hints`` gives the
+        expected value of an extent; an unknown one counts as 1.
         """
         ranges = [self.range(label, context) for label in labels]
         return prod(hints(found[1] - found[0] + 1) for found in ranges if found is not None)
@@ -254,14 +261,16 @@ class Planner:
         return tuple(self._axes[:count])
 
     def _over(self, node: Node, axes: Sequence[int], used: Sequence[int], inverse: Sequence[Sequence[int]]) -> Node:
-        """Return `node` with the variables `used` replaced by combinations of `axes`, given by the matrix `inverse`."""
+        """Return `node` as a function of `axes`: each variable in `used` is replaced by the integer combination of axes
+        in its row of `inverse`.
+        """
         values = [Affine.variable(axis) for axis in axes]
         sums = (sum((c * value for c, value in zip(row, values, strict=True)), Affine()) for row in inverse)
         return self.graph.substitute(node, dict(zip(used, sums, strict=True)))
 
     def _basis(self, node: Node, context: Context) -> tuple[list[Affine], dict[int, tuple[int, ...]]]:
-        """Return independent integer combinations that generate all index forms in `node`, and each variable in terms
-        of these.
+        """Return independent index forms of which all indices in `node` are integer combinations, and each variable as
+        a combination of these.
         """
         used = [v for v in context.variables if v in node.free]
         # In their own directions, which no substitution of the variables changes.
@@ -276,8 +285,8 @@ class Planner:
         return forms, dict(zip(used, inverse, strict=True))
 
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: Context) -> Rows | None:
-        """Return the constraints of the context in terms of `axes`, one axis for each of `forms`; None if they are
-        infeasible.
+        """Return the constraints on `axes`, which take the values of `forms`, that follow from the context; None if
+        they contradict each other.
         """
         rows = [row for row in context.rows if not data_entries([row.form])]
         rows += [Constraint("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
@@ -287,7 +296,9 @@ class Planner:
     def box(
         self, axis: int, others: Sequence[int], rows: Rows, rounded: bool
     ) -> tuple[tuple[Affine, ...], tuple[Affine, ...]]:
-        """Return the lower and the upper bounds of `axis` over the sizes; those with quotients only if ``rounded``."""
+        """Return the lower and the upper bounds of `axis` as forms in the sizes, with `others` eliminated. Bounds with
+        a quotient are left out unless ``rounded``.
+        """
         projected = project(rows, others, self.facts)
         lows, highs = [], []
         for row in remove_redundant(projected or (), self.facts):
@@ -382,7 +393,7 @@ def index_forms(node: Node) -> Sequence[Affine]:
 
 
 def is_rounded(node: Node, variables: frozenset[int]) -> bool:
-    """Whether `variables` occur inside of floor quotients, maxima or products in index forms below `node`."""
+    """Whether `variables` occur inside of quotients, remainders, maxima or products in the indices below `node`."""
     forms = (form for part in reachable(node) for form in index_forms(part))
     return any(not form.hidden().isdisjoint(variables) for form in forms)
 
@@ -398,7 +409,8 @@ def _as_bound(form: Affine) -> Affine:
 def _integer_inverse(
     basis: Sequence[tuple[int, ...]], vectors: Sequence[tuple[int, ...]] | dict[tuple[int, ...], None], width: int
 ) -> list[tuple[int, ...]] | None:
-    """Return an integer right inverse L of `basis` that reproduces all `vectors`, or None if there is none.
+    """Return an integer matrix L with ``basis @ L == identity`` such that each of `vectors` is an integer combination
+    of `basis`; None if there is none.
 
     None if the basis does not reach all integers, or a vector is not an integer combination of it.
     """

@@ -69,7 +69,9 @@ def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[No
 
 
 def over_forms(step: Recurrence, form: Callable[[Affine], Affine]) -> Recurrence:
-    """Return the recurrence `step` with `form` applied to each affine form in it."""
+    """Return the recurrence `step` with the function `form` applied to its length and its integer arguments, as to
+    rename sizes.
+    """
     integers = tuple([(name, form(one)) for name, one in step.integers])
     return replace(step, length=form(step.length), integers=integers)
 

@@ -45,8 +45,8 @@ _EXTREMA = {"max": -inf, "min": inf}
 def split_scatters(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body` into the terms that are computed entry by entry, and those that are scatter-adds into an array with
-    `axes`.
+    """Split `body` into a node computed entry by entry and terms that are added to entries chosen by data, such as
+    ``y[p[k]] += v[k]``. ``rows`` bound the array's `axes`.
 
     ``rows`` say where the axes run. A maximum or minimum that data select is computed in one scatter, and its array
     starts from infinity of the sign in question.
@@ -82,16 +82,16 @@ def split_scatters(
 
 
 def extrema_over_segments(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with maxima of a value where an equation holds, and of -oo elsewhere, as maxima over the points at
-    which it holds; minima likewise.
+    """Return `roots` with each maximum of ``v[k] if p[k] == i else -oo`` restricted to the points with ``p[k] == i``,
+    so that one pass computes it for all i; minima likewise.
     """
     is_asked = bool(graph.integers) and any(part.op in _EXTREMA for part in reachable(*roots))
     return rewritten(graph, roots, lambda node: _over_segment(graph, node)) if is_asked else list(roots)
 
 
 def _over_segment(graph: Graph, node: Node) -> Node:
-    """Return the extremum `node` over the points at which the one equation under which it has a value holds; other
-    nodes as they are.
+    """Return the maximum or minimum `node` restricted to the points at which the one equation holds that its value
+    needs. Other nodes are returned unchanged.
     """
     if node.op not in _EXTREMA or node.args[0].op != "add":
         return node
@@ -104,13 +104,13 @@ def _over_segment(graph: Graph, node: Node) -> Node:
     others = [term for term in body.args if term is not chosen[0]]
     complement = {(Constraint("ge", sign * equation.form - 1),) for sign in (1, -1)}
     is_guarded = all(term.op == "guard" for term in others) and {term.data for term in others} == complement
-    if not (is_guarded or (len(others) == 1 and _is_left_out_unless(graph, others[0], equation, left_out))):
+    if not (is_guarded or (len(others) == 1 and _is_zero_where_equal(graph, others[0], equation, left_out))):
         return node
     return graph.reduce(node.op, variables, (*rows, equation), chosen[0].args[0])
 
 
-def _is_left_out_unless(graph: Graph, term: Node, equation: Constraint, left_out: Node) -> bool:
-    """Return whether `term` is 0 where `equation` holds, and `left_out` elsewhere."""
+def _is_zero_where_equal(graph: Graph, term: Node, equation: Constraint, left_out: Node) -> bool:
+    """Return whether `term` is the select that is 0 where `equation` holds and `left_out` (an infinity) elsewhere."""
     if term.op != "select" or term.args[0].op != "compare" or term.args[0].data not in ("eq", "ne"):
         return False
     sides = term.args[0].args
@@ -121,8 +121,8 @@ def _is_left_out_unless(graph: Graph, term: Node, equation: Constraint, left_out
 
 
 def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
-    """Whether a term of the reduction `node` fixes or bounds one of `axes` by an integer-array entry, as ``[p[k] ==
-    i]`` does.
+    """Whether an integer-array entry in the reduction `node` determines or bounds one of `axes`, as in ``Sum_k [p[k] ==
+    i]*v[k]`` the axis i.
     """
     for summand in _terms(graph, node):
         rows = _tests(graph, summand)
@@ -155,7 +155,9 @@ def _terms(graph: Graph, node: Node) -> list[Node]:
 
 
 def _tests(graph: Graph, node: Node) -> Rows:
-    """Return the constraints of the range of the reduction `node`, and those under which its summand is not 0."""
+    """Return the constraints under which a point contributes to the reduction `node`: its range, and the guard of its
+    summand.
+    """
     rows: Rows = node.data
     return rows + unguarded(graph, node.args[0])[0] if node.op == "sum" else rows
 
@@ -201,8 +203,8 @@ def _window(rows: Sequence[Constraint], axis: int) -> Rows:
 def _part(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
 ) -> ScatterTerm | None:
-    """Return the reduction `node`, times `others` if it is a sum, as a scatter; None if an integer-array entry would
-    have to bound its loops.
+    """Return the reduction `node`, multiplied by `others`, as a scatter: loops that add to entries at data-dependent
+    indices. None if its loops would be bounded by integer-array entries.
     """
     variables, bounds, body = graph.open(node)
     conditions, value = unguarded(graph, body) if node.op == "sum" else ((), body)
@@ -260,8 +262,8 @@ def _bound(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def _bounds_of(row: Constraint, v: int, later: frozenset[int]) -> bool:
-    """Whether `row` is an inequality that bounds `v` in terms of variables that are not `later`, with `v` not inside a
-    remainder.
+    """Whether `row` is an inequality that can bound the loop over `v`: it contains none of the `later` loops, and `v`
+    in no remainder.
     """
     alone = row.form.coefficient(v) != 0 and v not in row.form.hidden()
     return row.kind == "ge" and alone and row.form.atoms().isdisjoint(later)
@@ -282,7 +284,8 @@ def _ordered(
     index: tuple[Affine, ...],
     value: Node,
 ) -> ScatterTerm:
-    """Return the scatter with its loops in order: first the loops bounded by sizes alone, counted from 0.
+    """Return a scatter with its loops sorted: first those bounded by sizes alone, then the `free` axes, then the
+    others.
 
     Then come the free axes, then the others. The first ones run in the memory order of the integer array.
     """
@@ -344,8 +347,8 @@ def split_diagonals(
 
 
 class _Diagonal:
-    """The entries at which the equations and congruences of a guard hold, as ``x[i, i]``: their index, and the axes
-    still free.
+    """The entries of an array at which a guard's equations and congruences hold, such as ``x[i, i]``: their index, and
+    the axes over which they are listed (i).
     """
 
     def __init__(self, graph: Graph, axes: Sequence[int], extents: Sequence[Affine], conditions: Rows) -> None:
@@ -367,7 +370,9 @@ class _Diagonal:
         self.index = {key: place.substitute(new) for key, place in self.index.items()}
 
     def stride(self, row: Constraint, axis: int, first: Affine) -> None:
-        """Replace `axis`, which is in one residue class, by ``first + modulus*k`` with a new axis k."""
+        """Replace `axis` by ``first + modulus*k`` with a new axis k, since a congruence restricts it to one residue
+        class.
+        """
         new, step = self.graph.fresh(self.graph.names[axis]), row.modulus
         order = [new if key == axis else key for key in self.left]
         self.left[new] = quotient(self.left.pop(axis) - first + step - 1, step)
@@ -386,7 +391,9 @@ class _Diagonal:
 
 
 def _residue(tests: Rows, axes: Collection[int]) -> tuple[Constraint, int, Affine] | None:
-    """Return ``(congruence, axis, first value)`` if a constraint selects one residue class of an axis; else None."""
+    """Return ``(congruence, axis, first value)`` for a congruence that restricts an axis to every m-th index from
+    ``first value`` on; None without one.
+    """
     for row in tests:
         own = row.form.atoms().intersection(axes)
         if row.kind == "mod" and len(own) == 1 and not data_entries([row.form]):

@@ -25,8 +25,8 @@ Scaled = tuple[Number, list[Node]]
 
 
 def separated_sums(graph: Graph, roots: Sequence[Node], is_shared: Callable[[Node, Sequence[int]], bool]) -> list[Node]:
-    """Return `roots` with each sum split into the terms that are contiguous along the same index, but for sums that
-    several places share.
+    """Return `roots` with sums split so that each one reads memory in one order: ``Sum_j (A[i, j] + A[j, i])*x[j]``
+    becomes two sums. Sums that several places share stay whole.
     """
     return [_with_separated_sums(graph, root, is_shared) for root in roots]
 
@@ -58,8 +58,8 @@ def _with_separated_sums(graph: Graph, root: Node, is_shared: Callable[[Node, Se
 
 
 def _separated(graph: Graph, node: Node, axes: Sequence[int]) -> Node:
-    """Return the sum `node` as several sums, one for each index along which the entries in its terms are contiguous;
-    unchanged if that is one index.
+    """Return the sum `node` as several sums, one per index along which the entries in its terms are contiguous. It is
+    unchanged if that is the same index for all terms.
 
     `axes` are the indices of the entry. Each term must have one entry of a tensor that depends on all indices, so that
     reading it takes most of the time; the other entries depend on summed indices only. The sum is returned unchanged,
@@ -116,8 +116,8 @@ def _added(graph: Graph, terms: Sequence[Scaled]) -> Node:
 
 
 def _may_cancel(one: Sequence[tuple[Node, Number]], two: Sequence[tuple[Node, Number]]) -> bool:
-    """Return whether a term of `one` may cancel one of `two`: differences, as ``a[i, j] - a[j, i]``, are exact in one
-    sum.
+    """Return whether terms in two groups may cancel, like ``a[i, j] - a[j, i]`` for a symmetric matrix. Computed in one
+    sum they cancel exactly.
 
     Entries of one tensor with numbers of different size do not cancel where the entries are equal.
     """

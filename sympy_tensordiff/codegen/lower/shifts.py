@@ -62,7 +62,9 @@ class Instance:
 
 @dataclass(eq=False)
 class _LoopBody:
-    """The nodes that a loop computes at each point of a context."""
+    """The expressions that one loop nest computes at each of its points, and those of their subexpressions that may be
+    worth an array.
+    """
 
     nodes: tuple[Node, ...]
     context: Context
@@ -85,8 +87,8 @@ class _LoopBody:
         self.is_changed = True
 
     def find(self, values: Iterable[tuple[Node, Rows]], number: Callable[[Node], int]) -> Iterable[int]:
-        """Group the parts in `values` by their structure, given by `number`, and store the groups in `structures`;
-        return the numbers of the structures.
+        """Group the candidate `values` of the body by structure, that is, up to their indices, and return the numbers
+        of the structures. The groups are stored in `structures`.
         """
         self.structures, self.reading, self.work, self.is_changed = {}, set(), {}, False
         for part in reachable(*self.nodes):
@@ -98,7 +100,9 @@ class _LoopBody:
 
 
 class _Candidate(NamedTuple):
-    """A value that is worth an array, with its uses and the operations that are saved."""
+    """A value that may be worth an array: the operations that this saves, the array's domain, and the uses of the
+    value.
+    """
 
     saved: int
     domain: StorageCandidate
@@ -156,7 +160,8 @@ class Shifts:
     """Whether there are calls of user functions in nodes."""
 
     def survey(self, entries: Sequence[Node]) -> None:
-        """Find the values that the loops of a whole program use several times, and that are worth an array.
+        """Decide which values the loops of a whole program use several times, possibly at shifted indices, and are
+        worth an array. Record them in `domains` and `members`.
 
         `entries` are its results and temporaries, before any of them is lowered. A stored value has a loop of its own,
         whose parts are counted as well.
@@ -276,7 +281,9 @@ class Shifts:
             stack += new
 
     def _is_as_small(self, node: Node, variables: frozenset[int]) -> bool:
-        """Whether `node` depends on no more of `variables` than an array that it reads."""
+        """Whether an array of the values of `node` needs no more of the axes `variables` than an array that it
+        reads.
+        """
         for part in reachable(node, known=self._reads):
             below = frozenset[frozenset[int]]().union(*(self._reads[arg] for arg in part.args))
             self._reads[part] = below | {part.free} if part.op == "read" else below
@@ -313,8 +320,8 @@ class Shifts:
         return primitive(graph, done[node])
 
     def _common_candidate(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
-        """Return one candidate for all points at which any of `candidates` is needed; None if it has no bounds or reads
-        out of bounds.
+        """Return one storage candidate that contains the points of all `candidates`. None if it has no bounds, would
+        read out of bounds, or is larger than the arrays that it reads.
         """
         first, facts = candidates[0], self.planner.facts
         rows = dict.fromkeys(row for one in candidates for row in one.rows)
@@ -335,13 +342,13 @@ class Shifts:
         return first if is_small and self.planner.is_safe(first.node, found) else None
 
     def _saved(self, work: int, count: int, loops: int) -> int:
-        """Return the operations that are saved if a value of `work` operations is stored, which `loops` loops use
-        `count` times; at most 0 where it is better computed again.
+        """Return the operations saved by storing a value that costs `work` operations and is used `count` times in
+        `loops` loops. At most 0 if it is better computed again.
         """
         return work * (count - 1) - READ * (count + 2) - STREAM * (loops - 1)
 
     def _is_work(self, place: _LoopBody, node: Node) -> bool:
-        """Return whether `node` takes more operations in a loop than two reads."""
+        """Return whether computing `node` in this loop costs more than two reads, so that storing it may pay."""
         total, seen, stack = 0, {node}, [node]
         while stack and total <= 2 * READ:
             part = stack.pop()
@@ -393,8 +400,8 @@ def whole(number: Fraction) -> Fraction | int:
 
 
 def unrolled(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
-    """Return ``(node, start)`` with periodic reads ``u[Mod(v - 1, n)]`` shifted so that the smallest shift is 0; None
-    if impossible.
+    """Return ``(node, start)`` with the periodic reads of ``v`` shifted to begin at 0: ``u[v] + u[Mod(v + 1, n)]`` and
+    ``Mod(v - 1, n)`` for ``u[Mod(v - 1, n)] + u[v]``. None if ``v`` is used otherwise.
 
     ``u[Mod(v - 1, n)] + u[v]`` is ``u[v] + u[Mod(v + 1, n)]`` at ``Mod(v - 1, n)``. None where ``v`` is not the index
     of a whole axis, or occurs elsewhere.

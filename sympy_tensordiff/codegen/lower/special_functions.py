@@ -20,7 +20,9 @@ Function = Callable[..., Any]
 
 
 class Special(NamedTuple):
-    """A function made of SciPy's functions ``names``: a formula for arrays, and one for Numba, None if it has none."""
+    """How SciPy computes a special function: the names of the SciPy functions used, a formula of them for arrays, and
+    one for compiled code (None if there is none).
+    """
 
     names: tuple[str, ...]
     formula: Callable[..., Function]
@@ -47,12 +49,12 @@ def _log_integral(expi: Function) -> Function:
 
 
 def _expint(expn: Function) -> Function:
-    """Return the exponential integral for arrays; it is nan for orders other than 0, 1, 2, …"""
+    """Return the exponential integral E_n(x) for arrays; nan unless n is 0, 1, 2, …"""
     return lambda n, x: np.where((n >= 0) & (np.floor(n) == n), expn(np.floor(n).astype(int), x), np.nan)
 
 
 def _expint_compiled(expn: Function) -> Function:
-    """Return the exponential integral for compiled code; other orders than 0, 1, 2, … have no values."""
+    """Return the exponential integral E_n(x) for compiled code, for n = 0, 1, 2, …"""
     return lambda n, x: expn(n, x) if n >= 0 and n % 1 == 0 else math.nan
 
 
@@ -178,7 +180,8 @@ _BY_NAME = {(function.__name__, count): special for (function, count), special i
 
 
 def implementation(name: str, count: int, backend: str) -> Function | None:
-    """Return SciPy's function by SymPy's name, for arrays or compiled code; None where a backend has none.
+    """Return SciPy's implementation of the function that SymPy calls `name`, with `count` arguments; None if there is
+    none for this `backend`.
 
     >>> float(implementation("besselj", 2, "numpy")(0, 0.0))
     1.0

@@ -108,8 +108,8 @@ class Storage:
     # -------------------------------------------------------------- arrays
 
     def expect(self, results: Sequence[Node], shares: bool = True) -> None:
-        """Announce the `results` to be computed later, so that subexpressions they share are recognised; `shares`:
-        whether values of several loops may be stored.
+        """Register the nodes that will be computed, so that values which they share are stored. With `shares`, values
+        that several loops use may be stored, too.
         """
         self._uses_in_results = uses(*results)
         if self.temporaries and shares:
@@ -135,7 +135,7 @@ class Storage:
             body = node
         array = programs.Array(name, tuple(self.form(extent) for extent in extents))
         yield self._store_common_parts(body, Context((), ()))
-        yield self._keep_tables(body)
+        yield self._store_tables(body)
         yield self._kernel(name, axes, extents, (), body)
         if node.op == "comprehension" and node not in self.stored:
             self.stored[node] = [Stored(name, StorageCandidate(node, (), (), (), (), ()), ())]
@@ -211,7 +211,7 @@ class Storage:
         A ``shared`` value gets an array wherever it can be stored.
         """
         wanted = shared or node.op == "comprehension" or (is_dear(node) and self.tables)
-        wanted = wanted or self._continues(node, context)
+        wanted = wanted or self._is_running_reduction(node, context)
         if not wanted and node not in self._structures and not self._may_be_worth_storing(node, context):
             return None  # the quick answer in most cases
         if node.free.isdisjoint(context.variables):
@@ -220,13 +220,13 @@ class Storage:
                     return stored, ()
         candidates = self._candidates(node, context)
         for found in candidates:
-            if (serving := self._serving(found)) is not None:
+            if (serving := self._array_containing(found)) is not None:
                 return serving, self._index(serving, found)
         if not shared and is_dear(node):
             shared = wanted = self.tables and bool(candidates) and is_table(candidates[0], self.names)
         if not (node.height or shared or self._is_redundant_call(node, candidates, context)):
             return None  # a call of a function, of which there is no array
-        if not candidates or not (wanted or self._worth_keeping(node, candidates[0].rank, context)):
+        if not candidates or not (wanted or self._is_worth_storing(node, candidates[0].rank, context)):
             return None
         candidate = candidates[0]
         is_rounded = node.op == "read" or (not wanted and len(candidate.axes) >= context.dimension)
@@ -242,7 +242,8 @@ class Storage:
         return stored, self._index(stored, candidate)
 
     def _store_common_parts(self, node: Node, home: Context) -> Recursion[None]:
-        """Store each sum inside of `node` that is also used elsewhere in an array, before `node` itself is stored.
+        """Store the sums inside of `node` that are used elsewhere too, so that ``1/S`` and ``1/S**2`` read one array of
+        ``S``.
 
         So ``1/S`` and ``1/S**2`` read one ``S``. Outermost parts only: their kernels handle the nodes below. The parts
         depend on no other variables than those of ``home``.
@@ -253,9 +254,9 @@ class Storage:
         for part in shared_parts(node, totals, self.outside.union(home.variables)):
             yield self._temporary(self.graph.split_coefficient(part)[1], home, shared=True)
 
-    def _keep_tables(self, node: Node) -> Recursion[None]:
-        """Store each comprehension with a costly function that `node` reads as an array first, so that `node` reads the
-        array instead of calling the function again.
+    def _store_tables(self, node: Node) -> Recursion[None]:
+        """Store each comprehension with a costly function that `node` reads, if it depends on no loop. `node` then
+        reads an array instead of calling the function.
         """
         for part in reachable(node):
             table = part.args[0] if part.op == "read" else part
@@ -263,11 +264,13 @@ class Storage:
                 yield self._temporary(table, Context((), ()))
 
     def _at_shift(self, use: Instance, context: Context) -> Recursion[scalars.Scalar | None]:
-        """Return the read of the stored entry for a shifted `use`; None if it is not stored, or is being computed."""
+        """Return the entry of an array for the shifted `use` of a value, times its number; the array is created if new.
+        None if the array does not contain it, or is being filled.
+        """
         candidate = use.candidate
         if candidate.node in self._in_progress or not self.shifts.is_inside(use, context):
             return None
-        stored = self._serving(replace(candidate, rows=self.shifts.domains[candidate.node].rows))
+        stored = self._array_containing(replace(candidate, rows=self.shifts.domains[candidate.node].rows))
         if stored is None:
             self._in_progress.add(candidate.node)
             stored = yield self._keep(replace(self.shifts.domains[candidate.node], forms=candidate.forms), context)
@@ -276,14 +279,16 @@ class Storage:
         return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
 
     def _candidates(self, node: Node, context: Context) -> list[StorageCandidate]:
-        """Return the ways to store `node` in an array, first those with the same axes as earlier arrays."""
+        """Return the ways to store `node` in an array, preferably with axes that coincide with those of an existing
+        array.
+        """
         found = self.planner.candidates(node, context)
         if node.op == "read":  # over its remainders it would be the array that it reads
             found = found[-1:]
         return list(dict.fromkeys((*map(self.shift_normaliser.with_known_axes, found), *found)))
 
-    def _serving(self, candidate: StorageCandidate) -> Stored | None:
-        """Return an existing array that contains all entries of `candidate`; None without one."""
+    def _array_containing(self, candidate: StorageCandidate) -> Stored | None:
+        """Return an existing array that stores all values of `candidate`; None if there is none."""
         known = (*self.facts, *candidate.rows)
         arrays = self.stored.get(candidate.node, ())
         return next((a for a in arrays if all(is_implied(row, known) for row in a.candidate.rows)), None)
@@ -338,8 +343,8 @@ class Storage:
         return stored
 
     def _extreme(self, forms: Sequence[Affine], greatest: bool, owner: str) -> Affine:
-        """Return the greatest (or least) of `forms`; for several a new size variable that the host computes before the
-        kernels.
+        """Return the greatest (or least) of `forms`. For several, this is a new size that the host computes before the
+        kernels run, named after `owner`.
         """
         if len(forms) == 1:
             return forms[0]
@@ -354,9 +359,9 @@ class Storage:
     def _may_be_worth_storing(self, node: Node, context: Context) -> bool:
         """Return whether an array for `node` may have fewer axes than there are enclosing loops: a cheap test."""
         rank = self.planner.rank(node, context)
-        return self._worth_keeping(node, rank - bool(self.planner.quotients(node, context)), context)
+        return self._is_worth_storing(node, rank - bool(self.planner.quotients(node, context)), context)
 
-    def _worth_keeping(self, node: Node, rank: int, context: Context) -> bool:
+    def _is_worth_storing(self, node: Node, rank: int, context: Context) -> bool:
         """Whether an array for `node`, with `rank` axes, has fewer axes than there are enclosing axes and loops."""
         if not self.temporaries:
             # The paper's form recomputes; sums of sums inside of sums would do so exponentially often.
@@ -365,8 +370,10 @@ class Storage:
                 return False
         return rank < context.dimension
 
-    def _continues(self, node: Node, context: Context) -> bool:
-        """Whether `node` is a running reduction along an enclosing index, so that one pass fills an array of them."""
+    def _is_running_reduction(self, node: Node, context: Context) -> bool:
+        """Whether `node` continues along an enclosing index, as ``Sum_{j <= i} x[j]`` does along i, so that one pass
+        fills an array of all its values.
+        """
         if not self.temporaries or node in self.chained:
             return False
         carried = carried_variables(self.graph, node).intersection(context.variables)
@@ -380,7 +387,8 @@ class Storage:
         return is_call and candidates[0].rank < context.dimension and self._takes_fewer(candidates[0], context)
 
     def _takes_fewer(self, candidate: StorageCandidate, context: Context) -> bool:
-        """Whether an array over quotients or remainders has fewer entries than the enclosing loops have iterations.
+        """Whether an array of `candidate`, whose axes are quotients or remainders, has fewer entries than the loops
+        have iterations.
 
         ``i // 2`` takes fewer values than ``i``; ``(i + k) % n`` may take more than ``k``, and ``100*i + k`` more than
         both together.

@@ -139,7 +139,9 @@ class _TensorExponentials(Exponentials):
         return self.joined(terms, greatest, self.graph.add(parts))
 
     def _contraction(self, node: Node) -> Recursion[Scaled]:
-        """Return an einsum as ``exp(shift)*rest``: exponents that depend on summed indices less their maximum."""
+        """Return an einsum of exponentials as ``exp(shift)*rest``: the greatest exponent over each summed index is
+        moved into the shift.
+        """
         graph, (coefficient, inputs, output, extents) = self.graph, node.data
         terms = yield from in_turn(map(self.scaled, node.args))
         sizes: dict[Hashable, Affine] = dict(enumerate(extents))
@@ -181,7 +183,9 @@ class _TensorExponentials(Exponentials):
         return Scaled({part: c for part, c in shift.items() if c}, rest, degree, above, below, summed)
 
     def _largest(self, tensor: Node, axes: Labels, kept: Labels) -> Node:
-        """Return the maxima of `tensor` with these `axes` over all but the `kept` ones; 0 where they are infinite."""
+        """Return the maxima of `tensor`, whose axes have the labels `axes`, over the axes that are not `kept`. A
+        maximum that is infinite becomes 0.
+        """
         graph = self.graph
         variables = {axis: graph.fresh(f"k{axis}") for axis in axes}
         body = entry(graph, tensor, [Affine.variable(variables[axis]) for axis in axes])
@@ -195,8 +199,8 @@ class _TensorExponentials(Exponentials):
 
 
 def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:
-    """Return the tensor that the view `part` with these `labels` spreads or transposes, with its own labels; other
-    tensors as they are.
+    """Return the tensor that the view `part` broadcasts or transposes, and the labels of its axes; another tensor with
+    its `labels` unchanged.
     """
     if not is_view(part) or not part.args or part.data.coefficient != 1 or len(set(part.data.output)) < len(labels):
         return part, labels
@@ -205,7 +209,8 @@ def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:
 
 
 def _is_iterated(operand: Node, value: Scaled, labels: Labels, output: Labels) -> bool:
-    """Return whether an operand of a sum divides by, or has, other exponentials that depend on summed indices.
+    """Return whether an operand already divides by exponentials, or contains some that are not extracted, along summed
+    indices. Shifting it again, as in Sinkhorn's iteration, would need arrays for each step.
 
     Iterations, as Sinkhorn's, divide by sums of the same exponentials again and again: each would have arrays of its
     own.
@@ -226,7 +231,7 @@ def _is_exponential(node: Node) -> bool:
 
 
 def _has_log_sum(exponent: Node) -> bool:
-    """Return whether `exponent` is a sum with a multiple of a log-sum-exp, as that of a softmax, which cannot
+    """Return whether `exponent` subtracts a log-sum-exp, as the exponent of a softmax does: its exponential cannot
     overflow.
     """
     # No node is made here: operands of products are ordered by the time at which they are made.

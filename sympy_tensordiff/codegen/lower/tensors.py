@@ -94,7 +94,9 @@ def _array(graph: Graph, name: str, node: Node) -> Node:
 
 
 def same_recurrence(nodes: Iterable[Node], depths: Mapping[Node, int]) -> dict[Node, list[Node]]:
-    """Group scans with the same recurrence, operands and depth: map each member of a group to all of its members."""
+    """Map each scan among `nodes` to the group of scans that one loop can compute: those with the same recurrence,
+    operands and depth (see `scan_depths`).
+    """
     groups: dict[object, list[Node]] = {}
     for node in nodes:
         if node.op == "scan":
@@ -105,7 +107,8 @@ def same_recurrence(nodes: Iterable[Node], depths: Mapping[Node, int]) -> dict[N
 
 
 def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
-    """Return the greatest number of scans that read each other at or below each node; 0 without any.
+    """Return for each node the length of the longest chain of scans that read each other, up to the node itself; 0
+    without any scan.
 
     Scans of one depth depend on none of each other, so that one loop may compute several.
     """
@@ -116,8 +119,8 @@ def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
 
 
 def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
-    """Map each array that is a transposed multiple of a library call's result, which nothing else uses, to that result:
-    the call can write the array directly.
+    """Map each array that only transposes or scales the result of a library call to that result, if nothing else uses
+    it. The call can then fill the array directly.
     """
     uses = Counter(roots)
     for part in reachable(*roots):
@@ -236,18 +239,20 @@ class _Definitions:
     def step(self, node: Node, name: str) -> ProductStep | Apply | None:
         """Return the library call that computes `node`; None where loops do."""
         if (found := determinant(node)) is not None:
-            return self.of_factors(name, found[0], found[1])
+            return self.step_of_factors(name, found[0], found[1])
         match node.op:
             case "inv":
-                return self.of_factors(name, "inv", node.args[0])
+                return self.step_of_factors(name, "inv", node.args[0])
             case "cof" if node.data:
                 return Apply(name, "cofactor", self.name(node.args[0]), (node.data,))
             case "cof":
-                return self.of_factors(name, "det", node.args[0])
+                return self.step_of_factors(name, "det", node.args[0])
         return self.product(node, name) if is_product(node) else None
 
-    def of_factors(self, name: str, function: str, matrix: Node) -> Apply:
-        """Return the call of `function` on `matrix`, or on its triangular factors if another step needs them, too."""
+    def step_of_factors(self, name: str, function: str, matrix: Node) -> Apply:
+        """Return the step that applies `function`, such as "inv", to `matrix`; to its triangular factors if these are
+        computed for several steps.
+        """
         if matrix in self.factors:
             return Apply(name, function, self.factors[matrix], factored=self.name(matrix))
         return Apply(name, function, self.name(matrix))
@@ -279,8 +284,8 @@ class _Definitions:
         return CofactorTangent(name, node.data.output, matrix, Operand(self.name(node.args[place]), direction))
 
     def moved_step(self, node: Node, name: str) -> ProductStep | Apply:
-        """Return the library call that stores `node`, a transposed multiple of a call's result, directly, without a
-        copy afterwards.
+        """Return the library call that fills the array `node`, a transposed multiple of the call's result, without a
+        copy.
         """
         step = self.step(self.moved[node], name)
         assert step is not None
@@ -320,7 +325,9 @@ class _Definitions:
         return self.done[node]
 
     def written(self, node: Node) -> Recursion[Node]:
-        """Return `node` in index notation by its definition, even if it is an array itself."""
+        """Return the formula of `node` in index notation, also if `node` is an array itself, so that the array can be
+        filled by it.
+        """
         if node.op == "read" and node.args[0].op not in ("tensor", "comprehension"):
             tensor = node.args[0]
             if tensor in self.arrays:
@@ -333,7 +340,7 @@ class _Definitions:
         return result
 
     def inside(self, node: Node) -> Recursion[Node]:
-        """Return `node` over converted arguments; the body of a binder is converted over fresh variables."""
+        """Return `node` with its arguments, or the body of a sum or comprehension, converted to index notation."""
         graph = self.graph
         if node.op in BINDERS and node.has_tensor_ops:
             variables, _, body = graph.open(node)
@@ -350,8 +357,8 @@ class _Definitions:
 
 
 def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Container[str]) -> list[Definition]:
-    """Return `definitions` in which each log-sum-exp is split into several arrays, which the softmaxes of the same
-    tensor read instead of computing them again.
+    """Return `definitions` with each log-sum-exp split into arrays, such as the exponentials and their sum, that
+    softmaxes of the same tensor read too.
     """
     rest, found = list(definitions), list[Definition]()
     names = {definition.name for definition in definitions}
@@ -368,7 +375,9 @@ def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Contain
 
 
 class _Logarithm:
-    """The arrays for one log-sum-exp: the maximum (shift), exponentials (power), their total, its inverse (share)."""
+    """The arrays for one log-sum-exp of z: the maximum of z ("shift"), the exponentials of ``z - shift`` ("power"),
+    their sum ("total") and its inverse ("share").
+    """
 
     def __init__(self, graph: Graph, definition: Definition, taken: Container[str], names: set[str]) -> None:
         assert definition.entries is not None

@@ -26,7 +26,7 @@ from sympy_tensordiff.simplify.canonical_signs import with_canonical_signs
 from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS
 
 
-def in_terms(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+def with_expanded_diagonals(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """Return `nodes` with ``b - a`` written as ``-(a - b)``, and with products multiplied out that have a factor like
     ``f[i] + [i == j]*g[i]``, so that the diagonal term is computed on the diagonal only.
     """
@@ -35,8 +35,8 @@ def in_terms(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 def _with_choices(graph: Graph, total: Node) -> Node:
-    """Return an addition with ``x`` under ``f > 0`` plus ``x`` under ``f < 0`` written as one select ``x if f != 0 else
-    0``.
+    """Return an addition with ``[f > 0]*x + [f < 0]*x`` written as ``x if f != 0 else 0``. This is done if ``x``
+    contains a reduction, which then takes one loop instead of two.
 
     Only where ``x`` has a reduction inside: it is computed in one loop with a choice instead of in two loops, which
     everything that reads it would have again.
@@ -130,7 +130,7 @@ def _product(graph: Graph, node: Node, args: Sequence[Node]) -> Node:
     for power in node.args:
         if power.op == "pow" and power.args[0].op != "const" and power.args[1].op not in ("const", "index"):
             logarithms = [n for n, factor in enumerate(node.args) if _is_logarithm(factor, power.args[0])]
-            scales = _scales(graph, node, power)
+            scales = _factors_of_derivatives(graph, node, power)
             if logarithms or scales:
                 own = node.args.index(power)
                 value = args[own]
@@ -172,7 +172,9 @@ def _has_logarithm(graph: Graph, factor: Node, base: Node) -> bool:
 
 
 def _unless_zero(graph: Graph, factor: Node, other: Node) -> Node:
-    """Return ``factor*other``, but 0 where ``factor`` is 0, even if ``other`` is infinite or nan."""
+    """Return ``factor*other`` as a select that is 0 where ``factor`` is 0, even if ``other`` is infinite or nan
+    there.
+    """
     return graph.select(graph.compare("ne", factor, graph.zero), graph.mul((factor, other)), graph.zero)
 
 
@@ -183,9 +185,9 @@ def _is_logarithm(factor: Node, base: Node) -> bool:
     return factor.op == "call" and factor.data is sympy.log and factor.args[0] is base
 
 
-def _scales(graph: Graph, node: Node, power: Node) -> list[int]:
-    """Return the positions of the factors ``e + 1``, ``e + 2``, ... of a product with ``base**e``, as derivatives of
-    powers have.
+def _factors_of_derivatives(graph: Graph, node: Node, power: Node) -> list[int]:
+    """Return the positions of factors like ``e + 1`` and ``e + 2`` in a product with ``base**e``. The derivatives of a
+    power have such factors.
     """
     found: list[int] = []
     for order in range(1, _MOST_ORDERS + 1):
@@ -214,7 +216,9 @@ _MAX_NESTED_PRODUCTS = 8
 
 
 def expanded(graph: Graph, roots: Sequence[Node], facts: Rows) -> list[Node]:
-    """Return `roots` with products inside of sums multiplied out, each sum moved to the factors that depend on it."""
+    """Return `roots` with products inside of sums multiplied out, and each factor moved out of the sums on whose index
+    it does not depend.
+    """
     return rewritten(graph, roots, lambda node: _sum(graph, node, facts) if node.op == "sum" else node)
 
 
@@ -234,7 +238,9 @@ def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
 
 
 def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
-    """Return the terms of a scalar as lists of factors; additions multiplied out if a term has fewer ``indices``."""
+    """Return a scalar as a list of terms, each a list of factors. Additions are multiplied out where this gives terms
+    that depend on fewer of ``indices``.
+    """
     if level == _MAX_NESTED_PRODUCTS:
         return [(node,)]
     if node.op == "add" and any(arg.free & indices < node.free & indices for arg in node.args):
@@ -271,11 +277,13 @@ def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequenc
 
 def with_canonical_differences(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """Return `roots` with ``Sum_i x[i]*(W[i, p] + W[p, i])`` as two sums: each reads the tensor along its rows."""
-    return rewritten(graph, roots, lambda node: _apart(graph, node) if node.op == "sum" else node)
+    return rewritten(graph, roots, lambda node: _split_twins(graph, node) if node.op == "sum" else node)
 
 
-def _apart(graph: Graph, node: Node) -> Node:
-    """Return the sum `node` as several sums if a factor is like ``W[i, p] + W[p, i]``; else unchanged."""
+def _split_twins(graph: Graph, node: Node) -> Node:
+    """Return the sum `node` as two or more sums if a factor is like ``W[i, p] + W[p, i]``, one for each order of the
+    indices; else unchanged.
+    """
     factors, bound = graph.factors(node.args[0]), graph.bound(node)
     twins = next((factor for factor in factors if _are_twins(graph, factor, bound)), None)
     if twins is None:
@@ -306,8 +314,8 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 
 
 def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[Node]:
-    """Return the calls of functions of sums that occur in several binders, with indices renamed so that equal calls
-    agree; with `large` also the calls that have more values than each array that they read.
+    """Return the costly calls, such as ``exp(Sum ...)``, that several loops or sums evaluate, with indices renamed so
+    that equal calls compare equal. With `large`, include calls on more indices than any array that they read has.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):
@@ -319,7 +327,9 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
 
 
 def _inside(binder: Node) -> list[Node]:
-    """Return the nodes below a binder, down to inner binders and costly calls, these included but not entered."""
+    """Return the nodes in the body of `binder`; inner binders and costly calls are included, but not what is below
+    them.
+    """
     return list(breadth_first(binder.args[0], lambda node: () if node.op in BINDERS or is_dear(node) else node.args))
 
 

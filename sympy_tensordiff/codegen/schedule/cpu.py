@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sympy_tensordiff.codegen.ir.facts import Prover, is_vectorised
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span, with_numbers, with_scalars
+from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span, with_entries_as_scalars, with_scalars
 from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
 from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, with_usual_loop
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, Bound, Ends, Load, Name, Operation
@@ -127,7 +127,7 @@ def scheduled(kernel: Kernel, site: Site) -> Nest:
     rules rewrite single loops.
     """
     if kernel.array in site.bare:
-        kernel = replace(kernel, body=with_numbers(kernel.body, {kernel.array}))
+        kernel = replace(kernel, body=with_entries_as_scalars(kernel.body, {kernel.array}))
     like = site.like or (kernel.array if kernel.array not in site.bare else "")
     site = replace(site, like=like, buffers=[])
     spans = _axes(kernel, site)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.ir.dataflow import check_order, uses
 from sympy_tensordiff.codegen.ir.loops import Statement
-from sympy_tensordiff.codegen.ir.nests import ZERO, span, with_numbers
+from sympy_tensordiff.codegen.ir.nests import ZERO, span, with_entries_as_scalars
 from sympy_tensordiff.codegen.ir.programs import (
     Array,
     ContractionStep,
@@ -86,7 +86,7 @@ def thread_nest(step: Kernel | FusedKernels, shapes: Shapes) -> tuple[Statement,
     numbers = {array.name for array in step.rows} if isinstance(step, FusedKernels) else set()
     body: tuple[Statement, ...] = ()
     for kernel in kernels_of(step):
-        inner = with_numbers(kernel.body, numbers)
+        inner = with_entries_as_scalars(kernel.body, numbers)
         for axis, extent in list(zip(kernel.axes, kernel.box(shapes), strict=True))[: len(axes) - 1 : -1]:
             inner = (span(axis, ZERO, extent, inner),)
         body += inner

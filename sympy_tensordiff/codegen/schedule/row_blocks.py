@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.loops import Alloc, Barrier, If, Loop, Set, Statement, is_accumulator, let
-from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, with_numbers
+from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, with_entries_as_scalars
 from sympy_tensordiff.codegen.ir.programs import Array, FusedKernels, Kernel, Program, Size, Step
 from sympy_tensordiff.codegen.ir.rename import Renaming, renamed, reserve_name
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name
@@ -173,7 +173,7 @@ def row_nest(step: FusedKernels, deals: Mapping[str, Deal], shapes: Shapes, fres
         if stored & {*uses(kernel).arrays}:
             body.append(Barrier())
             stored = set()
-        inside = with_numbers(kernel.body, numbers)
+        inside = with_entries_as_scalars(kernel.body, numbers)
         if kernel.array in deals:
             partial = fresh("partial")
             shared.append(Alloc(partial, (exactly(count),), kernel.array))
