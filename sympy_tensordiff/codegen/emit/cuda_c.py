@@ -41,7 +41,7 @@ from sympy_tensordiff.codegen.schedule.blocks import BlockNest, alloc_shape, sha
 from sympy_tensordiff.codegen.schedule.cpu import Nest
 from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
 from sympy_tensordiff.codegen.schedule.passes import prepared
-from sympy_tensordiff.codegen.schedule.shared_sums import Deal
+from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop
 from sympy_tensordiff.errors import ArgumentError, NotInCError
 
 
@@ -185,11 +185,11 @@ class CudaStepPrinter(CStepPrinter):
             "'cuda' with CuPy, or 'c'"
         )
 
-    deals: Mapping[str, Deal] = {}
+    shared_loops: Mapping[str, SharedLoop] = {}
 
     def block_nest(self, step: Step, names: FormNames) -> BlockNest | None:
         """Return the nest of a step whose blocks of threads share memory; None for a step without shared memory."""
-        return block_nest(step, self.deals, self.prover.shapes, names.fresh)
+        return block_nest(step, self.shared_loops, self.prover.shapes, names.fresh)
 
     def nest(self, step: Kernel | FusedKernels) -> StepText:
         """Return the CUDA kernel of a step without shared memory."""
@@ -215,17 +215,17 @@ class CudaFile(CFile):
         return f"-(int)cuda{'Peek' if self.is_search else 'Get'}{'At' * self.is_search}LastError()"
 
     def __init__(self, program: Program, options: COptions, is_search: bool = False) -> None:
-        self.deals: Mapping[str, Deal] = {}
+        self.shared_loops: Mapping[str, SharedLoop] = {}
         super().__init__(program, options, is_search)
         self.steps = CudaStepPrinter(
             self.program, self.prover, self.names, self.integers, options.dtype == "float32", False
         )
-        self.steps.deals = self.deals
+        self.steps.shared_loops = self.shared_loops
         self.printer = self.steps
 
     def scheduled(self, program: Program) -> tuple[Program, Prover]:
         """Return the program with one step per kernel launch, and the prover for its nests."""
-        program, _, _, self.deals = on_device(prepared(program, "cuda"))
+        program, _, _, self.shared_loops = on_device(prepared(program, "cuda"))
         return program, Prover(program)
 
     def file_text(self) -> CSource:

@@ -29,7 +29,7 @@ from sympy_tensordiff.codegen.schedule.block_laws import check_blocks
 from sympy_tensordiff.codegen.schedule.block_nests import block_nest
 from sympy_tensordiff.codegen.schedule.blocks import BlockNest, alloc_shape, shared_size
 from sympy_tensordiff.codegen.schedule.launches import common_axes, thread_nest
-from sympy_tensordiff.codegen.schedule.shared_sums import Deal
+from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop
 from sympy_tensordiff.codegen.schedule.split_reductions import SHORT
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
@@ -312,12 +312,12 @@ class GpuKernel(NamedTuple):
 
 
 def gpu_kernels(
-    steps: Sequence[Kernel | FusedKernels], names: FormNames, prover: Prover, deals: Mapping[str, Deal]
+    steps: Sequence[Kernel | FusedKernels], names: FormNames, prover: Prover, shared_loops: Mapping[str, SharedLoop]
 ) -> Iterator[GpuKernel]:
     """Yield each step with its verified nest."""
     for step in steps:
         local = names.copy()
-        blocks = block_nest(step, deals, prover.shapes, local.fresh)
+        blocks = block_nest(step, shared_loops, prover.shapes, local.fresh)
         if blocks is None:
             yield GpuKernel(step, checked_nest(step, prover), local)
         else:

@@ -20,7 +20,7 @@ Function = Callable[..., Any]
 
 
 class Special(NamedTuple):
-    """How SciPy computes a special function: the names of the SciPy functions used, a formula of them for arrays, and
+    """A special function computed by SciPy: the names of the SciPy functions used, a formula of them for arrays, and
     one for compiled code (None if there is none).
     """
 

@@ -52,8 +52,8 @@ def works_on_near_angles(body: Sequence[Statement]) -> bool:
 
 
 def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement, ...] | None:
-    """Return `loop` with sine and cosine for small angles, followed by an ordinary run if an angle was large; None if
-    not allowed.
+    """Return `loop` with fast sines and cosines that are exact for small angles only, and a flag. The loop is run again
+    with ordinary ones if the flag says that an angle was large. None if this is not allowed.
     """
     if has_few_steps(loop) or not works_on_near_angles(loop.body) or _reads_what_it_writes(loop.body):
         return None
@@ -75,7 +75,9 @@ def _reads_what_it_writes(body: Sequence[Statement]) -> bool:
 
 
 def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: str) -> tuple[Statement, ...]:
-    """Return `body` with sine and cosine for small angles; ``wide`` is set if an angle exceeds `MAX_NEAR_ANGLE`."""
+    """Return `body` with sine and cosine replaced by versions for small angles, and with statements that set the flag
+    ``wide`` if an angle exceeds `MAX_NEAR_ANGLE`.
+    """
 
     def change(statement: Statement, _: Around) -> Iterator[Statement]:
         """Yield the statements that name each angle and set the flag, then `statement` with sine and cosine for small

@@ -71,7 +71,9 @@ class _Access:
 
 
 def _phases(body: Sequence[Statement]) -> Iterator[list[_Access]]:
-    """Yield the accesses between two barriers; a loop body counts twice, as its end is followed by its start."""
+    """Yield lists of the accesses that no barrier separates, so that they may happen at the same time. The body of a
+    loop is visited twice, since its end is followed by its start.
+    """
     found: list[_Access] = []
     waiting: list[tuple[Statement, tuple[Constraint, ...]]] = [(statement, ()) for statement in reversed(body)]
     while waiting:
@@ -91,7 +93,9 @@ def _phases(body: Sequence[Statement]) -> Iterator[list[_Access]]:
 
 
 def _merged(accesses: Sequence[_Access]) -> list[_Access]:
-    """Return accesses to entries ``[i]``, ``[i + 1]``, ... as one with a bounded variable for the constants."""
+    """Return fewer accesses, for quicker proofs: those to ``a[i]``, ``a[i + 1]`` and ``a[i + 2]`` become one access to
+    ``a[i + v]`` with ``0 <= v <= 2``.
+    """
     alike: dict[object, list[_Access]] = {}
     for access in accesses:
         key = access.array, access.is_write, tuple([form - form.constant for form in access.index])
@@ -122,8 +126,8 @@ def _check_apart(
     ranges: Sequence[Constraint],
     prover: Prover,
 ) -> None:
-    """Raise VerificationError if two different threads of a block may make the accesses ``one`` and ``other`` to one
-    entry.
+    """Raise VerificationError unless it is proved that two different threads never access the same array entry by
+    ``one`` and ``other``.
 
     Loops with ``strides`` have the same values in all threads: two of these are equal, or a stride apart.
     """

@@ -20,7 +20,8 @@ Fresh = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class BlockNest:
-    """The body of a GPU kernel whose threads share memory within blocks: thread coordinates, shared arrays, and grid.
+    """The body of a GPU kernel whose threads share memory within blocks, with the coordinates of its threads and
+    blocks, and the shared arrays.
 
     The ``blocks`` are variables with their extents, which the number of the block determines in row-major order. The
     number of the block and the thread coordinate ``along`` ("x" or "y") determine the ``entries``. ``x`` and ``y`` are
@@ -44,8 +45,8 @@ class BlockNest:
 
     @property
     def grid(self) -> tuple[Affine, ...]:
-        """The extents whose product is the number of blocks; the last is divided by the number of threads along
-        `along`, rounded up.
+        """The extents whose product is the number of blocks to launch. The last one counts blocks instead of entries if
+        threads lie `along` it.
         """
         return tuple([extent for _, extent in (*self.blocks, *self.entries)])
 

@@ -49,13 +49,17 @@ def without_copies(program: Program) -> Program:
 
 
 def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
-    """Return `note` with the name of a removed array at its start replaced by that of the array which replaces it."""
+    """Return a `note` of the plan that begins with the name of a removed array with the name of its replacement
+    instead.
+    """
     name, mark, text = note.partition(":")
     return f"{gone[name].array}{mark}{text}" if name in gone else note
 
 
 def copied(step: Step) -> tuple[Factor, Load] | None:
-    """Return ``(factor, load)`` if a kernel only computes ``factor*load``, each index a different axis; else None."""
+    """Return ``(factor, load)`` if a kernel only computes ``factor*load`` and each index of the load is another axis,
+    as in a transpose; else None.
+    """
     if not isinstance(step, Kernel) or isinstance(step, Scatter) or len(step.body) > 1:
         return None
     store = step.body[0]
@@ -106,8 +110,8 @@ Aliases = Mapping[str, tuple[str, int]]
 
 
 def without_aliases(program: Program) -> Program:
-    """Return the program without temporaries ``t[i, j] = a[i, j]`` or ``-a[i, j]``: readers of ``t`` read ``a``
-    instead.
+    """Return the program without temporaries that only copy an array, as ``t[i, j] = a[i, j]`` or ``-a[i, j]``. Kernels
+    read ``a`` instead.
 
     Law: every result is the same; what ``a`` holds is never changed after it has been filled.
     """

@@ -97,8 +97,8 @@ class _CorrelationFinder:
         return found, gone, last
 
     def copied(self, array: str, by: Step) -> tuple[Kernel, Load] | None:
-        """Return ``(kernel, load)`` if a kernel only copies ``load`` into `array`, and only the step `by` reads
-        `array`; else None.
+        """Return the kernel that fills `array`, and the read that it copies, if only the step `by` uses `array`; else
+        None.
         """
         kernel = self.only(array, by)
         if kernel is None or not is_store(store := kernel.body[0]) or not isinstance(store.value, Load):
@@ -106,7 +106,9 @@ class _CorrelationFinder:
         return kernel, store.value
 
     def only(self, array: str, by: Step) -> Kernel | None:
-        """Return the only kernel that fills `array`, if the step `by` is the only one that reads it; else None."""
+        """Return the kernel that fills `array`, if no other step fills it and only the step `by` reads it; else
+        None.
+        """
         writer = self.flow.writer(array)
         return writer if type(writer) is Kernel and self.flow.reader(array) is by else None
 
@@ -165,7 +167,9 @@ def _window_sum(kernel: Kernel) -> tuple[Load, list[Loop], tuple[Affine, ...]] |
 
 
 def _solved(load: Load, labels: Sequence[Affine], variables: Sequence[str]) -> Forms | None:
-    """Return the variables in the index of `load` as forms of `labels`, the values of the indices; else None."""
+    """Return the values of `variables` at which `load` reads the entry with the indices `labels`: ``i = a, k = b - a``
+    for ``x[i, i + k]`` and the labels a, b. None if they are not determined.
+    """
     matrix = [[form.coefficient(v) for v in variables] for form in load.index]
     found = solve(matrix, len(variables))
     is_rounded = any(not form.hidden().isdisjoint(variables) for form in load.index)
@@ -207,7 +211,8 @@ _SERVES = 128
 
 
 def spares_copies(step: Correlation, kept: Sequence[tuple[Affine, ...]]) -> bool:
-    """Whether the correlation saves time: its copies, of shapes `kept`, are large compared with the multiplications.
+    """Whether reading windows in place saves time: the avoided copies, of shapes `kept`, are large compared with the
+    number of multiplications.
 
     Where it serves many, a library, which lays out both operands in blocks first, is faster than blocks in place.
     """
@@ -217,7 +222,8 @@ def spares_copies(step: Correlation, kept: Sequence[tuple[Affine, ...]]) -> bool
 
 @dataclass(frozen=True)
 class Tiling:
-    """The labels of a blocked product: ``output[rows, lanes] += left[rows, terms]*right[terms, lanes]``.
+    """The roles of a correlation's labels in its blocks, which are computed in registers: ``output[rows, lanes] +=
+    left[rows, terms]*right[terms, lanes]``.
 
     ``lanes`` are an axis of the output and of ``right``. For each of the ``tasks``, which are axes of the output, an
     array with the other axes is filled separately. One of them may be an index with several labels, from which
@@ -234,8 +240,8 @@ class Tiling:
 
 
 def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
-    """Return which labels become the lanes, the rows and the sum of a block of registers, and the order of the
-    operands, so that blocks are filled best; None if blocks would be mostly empty, or a role has no label.
+    """Return the roles of the labels of a correlation: lanes of vectors, rows of a block, summed terms. None if blocks
+    would be mostly empty, or no label fits a role.
     """
     lengths = {label: length(extent) for label, extent in step.labels}
     own = {
@@ -266,7 +272,7 @@ def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
 
 
 def own_axis(view: Load, label: str) -> int | None:
-    """Return the axis of `view` whose index contains `label`, if that is its only occurrence; else None."""
+    """Return the axis of `view` in whose index `label` occurs, if it occurs in no other index; else None."""
     places = [place for place, form in enumerate(view.index) if label in form.atoms()]
     return places[0] if len(places) == 1 and view.index[places[0]] == Affine.variable(label) else None
 
@@ -277,7 +283,7 @@ def length(extent: Affine) -> int:
 
 
 def _whole(view: Load, label: str, extent: Affine, shapes: Shapes) -> int | None:
-    """Return the axis whose index is exactly `label`, over the full extent; None without one."""
+    """Return the axis of `view` whose index is `label` alone and runs over its whole extent; None without one."""
     place = own_axis(view, label)
     return place if place is not None and shapes[view.array][place] == extent else None
 
@@ -285,7 +291,8 @@ def _whole(view: Load, label: str, extent: Affine, shapes: Shapes) -> int | None
 def _tasks(
     step: Correlation, row: str, lane: str, lengths: Mapping[str, int], own: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
-    """Return output axes that give enough parallel tasks, longest first, and a label to solve an index for, or None.
+    """Return the output axes over which threads divide the work, and a label or None. The label is given if its value
+    must be computed from a sum of labels in an index.
 
     The label is None, unless an index with several labels is needed for enough tasks.
     """

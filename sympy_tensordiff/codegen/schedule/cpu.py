@@ -66,7 +66,8 @@ JAMMED_OPERATIONS = frozenset({"add", "mul", "neg", "pow"})
 
 @dataclass(frozen=True)
 class Site:
-    """The context in which a kernel is scheduled: enclosing axes, the block of rows, and the rules applied so far.
+    """The context in which a kernel is scheduled: the loops around it, the block of rows that a thread computes,
+    options, and the rules applied so far.
 
     ``outer`` are axes of its array over which something around it loops. ``block`` are the first value of the first
     axis and one past the last, where a function fills a part of the array only. ``is_within``: it may run often.
@@ -101,7 +102,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Nest:
-    """The local arrays of a function, and the statements of its body.
+    """The loop nest of a function: its statements, and the local arrays that they use.
 
     ``bare`` are arrays of rank 0 which are scalars there.
     """
@@ -146,8 +147,8 @@ def scheduled(kernel: Kernel, site: Site) -> Nest:
 
 
 def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None, Any]:
-    """Return the first rule of ``recipe`` that applies to ``args``, recorded in ``site.fired``, and its result; (None,
-    None) if none does or ``site.is_plain``.
+    """Apply the first rule of ``recipe`` that applies to ``args``, and return it with its result; (None, None) if none
+    does. The rule is recorded in ``site.fired``.
     """
     for rule in () if site.is_plain else recipe:
         if rule.name not in site.off and (found := rule.do(*args)) is not None:
@@ -157,7 +158,9 @@ def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None,
 
 
 def _reading_once(body: Sequence[Statement], kernel: Kernel, site: Site) -> tuple[Statement, ...]:
-    """Return the nest ``body`` with loop-invariant reads hoisted: stored in scalars before the loop around them."""
+    """Return the nest ``body`` in which a value that is the same in all iterations of a loop, such as ``idx[i]``, is
+    read before the loop.
+    """
     box = kernel.box(site.prover.shapes)
     extents = {f"{kernel.array}.shape[{n}]": length for n, length in enumerate(box)}
     ends = [(Affine.variable(axis), length) for axis, length in zip(site.outer, box, strict=False)]
@@ -211,7 +214,9 @@ def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
 
 
 def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Site) -> Made | None:
-    """Return the local arrays and statements that compute a kernel row by row, as `plan` says; None without a plan."""
+    """Return the local arrays and statements for a kernel whose loop over a row is moved inside of other loops, as
+    `plan` says; None without a plan.
+    """
     if plan is None:
         return None
     row = spans[-1]
@@ -249,8 +254,8 @@ def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Sit
 
 
 def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[Statement, ...]:
-    """Return ``body`` with each loop replaced by the result of the first rule of `LOOPS` that applies; ``is_one``: it
-    runs once per call.
+    """Return ``body`` with each loop rewritten by the first rule of `LOOPS` that applies to it. ``is_one`` says that
+    ``body`` runs once per call.
     """
     found: list[Statement] = []
     for statement in body:
@@ -268,7 +273,7 @@ def _in_chains(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | 
 
 
 def _in_parts(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return ``loop`` with its long sums split into parts that are added afterwards; None if it has none, or runs
+    """Return ``loop`` with its long sums computed as sums of partial sums, for accuracy; None if it has none, or runs
     several times in a call (not ``is_one``).
     """
     sums = long_sums(loop) if is_one else []
@@ -321,8 +326,8 @@ def is_sum_of_rows(loop: Loop) -> bool:
 
 
 def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return an innermost ``loop`` split at the ends of the range in which its only conditional statement with
-    vectorised functions runs; None without exactly one such statement.
+    """Return three loops for ``loop``: before, in and after the range in which its one costly conditional statement
+    runs, so that none of them tests it. None if it does not have exactly one.
     """
     if any(isinstance(s, Loop) for s in statements(loop.body)):
         return None
@@ -353,16 +358,16 @@ def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] 
 
 
 def usual_rows(loop: Loop, site: Site) -> tuple[Statement, ...] | None:
-    """Return the common ``loop`` of fused kernels as a fast loop without rarely needed inner loops, followed by the
-    full loop if one was needed; None if it has none.
+    """Return the loop that fused kernels share as a fast one without rarely needed inner loops, followed by the full
+    loop in case one was needed; None if there are no such inner loops.
     """
     found: tuple[Statement, ...] | None = _first((USUAL,), site, loop, site, False)[1]
     return found
 
 
 def distributed_rows(loop: Loop, site: Site) -> Loop:
-    """Return the common ``loop`` of fused kernels with reductions and functions in separate loops, strip by strip, so
-    that functions are vectorised; unchanged if that is not possible.
+    """Return the loop that fused kernels share as two loops, for reductions and for functions of their results, so that
+    the functions are vectorised; unchanged if that is not possible.
     """
     found = _first((DISTRIBUTE,), site, loop, site, False)[1]
     if found is None:
@@ -373,14 +378,16 @@ def distributed_rows(loop: Loop, site: Site) -> Loop:
 
 
 def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return ``loop`` split into the range in which its costly conditions hold, without tests, and the rest; None if
-    that is not possible.
+    """Return ``loop`` as several loops: one over the range in which all costly conditions hold, without tests, and
+    those before and after it. None if that is not possible.
     """
     return interior(loop, site.fresh, site.prover.lengths, lambda test: _is_dear(test.body))
 
 
 def is_range(test: If, variable: str) -> bool:
-    """Whether the conditions of ``test`` on `variable` are plain bounds, at least one of which is not a constant."""
+    """Whether the conditions of ``test`` are plain bounds of `variable`, such as ``i >= k``, and one of them is not a
+    constant.
+    """
     own = [row for row in test.conditions if variable in row.form.atoms()]
     if any(row.kind != "ge" or abs(row.form.coefficient(variable)) != 1 or row.form.hidden() for row in own):
         return False

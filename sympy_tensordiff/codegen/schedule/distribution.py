@@ -24,8 +24,8 @@ MAX_STORED = 4
 
 
 def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[list[Alloc], Loop] | None:
-    """Return ``(local arrays, loop)``: `loop` in strips of two loops, the first for its reductions, the second for
-    functions of their results, which are passed in the local arrays.
+    """Return ``(local arrays, loop)``: `loop` in strips, each with two inner loops. The first computes reductions, the
+    second functions of their results, with vector instructions; local arrays pass the results.
 
     ``like`` is an array of the dtype of the local ones. None if no vectorised function follows a reduction in the
     loop, if the loop is short, or if one part depends on what another iteration of the other computes.
@@ -64,7 +64,7 @@ def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[lis
 
 
 def _names_in(statement: Statement) -> set[str]:
-    """Return the names of scalars and integers from which a statement computes its value."""
+    """Return the names of scalars and integers that a statement reads."""
     return used_names(statement) - set(filled(statement)) | {
         str(name) for form in forms([statement]) for name in form.atoms()
     }

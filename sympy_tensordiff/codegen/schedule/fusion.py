@@ -69,7 +69,9 @@ def fuse(program: Program, prover: Prover) -> Program:
 
 @dataclass
 class _Group:
-    """Kernels collected for one fused loop; ``others`` are the arrays that unfused steps in between fill."""
+    """Kernels that will share a loop, with the arrays they fill and read. ``others`` are arrays that steps in between
+    fill.
+    """
 
     extent: Affine
     kernels: list[Kernel] = field(default_factory=list)
@@ -93,7 +95,7 @@ class _Fusion:
         """The weights of kernels, by their identity: each is asked for in front of many groups."""
 
     def steps(self) -> list[Step]:
-        """Return all steps of the program, with fused kernels as one step."""
+        """Return the steps of the program in order, with each group of fused kernels as one step."""
         waiting = deque(self.by_readers())
         result: list[Step] = []
         while waiting:
@@ -119,7 +121,9 @@ class _Fusion:
         return result
 
     def by_readers(self) -> list[Step]:
-        """Return the steps reordered: a kernel that only one other kernel reads, row by row, comes right before it."""
+        """Return the steps with each kernel moved directly before the only kernel that reads its array row by row, so
+        that the two can be fused.
+        """
         late: list[Step] = []
         for step in reversed(self.program.kernels):
             place = 0
@@ -134,7 +138,7 @@ class _Fusion:
     # ------------------------------------------------------------------------ who takes part
 
     def started(self, step: Step) -> _Group | None:
-        """Return a new group that contains only `step`; None if a group cannot begin with it."""
+        """Return a new group with `step` as its first kernel; None if `step` cannot be fused with others."""
         if not isinstance(step, Kernel) or not self.shapes[step.array] or not self.is_row_kernel(step):
             return None
         group = _Group(self.shapes[step.array][0])
@@ -162,8 +166,8 @@ class _Fusion:
         ]
 
     def is_row(self, kernel: Kernel, group: _Group) -> bool:
-        """Whether `kernel` can be computed row by row and its first axis has the extent of the fused loop of `group`,
-        so that the two can be fused.
+        """Whether `kernel` can be computed row by row in the common loop of `group`, which has the extent of the
+        kernel's first axis.
         """
         shape = self.shapes[kernel.array]
         return bool(shape) and shape[0] == group.extent and self.is_row_kernel(kernel)
@@ -186,7 +190,9 @@ class _Fusion:
         )
 
     def is_total(self, kernel: Kernel, group: _Group, common: AbstractSet[str]) -> bool:
-        """Whether `kernel` is one reduction over the fused axis of `group`, with fewer axes than arrays it reads."""
+        """Whether `kernel` is a single reduction over the loop of `group`, of arrays with more axes than its result;
+        `common` are the arrays that both read.
+        """
         loop = total_loop(kernel, group.extent)
         if loop is None or not _reads_only_at(kernel, common, loop.variable):
             return False
@@ -227,8 +233,8 @@ class _Fusion:
         return FusedKernels(axis, group.extent, tuple(parts), frozenset(group.totals), rows)
 
     def rows(self, group: _Group) -> tuple[Array, ...]:
-        """Return the temporaries that only the fused kernels read row by row, without their first axis: one row
-        suffices.
+        """Return the temporaries of the group that no other step reads, without their first axis: storing the current
+        row is enough.
         """
         inside = Counter(name for kernel in group.kernels for name in self.flow.reads(kernel))
         return tuple(
@@ -249,7 +255,7 @@ def single_reduction(kernel: Kernel) -> tuple[Set, Loop, Set] | None:
 
 
 def total_loop(kernel: Kernel, extent: Affine) -> Loop | None:
-    """Return the only top-level loop of a kernel if it reduces over ``0, ..., extent - 1``; else None."""
+    """Return the loop of a kernel that consists of one reduction over ``range(extent)``; None for other kernels."""
     found = single_reduction(kernel)
     ends = (Bound(ZERO),), (Bound(extent - 1),)
     return found[1] if found is not None and (found[1].lows, found[1].highs) == ends else None
@@ -294,8 +300,8 @@ def is_plain_total(kernel: Kernel) -> bool:
 
 
 def nest_of(step: Kernel | FusedKernels, site: Site) -> Nest:
-    """Return the verified nest of `step`; the unscheduled nest if an access in the scheduled one is not proved in
-    bounds.
+    """Return the scheduled nest of `step`, verified. If one of its accesses cannot be proved to be in bounds, return
+    the unscheduled nest.
     """
     nest = scheduled_together(step, site) if isinstance(step, FusedKernels) else scheduled(step, site)
     used, totals = uses(step), step.totals if isinstance(step, FusedKernels) else ()
@@ -349,7 +355,9 @@ def scheduled_together(step: FusedKernels, site: Site) -> Nest:
 
 @dataclass
 class _Parts:
-    """Builds the nest of fused kernels: the statements before, inside and after the common loop."""
+    """Builds the nest of fused kernels, in three parts: statements before the common loop, inside of it, and
+    after it.
+    """
 
     step: FusedKernels
     site: Site
@@ -392,13 +400,15 @@ class _Parts:
             self.after += self.turn(kernel, [store], {accumulator.name: entry})
 
     def turn(self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]) -> Sequence[Statement]:
-        """Return the scheduled nest of `body`, statements of `kernel` for one iteration, in which `entry` maps the
-        accumulator to its replacement; its local arrays are added to ``self.arrays``.
+        """Return the scheduled nest of one iteration's statements of `kernel`, with accumulators replaced according to
+        `entry`. Local arrays are added to ``self.arrays``.
         """
         nest = scheduled(self.local(kernel, kernel.axes, body), replace(self.site, entries=entry))
         self.arrays += nest.arrays
         return nest.body
 
     def local(self, kernel: Kernel, axes: tuple[str, ...], body: Sequence[Statement]) -> Kernel:
-        """Return `kernel` with the given axes and body, and with reads of one-row temporaries adapted."""
+        """Return `kernel` with the given axes and body, where temporaries of which only the current row is stored are
+        read without their first index.
+        """
         return replace(kernel, axes=axes, body=localise(body, self.rows))

@@ -78,7 +78,7 @@ def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list
     found, taken = [], all_names(program)
     nests: dict[str, BlockNest] = {}
     for step in program.kernels:
-        nest = block_nest(step, device.deals, shapes, lambda wish: reserve_name(wish, taken))
+        nest = block_nest(step, device.shared_loops, shapes, lambda wish: reserve_name(wish, taken))
         nests |= {} if nest is None else {step.array: nest}
     for step in program.kernels:
         if isinstance(step, Kernel | FusedKernels):
@@ -89,7 +89,7 @@ def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list
 
 
 def temporary_bytes(program: Program, sizes: Mapping[str, int], itemsize: int = 8) -> int:
-    """Return the bytes of the temporaries of a call, without numbers of threads."""
+    """Return the bytes of memory for the temporary arrays of a call, without rows that a thread keeps in registers."""
     known = computed_sizes(program, sizes)
     own = {row.name for step in program.kernels if isinstance(step, FusedKernels) for row in step.rows}
     shapes = [array.shape for array in program.temporaries if array.name not in own]
@@ -97,7 +97,9 @@ def temporary_bytes(program: Program, sizes: Mapping[str, int], itemsize: int = 
 
 
 class _Threads:
-    """The threads of a kernel without shared memory, one per entry, as the generated launch arranges them."""
+    """The threads of a GPU kernel with one thread per entry and no shared memory: block shape, number, and the indices
+    of each.
+    """
 
     def __init__(self, step: Kernel | FusedKernels, shapes: Shapes, known: Values) -> None:
         axes, first = common_axes(step), kernels_of(step)[0]
@@ -118,7 +120,9 @@ class _Threads:
         self.lanes = prod(box) / max(1, self.threads)
 
     def lane(self, number: int) -> dict[str, int] | None:
-        """Return the axis values of thread `number` of a warp; None if it has no entry."""
+        """Return the indices of the entry that thread `number` of a warp computes; None for a thread without an
+        entry.
+        """
         width, height, _ = self.block
         inside = (number % width, number // width % height, number // (width * height))
         at = [start + own for start, own in zip(self.start, inside, strict=True)]
@@ -133,7 +137,7 @@ class _Threads:
 
 
 class _ModelBlocks:
-    """The threads of a kernel whose blocks share memory, for the cost model."""
+    """The threads of a GPU kernel whose blocks share memory: block shape, number, and the coordinates of each."""
 
     def __init__(self, nest: BlockNest, known: Values) -> None:
         self.nest, self.body, self.shared = nest, nest.body, nest.shared
@@ -148,7 +152,7 @@ class _ModelBlocks:
             self.lanes *= int(extent.evaluate(known)) / (full * dict(self.box)[tile])
 
     def lane(self, number: int) -> dict[str, int] | None:
-        """Return the coordinates of thread `number` of a warp; None if it has no entry."""
+        """Return the coordinates of thread `number` of a warp in a middle block; None for a thread without an entry."""
         x, y = number % self.width, number // self.width
         if y >= self.height:
             return None
@@ -219,8 +223,8 @@ class _Count:
             self.worst[times] = max(ratio, self.worst.get(times, 0.0))
 
     def sectors(self, load: Load, warp: Sequence[Values]) -> float:
-        """Return the number of memory sectors that a warp reads, divided by the least number for its entries (1 is
-        coalesced). The iterations of short loops count together: the cache keeps the few sectors that they share.
+        """Return the number of memory sectors that a warp reads, divided by the least possible number: 1 for coalesced
+        reads. Iterations of short loops count as one read, since the cache keeps their sectors.
         """
         used = {str(atom) for form in load.index for atom in form.atoms()}
         ranges = [
@@ -232,7 +236,9 @@ class _Count:
         return min(self.ratio(load, values) for values in (warp, together))
 
     def ratio(self, load: Load, points: Sequence[Values]) -> float:
-        """Return the number of sectors that reads take at some values of the variables, divided by the least number."""
+        """Return the number of memory sectors that `load` touches at all `points`, divided by the number that holds as
+        many adjacent entries.
+        """
         strides = self.strides[load.array]
         places = {
             sum(int(form.evaluate(values)) * stride for form, stride in zip(load.index, strides, strict=True))
@@ -267,7 +273,9 @@ def _holds(rows: Sequence[Constraint], lane: Values) -> bool:
 
 
 def _middle(loop: Loop, warp: Sequence[dict[Any, Any]]) -> tuple[int, list[dict[Any, Any]]]:
-    """Return the most iterations of a loop over all threads, and the threads' variables in the middle iteration."""
+    """Return the greatest number of iterations of a loop among the threads of a warp, and the variables of each thread
+    in its middle iteration.
+    """
     most, inner = 0, []
     for lane in warp:
         low = max(ceil(b.form.evaluate(lane) / b.divisor) for b in loop.lows)

@@ -33,7 +33,8 @@ MOST_WEIGHT = 250
 
 
 class Guards(NamedTuple):
-    """The guards at the top of a loop body: bounds on the loop variable, and conditions that are invariant in the loop.
+    """The guards of statements in a loop body, sorted: lower and upper bounds of the loop variable, and conditions that
+    are the same in all iterations.
 
     ``zeros`` are the quotients that are 0 between the bounds.
     """
@@ -47,8 +48,8 @@ class Guards(NamedTuple):
 def interior(
     loop: Loop, fresh: Callable[[str], str], lengths: Lengths, is_dear: Callable[[If], bool]
 ) -> tuple[Statement, ...] | None:
-    """Return an innermost loop split into an interior without guards and remainders, and the ends; None if it is not
-    split.
+    """Return an innermost loop as several: an interior, where all guards hold and are not tested, and the loops before
+    and after it. None if it has no such guards.
 
     ``lengths`` are those of the axes of arrays.
 
@@ -78,7 +79,9 @@ def interior(
 
 
 def guards(loop: Loop, lengths: Lengths) -> Guards:
-    """Return the guards at the top of `loop` that a split turns into loop bounds, and remainders that then vanish."""
+    """Return the guards in the body of `loop` that bounds of separate loops can replace, and remainders that are 0
+    between these bounds.
+    """
     found = Guards([], [], [], [])
     variable, highs = Affine.variable(loop.variable), [bound.form.substitute(lengths) for bound in loop.highs]
     set_inside = {s.name for s in statements(loop.body) if isinstance(s, Set)}
@@ -156,8 +159,8 @@ def _part(
     holds: Sequence[Constraint],
     fails: Sequence[Constraint],
 ) -> Loop:
-    """Return `loop` with further bounds, without the guards in `holds`, and without statements whose guards are in
-    `fails`.
+    """Return `loop` with the bounds `lows` and `highs` added. Guards in `holds` are dropped, and statements with a
+    guard in `fails` are removed.
     """
     body: list[Statement] = []
     for statement in loop.body:
@@ -171,9 +174,7 @@ def _part(
 
 
 def _tightest(bounds: Iterable[Bound], sign: int, lengths: Lengths) -> tuple[Bound, ...]:
-    """Return the lower bounds (upper ones for ``sign=-1``) without those that differ from a tighter one by a
-    constant.
-    """
+    """Return lower bounds (upper ones for ``sign=-1``) without redundant ones: ``i`` goes if there is ``i + 1``."""
     found: list[Bound] = []
     for bound in bounds:
         gaps = [_gap(bound, other, lengths) for other in found]

@@ -39,16 +39,16 @@ class InvariantReads:
     has_values: bool
 
     def body(self, body: Sequence[Statement], rows: Rows) -> tuple[Statement, ...]:
-        """Return the nest `body`, where the constraints ``rows`` hold, with loop-invariant reads hoisted if integer
-        arrays occur.
+        """Return the nest `body` with hoisted reads, if it reads entries of integer arrays; else `body` itself.
+        ``rows`` hold around it.
         """
         return self.block(body, rows, {}, "") if any(data_entries(forms(body))) else tuple(body)
 
     def block(
         self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str], variable: str
     ) -> tuple[Statement, ...]:
-        """Return the body of the loop over `variable` ("" for a whole nest) with hoisted reads in front; ``known``
-        entries have names.
+        """Return the body of the loop over `variable` ("" for a whole nest), with the entries that its inner loops read
+        repeatedly read once in front. Entries in ``known`` have names already.
         """
         known, reads = dict(known), list[Statement]()
         for entry in dict.fromkeys(self.wanted(body, variable)):
@@ -75,8 +75,8 @@ class InvariantReads:
             yield new
 
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
-        """Yield the entries that depend on `variable` and are used in loops inside of its loop, so that hoisting
-        pays.
+        """Yield the entries worth reading once per iteration over `variable`: those that depend on it, but not on the
+        inner loops in which they are read.
         """
         targets = [s.target for s in statements(body) if isinstance(s, Set)]
         others = self.prover.shapes.keys() - {target.array for target in targets if isinstance(target, Load)}
@@ -137,8 +137,8 @@ def entry_name(entry: Entry) -> str:
 
 
 def gathers_first(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, RowPlan | None]:
-    """Return a kernel that first gathers the data-dependent reads of a row, then applies vectorised functions, and its
-    plan.
+    """Return a kernel with row arrays: it first reads the data-dependent entries of a row, such as ``x[idx[i]]``, and
+    then applies functions to the row with vector instructions. Also return its plan; None if it has no such reads.
 
     The kernel itself and None if it has no such reads. ``fresh`` makes names.
     """

@@ -27,12 +27,14 @@ FREE = frozenset({"sum", "max", "min"})
 
 
 def with_joined_sums(kernel: Kernel) -> Kernel:
-    """Return `kernel` with nested sums as one accumulation, so that both loops can be distributed."""
+    """Return `kernel` with a sum of sums computed in one accumulator instead of two, so that both loops can be
+    distributed over threads.
+    """
     return replace(kernel, body=rewrite(kernel.body, lambda statement, _: (_joined(statement),)))
 
 
 def _joined(statement: Statement) -> Statement:
-    """Return a sum over a sum as loops that add to one accumulator; another statement unchanged."""
+    """Return a loop that adds up inner sums as a loop nest with a single accumulator; any other statement unchanged."""
     if not isinstance(statement, Loop | If):
         return statement
     lets, rest = split_off_definitions(statement.body)

@@ -34,16 +34,16 @@ from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, loops,
 from sympy_tensordiff.codegen.schedule.block_nests import shares_memory
 from sympy_tensordiff.codegen.schedule.fusion import FAR
 from sympy_tensordiff.codegen.schedule.recompute import recomputed
-from sympy_tensordiff.codegen.schedule.row_blocks import in_rows
-from sympy_tensordiff.codegen.schedule.shared_sums import Deal
+from sympy_tensordiff.codegen.schedule.row_blocks import with_row_launches
+from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop
 from sympy_tensordiff.codegen.schedule.split import MAX_KERNEL_OPERATIONS
 from sympy_tensordiff.codegen.schedule.split_reductions import SHORT, in_blocks, rounds
 from sympy_tensordiff.integer.affine import Affine
 
 
 def in_launches(program: Program, alone: Collection[str] = ()) -> Program:
-    """Return the program with kernels over the same entries merged into one launch, except those that fill arrays in
-    ``alone``.
+    """Return the program with kernels merged that compute arrays of the same shape, one thread per entry, so that fewer
+    GPU launches are needed. Kernels that fill arrays in ``alone`` stay as they are.
 
     Law: every result is the same.
     """
@@ -67,7 +67,7 @@ def in_launches(program: Program, alone: Collection[str] = ()) -> Program:
 
 
 def _private(program: Program, launches: Collection[_Launch]) -> frozenset[str]:
-    """Return the temporaries that only a single launch fills and reads."""
+    """Return the temporaries that one launch fills and no other launch reads, so that they can stay in registers."""
     users = Counter(name for launch in launches for name in launch.filled | launch.read)
     return frozenset([array.name for array in program.temporaries if users[array.name] == 1])
 
@@ -81,7 +81,9 @@ def common_axes(step: Kernel | FusedKernels) -> tuple[str, ...]:
 
 
 def thread_nest(step: Kernel | FusedKernels, shapes: Shapes) -> tuple[Statement, ...]:
-    """Return a step as a GPU nest: its last axis is thread axis x, the one before y, all others z."""
+    """Return a step as a GPU loop nest with one thread per entry: the last axis becomes the thread axis x, the one
+    before it y, all others z.
+    """
     axes = common_axes(step)
     numbers = {array.name for array in step.rows} if isinstance(step, FusedKernels) else set()
     body: tuple[Statement, ...] = ()
@@ -98,7 +100,7 @@ def thread_nest(step: Kernel | FusedKernels, shapes: Shapes) -> tuple[Statement,
 
 
 class _Launch:
-    """The kernels merged into one launch; ``box`` are the extents of the entries, one thread each."""
+    """Kernels that become one GPU launch, with one thread per entry of an array of the shape ``box``."""
 
     def __init__(self, step: Step, shapes: Shapes, alone: Collection[str]) -> None:
         self.shapes = shapes
@@ -134,7 +136,7 @@ class _Launch:
         return len(numbers) == len(lengths) and prod(numbers) < SHORT
 
     def common(self, step: Kernel) -> tuple[Affine, ...]:
-        """Return the leading extents that the entries of the kernel `step` share with this launch."""
+        """Return the leading extents in which the array of the kernel `step` agrees with the shape of this launch."""
         pairs = zip(self.box, self.shapes[step.array], strict=False)
         same = [one == other for one, other in pairs]
         return self.box[: (*same, False).index(False)]
@@ -159,13 +161,15 @@ class _Launch:
 
 
 class Device(NamedTuple):
-    """A program of GPU launches: its partial-result arrays, its matrix products, and its block schedules."""
+    """A program as GPU launches, with its matrix products, its arrays of partial sums, and the loops that blocks of
+    threads share.
+    """
 
     program: Program
     whole: Mapping[str, str]
     products: Mapping[str, ContractionStep]
     """The products by the arrays that they fill; the program has kernels for them, too."""
-    deals: Mapping[str, Deal] = {}
+    shared_loops: Mapping[str, SharedLoop] = {}
     """The sums that blocks of threads share, by the arrays of their kernels."""
 
 
@@ -178,10 +182,10 @@ def on_device(program: Program) -> Device:
     products |= {step.array: step for step in found if step is not None and step.array not in products}
     (staged, whole), sums = in_blocks(plain)
     shapes = array_shapes(staged)
-    staged, deals = in_rows(staged, sums, products)
-    blocks = {step.array for step in staged.kernels if shares_memory(step, deals, shapes)}
+    staged, shared_loops = with_row_launches(staged, sums, products)
+    blocks = {step.array for step in staged.kernels if shares_memory(step, shared_loops, shapes)}
     alone = {*blocks, *products, *(part for part, array in whole.items() if array in products)}
-    return Device(in_launches(staged, alone), whole, products, deals)
+    return Device(in_launches(staged, alone), whole, products, shared_loops)
 
 
 def describe_device(program: Program) -> list[str]:

@@ -41,12 +41,14 @@ Visit = Callable[[Load, str | None, tuple[str, ...]], Load]
 
 
 def in_reading_order(program: Program) -> Program:
-    """Return `program` with arrays transposed or copied so that loops read them contiguously, if copies are allowed."""
-    return _with_copies(_with_turned_products(program)) if program.copies else program
+    """Return `program` with arrays transposed or copied so that inner loops read them contiguously; `program` itself if
+    it does not allow copies.
+    """
+    return _with_copies(_with_transposed_products(program)) if program.copies else program
 
 
-def _with_turned_products(program: Program) -> Program:
-    """Return `program` with the results of matrix products transposed where loops mostly read them down columns."""
+def _with_transposed_products(program: Program) -> Program:
+    """Return `program` with the result of a matrix product stored transposed if most loops read it down its columns."""
     prover = Prover(program)
     own = {array.name for array in program.temporaries if len(array.shape) > 1}
     steps = [step for step in program.kernels if type(step) is not Kernel]
@@ -145,15 +147,15 @@ def _is_repeated(load: Load, around: Sequence[str], factor: int) -> bool:
 
 
 def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> Kernel:
-    """Return the kernel that copies an array with its axes in another order."""
+    """Return the kernel that fills `copy` with the array, its axes in the given `order`."""
     axes = [unique(f"i{n}", taken) for n in range(len(order))]
     index = {place: Affine.variable(axis) for place, axis in zip(order, axes, strict=True)}
     return entrywise(copy.name, axes, [], Load(array, tuple([index[m] for m in range(len(order))])))
 
 
 def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, factor: int, taken: set[str]) -> Kernel:
-    """Return the kernel that copies an axis as residue classes modulo `factor`, padded with 0, so that strided reads
-    become contiguous.
+    """Return the kernel that copies an array so that reads with the stride `factor` are contiguous: entry ``factor*q +
+    r`` of an axis goes to ``[r, q]``.
     """
     *axes, residue, row = (unique(f"i{n}", taken) for n in range(len(order) + 1))
     place = factor * Affine.variable(row) + Affine.variable(residue)
@@ -168,7 +170,9 @@ def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, fact
 
 
 def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
-    """Return `kernel` with each read replaced by the result of ``visit``."""
+    """Return `kernel` with each read replaced by ``visit(read, v, loops)``: v is the innermost index, and `loops` are
+    the variables of all loops around the read.
+    """
     extents = kernel.box(prover.shapes)
     axes = list(zip(kernel.axes, extents, strict=True))
     planned = not isinstance(kernel, Scatter) and row_plan(kernel, prover) is not None

@@ -18,7 +18,7 @@ from sympy_tensordiff.codegen.ir.scalars import INFINITY, Bound, Ends, IndexValu
 from sympy_tensordiff.codegen.ir.walk import subexpressions, with_values
 from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, interchange_bounds
 from sympy_tensordiff.codegen.schedule.scans import PrefixScan
-from sympy_tensordiff.codegen.schedule.short_rows import in_rounds
+from sympy_tensordiff.codegen.schedule.short_rows import contains_loop
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
 Fresh: TypeAlias = Callable[[str], str]
@@ -40,7 +40,8 @@ def split(loop: Loop, size: int, outer: str) -> Loop:
 
 
 def sink(row: Loop, plan: RowPlan) -> tuple[Statement, ...]:
-    """Return the nest with the loop over the last axis moved inside of the sums in `plan` (interchange).
+    """Return the statements of a kernel with the loop `row` over its last axis moved inside of the sums that `plan`
+    names (loop interchange).
 
     A scalar that one loop along the row makes and another one uses has an entry for each value, in an array of its
     name, which begins with the first value of the loop (scalar expansion).
@@ -58,7 +59,9 @@ def sink(row: Loop, plan: RowPlan) -> tuple[Statement, ...]:
 
 
 def _inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) -> list[Statement]:
-    """Return the statements `body` with the loop `row` moved into each inner loop or guard that depends on it."""
+    """Return `body` with the loop `row` put around the innermost statements that depend on the row, inside of other
+    loops and guards.
+    """
     found: list[Statement] = []
     leaf: list[Statement] = []
     for statement in body:
@@ -77,7 +80,9 @@ def _inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) -> list[S
 
 
 def _along(row: Loop, body: Sequence[Statement]) -> list[Statement]:
-    """Return ``[loop along row over body]``, with loop-invariant factors first in products; [] for an empty body."""
+    """Return ``[loop]``, the loop `row` around `body`, with the factors of products that do not change in it multiplied
+    first; [] for an empty body.
+    """
     own = {statement.name for statement in body if is_let(statement)}
 
     def varies(value: Scalar) -> bool:
@@ -98,7 +103,8 @@ def _along(row: Loop, body: Sequence[Statement]) -> list[Statement]:
 
 
 def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fresh: Fresh) -> tuple[Statement, ...]:
-    """Return one loop along a row that computes a prefix reduction: each entry continues from the one before.
+    """Return a loop along a row that computes a prefix sum (or product, maximum): each entry continues from the value
+    of the previous one.
 
     ``last`` is the last entry of the row; ``others`` are the scans whose entries are there already. If each entry adds
     one exponential, these are computed for the whole row first, in vectors.
@@ -140,7 +146,8 @@ def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fr
 
 
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
-    """Return statements that multiply a running sum by the factor that all of its terms gain at the next entry.
+    """Return the statements that multiply a running sum by the factor that all its terms gain at the next entry. They
+    reset the sum if the previous entry did not have all earlier terms.
 
     ``end`` is where the loop has ended there. A sum that the previous entry has not completed starts again, by
     ``begin``.
@@ -164,8 +171,8 @@ def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
 
 
 def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fresh: Fresh) -> list[Statement]:
-    """Return statements for a changed maximum of a running sum of exponentials: rescale the sum, or add its ``terms``
-    again.
+    """Return the statements that adapt a running sum of ``exp(u[j] - m)`` to a new maximum m: multiply it by ``exp(old
+    - new)``, or add its ``terms`` again if that would lose digits.
     """
     root, again, moved = Name(fresh("root")), Name(fresh("again")), Name(fresh("moved"))
     is_less = Operation("le", (root, Number(1)))
@@ -237,7 +244,7 @@ def jam(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
 
 
 def _next(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
-    """Return `value` at iteration i, i + 1, ... of `loop`, `count` expressions in all."""
+    """Return `value` at the iterations i, i + 1, ..., i + count - 1 of `loop`."""
     moved = [Affine({loop.variable: 1}, n) for n in range(count)]
     return [Renaming({}, forms={loop.variable: form}).value(value) for form in moved]
 
@@ -245,8 +252,8 @@ def _next(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
 def _in_steps(
     loop: Loop, count: int, inside: Sequence[Statement], fresh: Fresh
 ) -> tuple[list[Statement], Loop, list[Statement]]:
-    """Return statements that compute the loop ends, the loop in steps of ``count``, and a loop for the remaining
-    iterations.
+    """Return three parts that replace a loop: statements that compute its ends, a loop in steps of ``count`` with the
+    body ``inside``, and a loop over the remaining iterations.
     """
     before: list[Statement] = []
     low, stop = loop.lows[0].form, loop.highs[0].form + 1
@@ -273,7 +280,7 @@ def split_sums(loop: Loop, sums: Sequence[str], size: int, fresh: Fresh) -> tupl
     totals, parts = ({name: Name(fresh(f"{name}_{what}")) for name in sums} for what in ("total", "part"))
     begin: list[Statement] = [Set(parts[name], Number(0)) for name in sums]
     end: list[Statement] = [add_part(totals[name], parts[name]) for name in sums]
-    if in_rounds(loop.body):
+    if contains_loop(loop.body):
         outer = replace(loop, body=(*begin, *with_scalars(loop.body, parts), *end))
     else:
         outer = split(loop, size, fresh(f"{loop.variable}_low"))
@@ -289,7 +296,7 @@ def add_part(total: Name, part: Name) -> Set:
 
 
 def localise(body: Sequence[Statement], arrays: frozenset[str]) -> tuple[Statement, ...]:
-    """Return statements whose reads of ``arrays`` drop the first index, for arrays stored one row at a time."""
+    """Return statements that read the ``arrays`` without their first index, since only one row of these is stored."""
     return Renaming({}, arrays).body(tuple(body))
 
 

@@ -41,8 +41,8 @@ MAX_ROUNDS = 24
 
 
 def recomputed(program: Program) -> Program:
-    """Return a program in which cheap arrays over pairs, such as distances ``d[i, j]``, are recomputed where they are
-    read.
+    """Return a program without arrays over pairs that are cheap to compute, such as ``d[i, j] = x[i] - x[j]``. Their
+    readers compute the values instead.
 
     Law: every result is the same. A program that compares numbers for equality is returned unchanged: compilers may
     round a value in two kernels in two ways.
@@ -68,7 +68,7 @@ def recomputed(program: Program) -> Program:
 
 
 def _degree(shape: Sequence[Affine]) -> int:
-    """Return the number of extents in `shape` that are not small constants."""
+    """Return the number of long axes in `shape`: those whose extent is not a small constant."""
     return sum(not _is_small(extent) for extent in shape)
 
 
@@ -98,8 +98,8 @@ def _rounds(loop: Loop) -> int | None:
 
 
 def _times(user: Kernel, array: str, shapes: Shapes) -> int | None:
-    """Return how often the kernel `user` would compute each value of `array`; None if unbounded, conditional, or
-    outside of sums.
+    """Return how often the kernel `user` would compute each value of `array` instead of reading it. None if that is not
+    a constant, or the reads are conditional or outside of sums.
     """
     total = 0
     for statement, around in walk(user.body):
@@ -136,7 +136,9 @@ def _reads(statement: Statement, array: str) -> list[Load]:
 
 
 def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
-    """Return the kernel `user` with each read of ``kernel``'s array replaced by the computation of its value."""
+    """Return the kernel `user` with the statements of `kernel` inlined: they compute each value that `user` reads from
+    the array of `kernel`.
+    """
     used = set(own_names(user))
     *before, store = kernel.body
     assert isinstance(store, Set)

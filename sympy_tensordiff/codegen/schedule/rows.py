@@ -44,7 +44,7 @@ from sympy_tensordiff.integer.indirect import data_entries
 
 
 def most_steps(loop: Loop) -> int | None:
-    """Return the maximal number of iterations of `loop` if its bounds give a constant; else None."""
+    """Return the number of iterations of `loop` if it is at most a constant: the greatest it can be; else None."""
     pairs = product(loop.lows, loop.highs)
     spans = [high.form - low.form for low, high in pairs if low.divisor == high.divisor == 1]
     return min((max(span.constant + 1, 0) for span in spans if span.is_constant), default=None)
@@ -85,8 +85,8 @@ of 2,000 entries: 9 0.63, 13 0.48, 17 1.66, 23 1.29, 31 1.65; for 20,000 entries
 
 
 def windowed(loop: Loop, axis: str) -> Loop:
-    """Return `loop` counted from the start of a short window that moves with `axis`; unchanged if that has no fewer
-    iterations.
+    """Return a loop over a short window that moves with `axis`, such as ``for i in range(p - 2, p + 1)``, counted from
+    0. Other loops are returned unchanged.
 
     >>> from sympy_tensordiff.codegen.ir.loops import let
     >>> from sympy_tensordiff.codegen.ir.scalars import Load
@@ -148,7 +148,9 @@ Half and twice as much change no text of the benchmarks.
 
 
 def run_of(load: Load, variable: str | None) -> tuple[int, int] | None:
-    """Return ``(axis, stride)`` of the only index of a read that contains `variable`; None if there is no such axis."""
+    """Return ``(axis, stride)`` of a read along `variable`: (1, 2) for ``x[k, 2*i + 1]`` and i. None unless exactly one
+    index contains the variable, linearly.
+    """
     axes = [axis for axis, form in enumerate(load.index) if variable in form.atoms()]
     if variable is None or len(axes) != 1 or variable in load.index[axes[0]].hidden():
         return None
@@ -160,7 +162,9 @@ CACHE_LINE = 8
 
 
 def cache_lines(load: Load, variable: str) -> int:
-    """Return how many eighths of a cache line a read touches per iteration over `variable`: 0 if it does not move."""
+    """Return the part of a cache line, in eighths, that a read uses up per iteration over `variable`: 1 for contiguous
+    reads, 8 for far apart ones, 0 if it does not move.
+    """
     if not any(variable in form.atoms() for form in load.index):
         return 0
     run = run_of(load, variable)
@@ -168,7 +172,7 @@ def cache_lines(load: Load, variable: str) -> int:
 
 
 def is_short(extent: Affine, most: int = SHORT) -> bool:
-    """Whether an extent or number of iterations is a constant of at most `most`."""
+    """Whether `extent`, a length or number of iterations, is a constant of at most `most`."""
     return extent.is_constant and extent.constant <= most
 
 
@@ -187,8 +191,8 @@ def runs_less_often(loop: Loop, times: int) -> bool:
 
 @dataclass
 class Segment:
-    """Statements of a kernel scheduled alike: once per row ("row"), once per entry ("entry"), or as a sum over rows
-    ("sum").
+    """Consecutive statements of a kernel that are scheduled alike: "row" statements run once per row, "entry"
+    statements in a loop along the row, and a "sum" contains that loop.
     """
 
     kind: str
@@ -197,7 +201,9 @@ class Segment:
 
 @dataclass
 class RowPlan:
-    """A plan to run a kernel row by row: the segments of its body, and the scalars to store per entry of a row."""
+    """How to run a kernel row by row: the segments of its body, its prefix scans, and the scalars that become arrays
+    with one value per entry.
+    """
 
     planner: RowPlanner
     segments: list[Segment]
@@ -207,7 +213,9 @@ class RowPlan:
 
 
 def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
-    """Return a plan to run `kernel` row by row; None if nothing is gained or rows may be short or empty."""
+    """Return a plan to move the loop over the last axis of `kernel` inside of its sums, or to continue sums from entry
+    to entry. None if nothing is gained or rows may be empty.
+    """
     return sums_plan(kernel, prover) or scans_plan(kernel)
 
 
@@ -227,7 +235,8 @@ def scans_plan(kernel: Kernel) -> RowPlan | None:
 
 
 def stays_in_rows(kernel: Kernel) -> bool:
-    """Whether `kernel` writes one entry per value of its last axis; False for a scatter, which may write anywhere.
+    """Whether each addition that `kernel` makes to an array goes to the current value of its last axis, so that loops
+    can be interchanged.
 
     Then the additions to one entry keep their order with the axis innermost.
     """
@@ -236,7 +245,9 @@ def stays_in_rows(kernel: Kernel) -> bool:
 
 
 def runs_in_strips(kernel: Kernel, prover: Prover) -> bool:
-    """Whether `kernel` has one axis, which may be long, and sums, so that it is computed in strips."""
+    """Whether `kernel` has a single axis and sums inside of which its loop moves. It is computed in strips, so that
+    partial results fit the cache.
+    """
     plan = row_plan(kernel, prover)
     return len(kernel.axes) == 1 and plan is not None and not plan.scans
 
@@ -268,7 +279,9 @@ class RowPlanner:
         return RowPlan(self, segments, self.expanded(segments))
 
     def is_worthwhile(self, loop: Loop) -> bool:
-        """Return whether `loop` runs better with the loop over the last axis inside: not one that rarely runs."""
+        """Return whether moving the loop over the last axis inside of `loop` is legal and makes more reads contiguous.
+        A loop that rarely runs is left alone.
+        """
         return condition_of_loop(loop) is None and self.is_movable(loop) and self.gain(loop) > 0
 
     def plan_of_scans(self) -> RowPlan | None:
@@ -323,7 +336,9 @@ class RowPlanner:
         return steps is not None and steps <= _MAX_SHORT_WINDOW
 
     def is_brief(self, loop: Loop) -> bool:
-        """Whether a sum has few terms, but too many to unroll, and reads contiguously along the row only."""
+        """Whether `loop` is a sum over a short window that is not unrolled, and reads along the row only, so that the
+        loop along the row should be inside of it.
+        """
         nest = [loop, *inner_loops(loop.body)]
         if (
             not self.is_long
@@ -354,8 +369,8 @@ class RowPlanner:
         return total
 
     def expanded(self, segments: Iterable[Segment]) -> frozenset[str]:
-        """Return the scalars that differ per entry and are used in another segment: these become row arrays (scalar
-        expansion).
+        """Return the scalars that differ from entry to entry and are used in a later segment, so that they become
+        arrays (scalar expansion).
         """
         made: dict[str, int] = {}
         found: set[str] = set()

@@ -184,7 +184,9 @@ def split_large(program: Program) -> Program:
 
 
 class _Pieces:
-    """Splits one large kernel into several; ``made`` are the new arrays for scalars passed between them."""
+    """Splits a kernel that is too large for compilers into several. Values that they share are stored in new arrays,
+    listed in ``made``.
+    """
 
     def __init__(self, kernel: Kernel, taken: set[str]) -> None:
         self.kernel = kernel
@@ -200,7 +202,7 @@ class _Pieces:
         self.cut()
 
     def cut(self) -> None:
-        """Make the smaller kernels, in the order of the statements."""
+        """Build the list of smaller kernels, in the order of the statements of the large one."""
         body = self.kernel.body
         uses = Counter(name for statement in body for name in used_names(statement))
         conditions: set[str] = set()
@@ -225,7 +227,7 @@ class _Pieces:
         self.kernels.append(replace(self.kernel, body=self.piece([], result)))
 
     def below(self, statement: Statement) -> int:
-        """Return the weight of the computations that `statement` needs and that are not stored in arrays yet."""
+        """Return the weight (number of operations) of what `statement` needs and no new array stores yet."""
         return sum(
             self.weights[name] for name in used_names(statement) if name in self.weights and name not in self.loads
         )
@@ -242,8 +244,8 @@ class _Pieces:
         self.loads[name] = kernel.entry
 
     def piece(self, body: list[Statement], store: Statement) -> tuple[Statement, ...]:
-        """Return `body` and `store`, preceded by the definitions of all names used; names stored in arrays are read
-        instead.
+        """Return `body` and `store`, with the statements before them that compute the names used. A name with an array
+        is read from it.
         """
         needed = {name for statement in body for name in filled(statement)}
         statements = {self.positions[id(statement)]: statement for statement in body}

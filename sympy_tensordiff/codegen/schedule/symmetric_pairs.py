@@ -42,8 +42,8 @@ _MIN_PACKED_INDICES = 4
 
 @dataclass(frozen=True)
 class Packed:
-    """An array that is symmetric in two ``axes`` and stores each unordered index pair (i, j) once, by distance and
-    first index.
+    """An array that is symmetric in two ``axes`` and stores ``a[i, j] == a[j, i]`` once: at the distance of i and j on
+    a circle, and the first index.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Packed:
 
     @property
     def distances(self) -> int:
-        """The number of distances between two indices on a circle: ``extent // 2 + 1``."""
+        """The number of distances that two indices on a circle of ``extent`` points can have: ``extent // 2 + 1``."""
         return self.extent // 2 + 1
 
 
@@ -66,7 +66,7 @@ def with_packed_pairs(program: Program, hints: Hints, graph: Graph, entries: Map
 
 
 def exchangeable_axes(graph: Graph, entry: Entry) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of axes in which the array is symmetric: exchanging them gives the same expression."""
+    """Yield the pairs of axes whose exchange leaves the array unchanged, because its expression stays the same."""
     plain, *_ = with_canonical_signs(graph, [entry.node])
     for first, second in combinations(range(len(entry.axes)), 2):
         one, other = entry.axes[first], entry.axes[second]
@@ -150,8 +150,8 @@ class _Packing:
         return self.program.with_steps(steps, self.packed, arrays, notes)
 
     def filled(self, kernel: Kernel, found: Packed) -> Kernel:
-        """Return the kernel that fills a packed array: its indices are ``(distance, j)`` for the pair ``((distance + j)
-        mod extent, j)``.
+        """Return the kernel that fills the packed array instead of the full one: entry ``[d, j]`` is that of the pair j
+        and ``(d + j) mod extent``.
         """
         first, second = (kernel.axes[axis] for axis in found.axes)
         distance = unique("distance", self.taken | set(kernel.axes))
