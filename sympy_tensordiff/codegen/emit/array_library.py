@@ -45,7 +45,9 @@ class PureLibraryCall(LibraryCall):
             self.lengths = {row: own.get(column, ""), column: own.get(row, "")} | own
 
     def value(self, step: ProductStep | Apply) -> tuple[str, str]:
-        """Return ``(description, expression text)`` of the result of a step, without its factor."""
+        """Return ``(description, expression text)`` of the result of a step; the step's numeric factor is not
+        included.
+        """
         if not isinstance(step, ContractionStep):
             return super().value(step)
         labels = dict.fromkeys(label for operand in step.operands for label in operand.labels)

@@ -76,8 +76,8 @@ def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
 
 
 def print_split_product(add: Set, frame: Frame, additions: Additions) -> bool:
-    """Append the addition of products, factors of which vary along fewer dimensions, as one ``einsum`` call, and return
-    True; return False for others, and where the library does not fuse sums with their terms.
+    """Append ``s += a*b``, whose factors vary along different dimensions, as one ``einsum`` call, and return True.
+    Return False if that does not apply, or the library's compiler does not fuse sums with their terms.
 
     A mask stays with the factors that vary along its dimensions only.
     """
@@ -102,7 +102,7 @@ def print_split_product(add: Set, frame: Frame, additions: Additions) -> bool:
 
 
 def factors_of(value: Scalar) -> tuple[bool, list[Scalar]]:
-    """Return ``(is negated, factors)`` of a product."""
+    """Return ``(is_negative, factors)`` for a product: (True, [a, b]) for ``-a*b``."""
     is_negative, factors, waiting = False, list[Scalar](), [value]
     while waiting:
         node = waiting.pop()
@@ -137,14 +137,18 @@ class FactorGroup(NamedTuple):
 
 
 class Arrangement(NamedTuple):
-    """A way to evaluate a sum of products: its operands, and whether they are multiplied as matrices."""
+    """A grouping of the factors of a summed product into operands, such as ``(a*b) @ c``, and whether these are
+    multiplied as matrices.
+    """
 
     operands: tuple[FactorGroup, ...]
     by_matrices: bool
 
     @property
     def pays_in_fused_sums(self) -> bool:
-        """Whether a product is worth the memory of its operands if a compiler fuses sums with their terms."""
+        """Whether to compute a product by ``einsum`` although the library's compiler could fuse the sum with its terms:
+        no operand is a large temporary, or it is a matrix product.
+        """
         return self.by_matrices or not any(operand.is_computed and operand.is_wide for operand in self.operands)
 
     def work(self) -> float:
@@ -165,7 +169,9 @@ class _SumOfProducts:
         self.is_negative, self.factors = factors_of(add.value)
 
     def arranged(self) -> Arrangement | None:
-        """Return the grouping of the factors into one or two operands with the least work; None if no grouping pays."""
+        """Return the arrangement of the factors, in one or two operands, with the least work. None if an ordinary sum
+        is as good.
+        """
         with self.values.inside(self.frame):
             varying = [factor for factor in self.factors if self.values.varies(factor)]
             if not varying or len(varying) > _MAX_FACTORS:
@@ -310,8 +316,8 @@ _MAX_WINDOW_RATIO = 4
 
 
 def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
-    """Return ``(span, first, count)`` if each value of a loop touches only ``count`` adjacent entries along a
-    dimension; else None.
+    """Return ``(dimension, first, count)`` for a loop over i that only touches the entries ``first`` to ``first + count
+    - 1`` of a dimension, such as ``2*i, 2*i + 1``. None if these are many, or do not depend on i.
 
     None if each value touches many entries, or all values the same ones.
     """
@@ -330,7 +336,8 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
 
 
 def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple[Loop, list[str]] | None:
-    """Return a sum over the widest of its ranges, padded with zeros, and the conditions for that; None if impossible.
+    """Return a sum whose range depends on the entry, as ``j <= i``, as a sum over all j with zeros added. Also return
+    the conditions on sizes under which that is cheap. None if it is not possible.
 
     None if the loop is not such a sum.
     """

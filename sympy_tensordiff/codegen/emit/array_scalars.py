@@ -39,7 +39,8 @@ _INFINITE = INFINITY, Operation("neg", (INFINITY,))
 
 
 class Frame(NamedTuple):
-    """The context in which statements are printed: vectorised dimensions, text block, and known constraints.
+    """The context in which array code is printed: the vectorised dimensions, the mask, the block of text to append to,
+    and the constraints that hold.
 
     ``known`` are conditions on Python integers, ``context`` conditions that hold in each lane, and ``mask`` is a
     condition on lanes: values computed where it fails are not used.
@@ -57,8 +58,8 @@ class Frame(NamedTuple):
 
 
 class StoredValue(NamedTuple):
-    """The record of a named value: over which dimensions it was computed, along which it varies, and under
-    which mask.
+    """The properties of a named array: the dimensions in which it was computed, those along which it has different
+    values, and its mask.
     """
 
     lanes: Lanes
@@ -144,7 +145,7 @@ class VectorPrinter(ScalarPrinter):
         return text
 
     def integer(self, entry: IndirectIndex) -> str:
-        """Return an entry of an integer array with its mask as text."""
+        """Return the text of an entry of an integer array, 0 where its mask does not hold."""
         if not isinstance(entry, MaskedEntry) or not self.lanes.dims_of(*entry.forms()):
             return super().integer(entry)
         tests = [f"({self.condition(row)})" for row in entry.inside]
@@ -178,7 +179,7 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(text, *self.indices_into(home))
 
     def indices_into(self, home: StoredValue) -> tuple[list[Affine], list[Affine]]:
-        """Return the indices at which the current dimensions read a stored value, and the extents of its array."""
+        """Return the index with which a stored value is read in the current dimensions, and the shape of its array."""
         entries, extents = [], []
         for dim, wanted in home.lanes.dims_from_first(home.varies):
             image = self.lanes.image(Affine.variable(dim.axis)) - dim.low
@@ -201,8 +202,8 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
 
     def _part_text(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text of a read that runs over an array's end, as a part of the array padded with zeros; "" if it
-        is not of that kind.
+        """Return the text ``part(x, ...)`` for a slice of an array that extends beyond its ends and is padded with
+        zeros; "" if the index is not such a slice.
         """
         spans, texts, dims = [], [], list[Span]()
         for form in map(self.lanes.image, index):
@@ -229,7 +230,9 @@ class VectorPrinter(ScalarPrinter):
         return texts
 
     def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Constraint]]:
-        """Return ``(axis, constraint)`` for each bound by which a masked read may be out of bounds; else []."""
+        """Return the bounds that a masked read may break, as pairs of axis and constraint; [] if it is in bounds or
+        needs no mask.
+        """
         load = Load(array, tuple(index))
         return self.prover.unproved_bounds(load, self.context) if self.masks else []
 
@@ -280,7 +283,8 @@ class VectorPrinter(ScalarPrinter):
     def _components_first(
         self, name: str, along: Sequence[Sequence[Span]], extents: Sequence[Affine], texts: list[str]
     ) -> tuple[str, list[str]]:
-        """Return the text and the subscripts of a read with single entries of short axes first, as ``x.T[0]``.
+        """Return the text and subscripts of a read at one entry of a short axis, as of ``x[:, 0]``: transposed, as
+        ``x.T[0]``, which compilers read faster.
 
         A compiler of sums copies a strided slice entry by entry: norms of vectors took four times as long.
         """
@@ -342,8 +346,8 @@ class VectorPrinter(ScalarPrinter):
     def target_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], block: TextBlock) -> str:
         """Return array entries as text that may be assigned to; a transposed view is named in ``block`` first."""
         part = self.view_text(name, index, extents, ", write=True")
-        is_turned = ".T" in part or ".transpose(" in part
-        if self._strides(index) is None or not (is_turned or part.startswith("view(")):
+        is_transposed = ".T" in part or ".transpose(" in part
+        if self._strides(index) is None or not (is_transposed or part.startswith("view(")):
             return part
         entries = self.names.fresh("entries")
         block.line(f"{entries} = {part}")
@@ -451,7 +455,7 @@ def is_static(condition: Scalar) -> bool:
 
 
 def slope_along(form: Affine, span: Span) -> int | None:
-    """Return the increment of ``form`` from one value of ``span`` to the next; None if it varies."""
+    """Return by how much ``form`` grows from one value of ``span`` to the next; None if that is not a constant."""
     total = 0
     for variable, coefficient in form.terms:
         if not isinstance(variable, Compound):

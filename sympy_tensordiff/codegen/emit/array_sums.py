@@ -51,7 +51,9 @@ A minimum image in three dimensions takes 1.8 of the time of JAX's own gradient,
 
 
 class Narrowing:
-    """Restricts the current dimensions by conditions and loop ranges, and appends the code that this needs."""
+    """Restricts the dimensions of array code to the entries at which conditions hold, and appends the code for that:
+    tests, ranges and masks.
+    """
 
     def __init__(self, values: VectorPrinter, prover: Prover) -> None:
         self.values = values
@@ -59,7 +61,9 @@ class Narrowing:
         self.has_blocks = False
 
     def restrict_lanes(self, frame: Frame, rows: Rows) -> Frame:
-        """Return the frame restricted to points that satisfy ``rows``; its block runs only if there may be some."""
+        """Return a frame for the entries at which ``rows`` hold: with narrower ranges, below an ``if``, or with
+        a mask.
+        """
         found = sort_conditions(frame.lanes, rows, self.values.dialect.is_pure)
         scalar = tuple(row for row in found.scalar if not self.prover.proves(row, frame.known))
         if scalar:
@@ -81,7 +85,9 @@ class Narrowing:
         return frame._replace(mask=Name(mask))
 
     def _narrow_span(self, frame: Frame, axis: str, wanted: SpanEnds) -> Frame:
-        """Return the frame with the span of ``axis`` narrowed to ``wanted``; its block runs if that is not empty."""
+        """Return the frame in which the index called ``axis`` is restricted to ``wanted``; its code runs only if values
+        are left.
+        """
         span = frame.lanes.dim(axis)
         low, frame = self._extreme(frame, f"{axis}_low", [span.low, *wanted.lows], 1)
         stop, frame = self._extreme(frame, f"{axis}_stop", [span.stop, *wanted.stops], -1)
@@ -91,18 +97,20 @@ class Narrowing:
     # ------------------------------------------------------------------------ loops
 
     def widest(self, loop: Loop, frame: Frame) -> Loop:
-        """Return ``loop`` with one range that includes its ranges at all points of ``frame``."""
+        """Return ``loop`` with one range that contains its ranges at all entries: ``j < n`` for ``j <= i``."""
 
         def furthest(bounds: Sequence[Bound], name: str, sign: int) -> tuple[Bound, ...]:
-            """Return the lowest of lower bounds (or highest of upper ones) over all points, by `sign`."""
+            """Return bounds that are the same for all entries: the least values of lower bounds (``sign=-1``), the
+            greatest of upper ones.
+            """
             forms = [self._furthest(bound.form, f"{loop.variable}_{name}", sign, frame) for bound in bounds]
             return tuple([Bound(form, bound.divisor) for form, bound in zip(forms, bounds, strict=True)])
 
         return Loop(loop.variable, furthest(loop.lows, "low", -1), furthest(loop.highs, "high", 1), loop.body)
 
     def _furthest(self, form: Affine, name: str, sign: int, frame: Frame) -> Affine:
-        """Return the maximum (``sign`` 1) or minimum of a form over all points, as a new variable if it must be
-        computed.
+        """Return the greatest (``sign`` 1) or least value of a form over all entries. If it has to be computed, append
+        that and return a new variable.
         """
         image = frame.lanes.image(form)
         if self.values.dialect.is_pure:
@@ -157,7 +165,9 @@ class Narrowing:
         return Span(span.axis, low, stop), frame
 
     def without_dominated(self, forms: list[Affine], sign: int, known: Rows) -> list[Affine]:
-        """Return ``forms`` without those that never are the maximum (``sign`` 1) or minimum."""
+        """Return ``forms`` without those that cannot be the maximum (``sign`` 1) or minimum, because another one is at
+        least as large (small).
+        """
         kept: list[Affine] = []
         for form in dict.fromkeys(forms):
             if not any(self.prover.proves(Constraint("ge", (other - form) * sign), known) for other in kept):
@@ -166,15 +176,15 @@ class Narrowing:
         return kept
 
     def if_nonempty(self, frame: Frame, low: Affine, stop: Affine) -> Frame:
-        """Return the frame whose block runs if there are values from ``low`` to below ``stop``."""
+        """Return the frame of a block of code that runs only if ``low < stop``; `frame` itself if that is known."""
         some = Constraint("ge", stop - low - 1)
         if self.prover.proves(some, frame.known):
             return frame
         return frame.child(f"if {self.values.condition(some)}:", (some,))
 
     def _extreme(self, frame: Frame, name: str, forms: list[Affine], sign: int) -> tuple[Affine, Frame]:
-        """Return the maximum (``sign`` 1) or minimum of forms, as a form or a new variable, and the frame in which it
-        is known.
+        """Return the maximum (``sign`` 1) or minimum of forms, as one of them or as a new variable, and the frame in
+        which this variable is known.
         """
         kept = self.without_dominated(forms, sign, frame.known)
         if len(kept) == 1:
@@ -187,7 +197,8 @@ class Narrowing:
 
 
 def _without_data(form: Affine, sign: int) -> Affine:
-    """Return a bound of ``form``, its maximum over all data (``sign`` 1) or its minimum, from declared ranges.
+    """Return an upper bound (``sign`` 1) or lower bound of ``form`` in which integer-array entries are replaced by the
+    ends of their declared ranges.
 
     Raise UnsupportedError for data without a range, or data inside of a quotient.
     """
@@ -203,7 +214,9 @@ def _without_data(form: Affine, sign: int) -> Affine:
 
 
 def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
-    """Return the constraints on a loop's range that differ along the current dimensions, or depend on array values."""
+    """Return the constraints on a loop variable that contain an index of the current dimensions, as ``j <= i``, or
+    array values.
+    """
     rows = lanes.varying_rows(loop_rows(loop))
     if not dialect.is_pure:
         return rows
@@ -211,8 +224,8 @@ def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
 
 
 def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
-    """Return ``((the constraint that ties the range to one dimension,), other constraints)``; two empty tuples without
-    one.
+    """Return ``((row,), others)`` with the only constraint that relates the loop to some dimension; ``((), ())`` if
+    there is none.
     """
     for row in rows:
         own, rest = lanes.dims_of(row.form), tuple([other for other in rows if other is not row])
@@ -263,7 +276,9 @@ class Additions:
         return body[0] if is_one and isinstance(body[0], Set) else None
 
     def summed_dims(self, name: str, lanes: Lanes) -> tuple[Span, ...]:
-        """Return the current dimensions that an accumulator does not have; these are the first ones."""
+        """Return the current dimensions over which an addition to the accumulator `name` sums: those that its array
+        does not have.
+        """
         return lanes.dims[: len(lanes.dims) - len(self.values.stored[name].lanes.dims)]
 
     def add(self, name: str, value: Scalar, reduction: Reduction, frame: Frame) -> None:
@@ -281,7 +296,7 @@ class Additions:
     def update(
         self, name: str, text: str, reduction: Reduction, frame: Frame, varies: frozenset[Span] = frozenset()
     ) -> None:
-        """Append the addition of a reduced array, given as ``text``, to an accumulator.
+        """Append the line that adds ``text``, an array with the accumulator's dimensions, to an accumulator.
 
         ``varies`` are dimensions along which the text has entries, as far as that is known.
         """
@@ -349,9 +364,8 @@ class Additions:
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
     def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span], str]:
-        """Return the array code ``text`` of new values for part of the accumulator ``name``, extended to all its
-        entries, and the dimensions along which it must vary; or these values and, last, the slices to which the library
-        adds them.
+        """Return ``(text, dimensions, slices)`` to add an array to a part of the accumulator ``name``: padded to all
+        its entries, with "" as slices, or unchanged with the slices of that part.
         """
         home = self.values.stored[name]
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]

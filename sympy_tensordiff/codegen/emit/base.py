@@ -122,7 +122,9 @@ class ScalarPrinter(FormPrinter):
         return self.names(name)
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
-        """Return the text and the precedence of a conditional expression; it computes the chosen value only."""
+        """Return the text of ``value if condition else otherwise``, and its precedence. Only the chosen value is
+        computed.
+        """
         first, second = self.scalar(condition, CHOICE + 1), self.scalar(value, CHOICE + 1)
         return self.choice.format(first, second, self.scalar(otherwise)), CHOICE
 
@@ -277,7 +279,9 @@ def split_off_sign(node: Scalar) -> tuple[bool, Scalar]:
 
 
 def divisor_of_power(node: Scalar) -> Scalar | None:
-    """Return d if ``node`` equals 1/d, as ``x**2`` for ``x**-2``; else None."""
+    """Return ``x**2`` for ``x**-2``, so that it can be printed as a divisor; None unless ``node`` is a power with a
+    negative constant exponent.
+    """
     if not isinstance(node, Operation) or node.function != "pow":
         return None
     base, exponent = node.arguments

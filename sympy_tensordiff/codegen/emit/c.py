@@ -69,8 +69,8 @@ def print_c(program: Program, options: COptions) -> CSource:
 
 
 class CFile:
-    """Prints a program as a C file; also prints the static functions of a nested program that searches for
-    out-of-bounds indices.
+    """Prints a program as a C file. Another object prints the search for out-of-bounds indices, a program of its own,
+    as static functions of the file.
     """
 
     language = "C99"
@@ -174,12 +174,14 @@ class CFile:
 
     @property
     def last_code(self) -> str:
-        """The C expression for the return value of a step function that has succeeded."""
+        """The C expression for the return code of the function that runs all steps, if these succeed."""
         return "0"
 
     @property
     def function_name(self) -> str:
-        r"""The replacement pattern (``\1`` is the old name) by which step functions get unique names in the file."""
+        r"""The replacement pattern (``\1`` is the old name) that gives the functions of steps unique names in
+        the file.
+        """
         return r"\1_of_search" if self.is_search else r"\1"
 
     @property
@@ -204,8 +206,8 @@ class CFile:
         return "\n".join([*lines, "", *self.usage_lines(unknown)])
 
     def usage_lines(self, unknown: str) -> list[str]:
-        """Return the lines of the comment about arrays, return codes, scratch memory and compilers; ``unknown`` is the
-        text about code 5.
+        """Return the lines of the C comment on arrays, return codes, scratch memory and compilers. ``unknown`` is the
+        text for return code 5.
         """
         lines = [
             f"   Arrays are dense, the last axis first in memory, and share none. {self.options.name} returns",
@@ -274,7 +276,9 @@ class CFile:
         return self.function_text(f"{storage}ptrdiff_t {self.options.name}_scratch({passed})", lines, self.integers)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the number of entries of the scratch memory of the search for out-of-bounds data."""
+        """Return the C expression for the number of entries of scratch memory that the search for out-of-bounds indices
+        needs.
+        """
         return f"{search.options.name}_scratch({', '.join(map(self.names, self.integers))})"
 
     def function_text(self, head: str, lines: Sequence[str], parameters: Sequence[str]) -> str:
@@ -365,7 +369,9 @@ class CFile:
         return self.function_text(f"int {self.options.name}({', '.join(self.parameter_declarations())})", lines, ())
 
     def refusals(self) -> Iterator[tuple[str, int | str]]:
-        """Yield ``(condition, return code)`` for each refused call; declarations in between have the code 0."""
+        """Yield ``(C condition, return code)`` for each case in which a call is refused. Code 0 marks lines of C in
+        between, such as declarations.
+        """
         program, names, form = self.program, self.names, self.forms.form
         positive = [Affine.variable(name) for name in self.sizes]
         positive += [*program.extents, *(extent for output in program.outputs for extent in output.shape)]
@@ -393,7 +399,7 @@ class CFile:
             yield from self.search_refusals(self.search_file, CForms(names, self.prover.shapes, extremes))
 
     def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield ``(code line, return code)`` pairs that refuse a matrix which is not symmetric."""
+        """Yield lines and conditions, as `refusals` does, that refuse a matrix which is not symmetric."""
         yield f"!is_symmetric({array}, {length})", 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:

@@ -243,7 +243,9 @@ class CPrinter(CForms, NestPrinter):
         self.line(depth, "}")
 
     def declared_in(self, path: StatementPath) -> set[str]:
-        """Return the names that are declared inside of a statement, so that each iteration of a loop has its own."""
+        """Return the names that are declared inside of the statement at ``path``, so that each iteration of a loop has
+        its own copies.
+        """
         inside = [names for place, names in self.declared.items() if place[: len(path)] == path != place]
         return {name for names in inside for name in names}
 
@@ -262,7 +264,9 @@ class CPrinter(CForms, NestPrinter):
         return all(entry.index[:1] == (iteration,) for entry in entries if entry.array in written)
 
     def totals_of_loop(self, loop: Loop, path: StatementPath) -> list[str]:
-        """Return the scalars to which each iteration of ``loop`` adds a term; [] if the loop has other effects."""
+        """Return the scalars to which each iteration of ``loop`` adds one term, so that iterations can be summed in
+        parallel; [] if the loop has other effects.
+        """
         own, found = self.declared_in(path), list[str]()
         body = loop.body
         while body and isinstance(add := body[-1], Set) and isinstance(add.target, Name) and add.name not in own:
@@ -373,8 +377,8 @@ def _mentioned_names(body: Sequence[Statement]) -> set[str]:
 
 
 def _vector_sums(loop: Loop, inside: Container[str]) -> list[str]:
-    """Return the accumulators of an innermost loop that may be vectorised, given the names declared ``inside``; [] if
-    it may not.
+    """Return the accumulators of an innermost loop, so that a pragma can declare them for vectorisation; [] if the loop
+    does anything but add to them. Names ``inside`` are declared in the loop.
     """
     if has_few_steps(loop):
         return []

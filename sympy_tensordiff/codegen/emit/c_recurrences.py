@@ -72,7 +72,7 @@ class CRecurrencePrinter:
         yield f"{INDENT}return {self.code};"
 
     def last(self, result: str) -> str:
-        """Return the C pointer to a result after the loop, when the buffers have been exchanged."""
+        """Return the C pointer to the last value of a result, after the loop over time has exchanged the buffers."""
         return self.spare.get(result, self.pointers[result])
 
     def each(self, result: str, text: str) -> str:

@@ -210,7 +210,9 @@ class CLibraryCallPrinter:
         return [INDENT + line for line in self.forms.loops(head, self.lines)]
 
     def factors(self, step: Apply, batch: list[str], row: str, column: str) -> None:
-        """Append C code that factors each matrix of a step's operand into triangular factors."""
+        """Append C code that copies each matrix of a step's operand, and replaces the copy by its triangular
+        factors.
+        """
         source = self.entry(self.operand, [*batch, row, column])
         target = self.entry(step.array, [*batch, row, column])
         self.loops([(row, self.n), (column, self.n)], f"{target} = {source};")
@@ -219,7 +221,9 @@ class CLibraryCallPrinter:
         self.lines.append(f"{self.code} |= {call};")
 
     def apply(self, step: Apply, factors: str, batch: list[str], row: str, column: str) -> None:
-        """Append an inverse or a determinant from the factors; raise NotInCError for other functions."""
+        """Append C code that computes an inverse or determinant from the triangular ``factors`` of a matrix. Raise
+        NotInCError for other functions.
+        """
         value = [*batch, row, column] if step.function == "inv" else batch
         index = [value[axis] for axis in step.axes] if step.axes else value
         n = self.forms.form(self.n)
@@ -236,7 +240,7 @@ class CLibraryCallPrinter:
         self.solved(factors, axes, f"{row} == {column}", self.entry(step.array, index))
 
     def solve(self, step: Solve, factors: str, batch: list[str]) -> None:
-        """Append the solution of a linear system from the factors."""
+        """Append C code that solves the step's linear systems with the triangular ``factors`` of their matrix."""
         *labels, first, second = step.left.labels
         summed, free = (second, first) if first in step.output else (first, second)
         names = dict(zip(labels, batch, strict=True))

@@ -78,7 +78,9 @@ class CudaPrinter(NestPrinter):
         return name
 
     def bound_text(self, form: Affine, level: int = CHOICE) -> str:
-        """Return a loop bound or number of threads as text, by a parameter's name if it is passed as one."""
+        """Return the text of a loop bound or number of threads: the name of a kernel parameter if its value is passed
+        as one.
+        """
         passed = self.named_constant(form, "length") if self.is_constant(form) else None
         return passed or self.form(form, level)
 
@@ -266,7 +268,7 @@ class CudaPythonBlockPrinter(CudaPrinter):
 
 
 def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes, nest: BlockNest | None = None) -> list[Affine]:
-    """Return the array extents needed to compute offsets and the number of threads."""
+    """Return the array extents that a kernel needs to compute offsets of entries and its number of threads."""
     arrays = (*filled_arrays(step), *uses(step).arrays)
     box = [extent for kernel in kernels_of(step) for extent in kernel.box(shapes)]
     box += [extent for _, extent in nest.coordinates] if nest is not None else []
@@ -286,15 +288,17 @@ def checked_nest(step: Kernel | FusedKernels, prover: Prover) -> tuple[Statement
 
 
 def known_names(step: Kernel | FusedKernels, shapes: Shapes) -> set[str]:
-    """Return the names of the arrays and scalars passed to a step's kernel, and of the sizes of its arrays."""
+    """Return the names with a known value in the kernel of a step: scalars and arrays passed to it, and sizes in its
+    shapes.
+    """
     used = uses(step)
     sizes = {str(name) for extent in _needed_extents(step, shapes) for name in extent.atoms()}
     return {*used.scalars, *used.integers, *used.arrays, *sizes, *([step.array] if isinstance(step, Scatter) else [])}
 
 
 class KernelText(NamedTuple):
-    """The function of a step, without decorator, its arguments, the constants that could be arguments, and the names
-    in the function.
+    """The printed function of a GPU kernel: its text, its arguments, the constants in it that could become arguments,
+    and its names.
     """
 
     text: str

@@ -320,7 +320,9 @@ class LibraryCall:
         return what, f"cofactor_tangent({matrix}, {direction})"
 
     def grouped(self, operand: Operand, batch: Sequence[int], groups: Groups) -> str:
-        """Return an operand reshaped to one axis per label of ``batch`` and one per group."""
+        """Return the text of an operand reshaped to one axis per ``batch`` label and one per group of labels, as matrix
+        products need it.
+        """
         text, labels = self.names(operand.array), operand.labels
         distinct = tuple(dict.fromkeys(labels))
         if distinct != labels:
@@ -330,7 +332,9 @@ class LibraryCall:
         return self.reshaped(text, batch, groups)
 
     def reshaped(self, text: str, batch: Sequence[int], groups: Groups) -> str:
-        """Return an array, whose axes are those of ``batch`` and of all groups, with groups reshaped to one axis."""
+        """Return the text of an array with one axis per label reshaped to the ``batch`` axes and one axis per group of
+        labels.
+        """
         if all(len(group) == 1 for group in groups):
             return text
         axes = [self.lengths[label] for label in batch]
@@ -338,7 +342,7 @@ class LibraryCall:
         return f"{text}.reshape({', '.join(axes)})"
 
     def split(self, text: str, batch: Sequence[int], groups: Groups) -> str:
-        """Return an array with one axis per group reshaped to one axis per label."""
+        """Return the text of an array, which has one axis per group of labels, reshaped to one axis per label."""
         if all(len(group) == 1 for group in groups):
             return text
         labels = [*batch, *(label for group in groups for label in group)]

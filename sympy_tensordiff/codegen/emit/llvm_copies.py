@@ -33,15 +33,17 @@ def matrices_of(step: ContractionStep | Trapezoid) -> LibraryMatrices:
     return found.transposed() if isinstance(step, Trapezoid) and step.row not in found.rows else found
 
 
-def is_turned(operand: Operand, both: Sequence[int], first: Sequence[int], second: Sequence[int]) -> bool:
-    """Return whether an operand's axes of the ``second`` group come before those of the ``first``, so that it is read
-    transposed.
+def is_transposed(operand: Operand, both: Sequence[int], first: Sequence[int], second: Sequence[int]) -> bool:
+    """Return whether an operand's axes are in the order ``both``, ``second``, ``first`` instead of ``both``, ``first``,
+    ``second``, so that it is read transposed.
     """
     return bool(first and second) and list(operand.labels) == [*both, *second, *first]
 
 
 def task_count(extent: Affine, is_block: bool) -> Affine:
-    """Return the number of tasks along an axis of a correlation: one per entry, or per block of entries."""
+    """Return the number of tasks into which an axis of length `extent` is divided: one per entry, or with ``is_block``,
+    one per block of `ROWS` entries.
+    """
     return quotient(extent + (ROWS - 1), ROWS) if is_block else extent
 
 
@@ -51,7 +53,9 @@ def block_count(step: Trapezoid, shapes: Shapes) -> Affine:
 
 
 def part_count(step: ContractionStep | Trapezoid | Correlation, shapes: Shapes) -> Affine:
-    """Return the number of independent parts of a step; its compiled function computes a range of them."""
+    """Return into how many independent parts a step can be divided, such as rows or batch entries. Its function
+    computes a range of these.
+    """
     if isinstance(step, Correlation):
         tiles, out = tiling(step, shapes), shapes[step.array]
         assert tiles is not None
@@ -112,7 +116,7 @@ class Copies:
         def ordered(operand: Operand, first: Sequence[int], second: Sequence[int]) -> Operand:
             """Return an operand, as a copy if its axes are not in the order of the groups."""
             labels = [*found.both, *first, *second]
-            if list(operand.labels) == labels or is_turned(operand, found.both, first, second):
+            if list(operand.labels) == labels or is_transposed(operand, found.both, first, second):
                 return operand
             name = self.new_temporary(f"{operand.array}_ordered", [known[label] for label in labels])
             self.add_copy(name, labels, operand.array, operand.labels)
@@ -128,7 +132,9 @@ class Copies:
         self.add_copy(step.array, step.output, name, found.order)
 
     def add_correlation(self, step: Correlation) -> None:
-        """Add the copy of an operand whose lanes are padded with zeros to whole vectors."""
+        """Add a kernel that copies one operand of a correlation, with the axis of its vector lanes last and padded with
+        zeros to whole vectors.
+        """
         tiles = tiling(step, self.shapes)
         assert tiles is not None
         view = tiles.right

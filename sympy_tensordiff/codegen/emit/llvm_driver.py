@@ -54,8 +54,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 @dataclass(frozen=True)
 class Target:
-    """The inputs of a module other than the program: number type, vector width, and the memory layout of Python
-    objects.
+    """The machine for which an LLVM module is printed: number type, vector width, and the memory layout of Python's
+    arrays.
 
     ``head`` is the number of bytes of an array object before the pointer to its entries. ``is_checked``: all indices
     are checked, to find errors of this package.
@@ -167,7 +167,9 @@ class LlvmStepPrinter:
         return self.shared_function(step, loop, loop.function_text())
 
     def nest_function(self, step: Kernel | FusedKernels) -> StepFunction:
-        """Return the function of a kernel or of fused kernels, or of a block of it."""
+        """Return the function of a kernel or fused kernels. If it runs on several cores, the function computes one
+        block of rows.
+        """
         shapes, integers, bare = self.site
         names = self.names.copy()
         ends = block_ends(names) if function_name(step) in self.parallel else None
@@ -196,7 +198,7 @@ class LlvmStepPrinter:
         extent: Affine = ZERO,
         turns: int | str = BLOCKS,
     ) -> StepFunction:
-        """Return the record of a printed function; functions with equal texts are defined once."""
+        """Add a printed function to the module, unless it has one with the same text, and return its record."""
         name = function_name(step)
         passed = {name: kind for name, (kind, _) in printer.passed.items()}
         turns = turns if name in self.parallel else 0

@@ -67,7 +67,9 @@ class _LlvmTranslation:
         return "\n".join([head, *self.lines, f"  ret {self.real} {result}", "}"])
 
     def as_kind(self, value: tuple[str, str], kind: str) -> str:
-        """Return the text of a value converted to `kind`; a literal is typed as that kind."""
+        """Return the text of a value where the type ``kind`` is expected: a literal in the notation of that type, a
+        single-precision number extended to double.
+        """
         text, own = value
         if own == "number":
             return text if kind not in ("real", "double") else real_text(float(text), self.types[kind])
@@ -171,7 +173,9 @@ class _LlvmTranslation:
         return self.new(f"call {self.real} @{name}.{self.real}({passed})"), "real"
 
     def changed(self, value: tuple[str, str], kind: str) -> tuple[str, str]:
-        """Emit an explicit conversion of a value, and return its text and new kind."""
+        """Emit the conversion of a value to the type ``kind``, as the Python text asks for, and return ``(text,
+        kind)``.
+        """
         text, own = value
         if own == "number":
             return self.as_kind(value, kind), kind

@@ -41,7 +41,7 @@ MESSAGES = {
 
 @dataclass(frozen=True)
 class StepFunction:
-    """The compiled function of a step: its symbol, its parameters and its division into parts.
+    """The record of a compiled function for a step: its symbol, its parameters, and how it is divided among threads.
 
     ``passed`` are the kinds of its parameters by name: "a" for an array, "r" for a real number, "i" for an integer. If
     it computes a range of parts, ``ends`` are the names of its two ends, and ``extent`` is the number of all parts.
@@ -237,7 +237,9 @@ class EntryPrinter(LlvmNestPrinter):
             self.line(f"call void @free(ptr {pointer})")
 
     def add_parts(self, target: str, parts: str, entries: str) -> None:
-        """Add the partial totals of all blocks, in order."""
+        """Emit code that adds up the partial sums of all threads, in a fixed order, so that results do not depend on
+        timing.
+        """
         real = self.module.real
         with self.loop("0", entries) as place:
             total = self.new(f"load {real}, ptr {self.pointer_at(parts, place)}")
@@ -332,11 +334,13 @@ def _sorted_extents(array: Array) -> tuple[int, tuple[str, ...]]:
 
 
 class TaskPrinter(LlvmNestPrinter):
-    """Prints the function that one thread runs: it computes some of a step's ranges of entries."""
+    """Prints the function that each thread runs: it computes those ranges of a step's entries that the thread is
+    assigned.
+    """
 
     def range_count(self, driver: LlvmNestPrinter, function: StepFunction) -> str:
-        """Emit, in the function ``driver``, the number of pieces into which a step is divided for threads, and return
-        it.
+        """Emit, in the function ``driver``, the number of ranges into which a step is divided for threads; return its
+        value.
         """
         extent = driver.form(function.extent)
         if function.turns == "strips":
@@ -351,8 +355,8 @@ class TaskPrinter(LlvmNestPrinter):
         return count
 
     def turns(self, function: StepFunction, totals: Container[str]) -> None:
-        """Append a loop that calls a step's function on each range assigned to this thread; ``totals`` get one copy per
-        range.
+        """Append a loop that calls the function of a step for each range of this thread. Arrays in ``totals`` get a
+        separate copy per range.
         """
         first = self.new("ptrtoint ptr %first to i64")
         last = self.add(first, "%number")

@@ -85,8 +85,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
             self.depth -= 1
 
     def interleaved_vectors(self, count: int, body: Sequence[Statement]) -> str:
-        """Return how many vectors an iteration of a loop with ``count`` iterations computes, see `LOOP_MARK`; "0" if
-        LLVM decides.
+        """Return how many vectors of entries one iteration of a loop with ``count`` iterations should compute, as a
+        mark for LLVM (see `LOOP_MARK`); "0" if LLVM decides.
         """
         is_entrywise = all(isinstance(one, Set) and isinstance(one.target, Load) for one in body)
         whole = count * self.module.size // MAX_VECTOR_BYTES

@@ -99,7 +99,9 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.slotted.add(name)
 
     def point(self, name: str, pointer: str) -> None:
-        """Set the pointer of an array argument of the body."""
+        """Set the pointer by which the body reads its array argument `name`; a scalar argument is read from memory
+        there.
+        """
         (self.pointers if self.given[name] else self.numbers)[name] = pointer
 
     def prepare_results(self) -> None:
@@ -136,7 +138,9 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return self.pointer_at(self.base(array), self.times(time, self.body_entries(shape)))
 
     def record(self, time: str) -> None:
-        """Add the step's results to sums, remember last values, and copy results that go to several stacks."""
+        """Emit code that stores what is wanted of one time step's results: adds them to sums, notes last values, copies
+        rows to stacks.
+        """
         for one in self.step.recorded:
             shape = self.results[one.result]
             if one.kind == "sum":

@@ -86,14 +86,14 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         enter([] if self.block is not None else [tiles.rows], ROWS)
 
     def call_tile(self, own: Load, left: Load, right: Load) -> None:
-        """Append the call that computes one block of rows."""
+        """Append the call of the function that computes one block of rows of the result."""
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}
         # Where a task has one block of rows, those of its sums begin with it.
         first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
 
         def offset(view: Load, forms: Sequence[Affine]) -> str:
-            """Return the offset of an entry of a read, given its index forms; missing last indices are 0."""
+            """Return the offset of the entry at the indices ``forms``; missing last indices are 0."""
             total, shape = "0", self.shapes[view.array]
             for form, extent in zip(forms, shape, strict=False):
                 total = self.add(self.times(total, self.form(extent)), self.form(form))
@@ -142,7 +142,9 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
 
 
 def tile_function(module: Module, is_wide: bool) -> str:
-    """Define the function that adds a tile of sums of products to rows, in vector registers; return its symbol."""
+    """Define the function that adds a product of two small blocks to a block of the result, in vector registers; return
+    its symbol.
+    """
     name = "tile"
     if name in module.functions:
         return name

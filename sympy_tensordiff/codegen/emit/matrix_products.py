@@ -136,9 +136,7 @@ def needs_no_copies(step: ContractionStep) -> bool:
     left, right, both, rows, columns, terms = found = as_matrices(step)
 
     def lies(labels: Labels, first: Labels, second: Labels) -> bool:
-        """Return whether ``labels`` are the batch labels followed by those of ``first`` and ``second``, in either
-        order.
-        """
+        """Return whether ``labels`` are the batch labels, then those of ``first`` and ``second`` in either order."""
         return list(labels) in ([*both, *first, *second], [*both, *second, *first])
 
     return lies(left.labels, rows, terms) and lies(right.labels, terms, columns) and found.order == list(step.output)
@@ -171,8 +169,8 @@ class _MatrixProduct:
         if isinstance(self.step, Trapezoid):
             found = found if self.step.row in found.rows else found.transposed()
         elif self.is_parallel and not found.both and found.left is self.step.left:
-            is_turned = self.is_short(found.rows) and not self.is_short(found.columns)
-            found = found.transposed() if is_turned and not self.is_short(found.terms) else found
+            is_transposed = self.is_short(found.rows) and not self.is_short(found.columns)
+            found = found.transposed() if is_transposed and not self.is_short(found.terms) else found
         first = self.operand(found.left, found.both, found.rows, found.terms)
         second = self.operand(found.right, found.both, found.terms, found.columns)
         product = self.target if found.order == out else self.array("product", found.order)

@@ -142,7 +142,9 @@ class NumbaPrinter(NestPrinter):
             super().statement(statement, depth)
 
     def set_text(self, statement: Set) -> str:
-        """Return an assignment or an update; sums in loops call ``plus``, whose terms may be reordered."""
+        """Return the text of an assignment or update. Updates of sums in loops call ``plus``, so that Numba may reorder
+        and vectorise them.
+        """
         target, value = statement.target, statement.value
         if isinstance(target, Name) and not isinstance(value, Ends):
             if not statement.reduction:
@@ -390,7 +392,7 @@ def compiled_once(function):
 
 
 class Decorators:
-    """The Numba decorator lines of the functions of a module.
+    """The lines with Numba's decorator for the functions of a module, by the way they are compiled.
 
     A function that is compiled only as part of others has no entry point for Python, which would take as long to
     compile as a small kernel: called from Python, it runs as Python. So are all of a body of a compiled recurrence, for

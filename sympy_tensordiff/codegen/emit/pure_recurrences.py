@@ -38,8 +38,8 @@ def pure_recurrence(step: Recurrence, names: FormNames, dialect: Dialect) -> tup
 
 
 class _PureLoop:
-    """Prints the function of one recurrence; ``carried`` maps the names of the loop's state to pairs of first and next
-    values, ``returned`` maps the arrays to their returned values.
+    """Prints the function of one recurrence for JAX or PyTorch, without side effects. ``carried`` has the state of the
+    loop, ``returned`` the results.
     """
 
     def __init__(self, step: Recurrence, names: FormNames, dialect: Dialect) -> None:

@@ -22,8 +22,8 @@ def _depth(step: Recurrence) -> int:
 
 
 def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: Sequence[str]) -> list[str]:
-    """Return the function texts `pieces` and `entries` of a recurrence's body, with the functions that `pieces` define
-    renamed to start with the name of the recurrence's array.
+    """Return the texts of functions for a recurrence's body, with the functions that `pieces` define renamed, so that
+    two recurrences in a module do not clash.
     """
     own = {name for piece in pieces for name in _FUNCTION.findall(piece)}
     texts = [*pieces, *entries]
@@ -40,8 +40,8 @@ def recurrence_text(step: Recurrence, names: FormNames) -> str:
 
 
 class _Loop:
-    """Prints the function of one recurrence; ``values`` and ``results`` map arguments and results of the body
-    to texts.
+    """Prints the NumPy function of one recurrence. ``values`` and ``results`` give the texts for arguments and results
+    of its body.
     """
 
     def __init__(self, step: Recurrence, names: FormNames) -> None:
@@ -112,7 +112,9 @@ class _Loop:
 def _next_states(
     step: Recurrence, values: dict[str, str], results: dict[str, str], stacked: dict[str, str]
 ) -> Iterable[str]:
-    """Yield the lines that make a step's results the next states, by exchanging buffers if nothing else reads them."""
+    """Yield the lines of code that turn the results of a step into the states of the next one. Buffers are exchanged
+    instead of copied where possible.
+    """
     counts: dict[str, int] = {}
     for state in step.carried:
         counts[state.result] = counts.get(state.result, 0) + 1

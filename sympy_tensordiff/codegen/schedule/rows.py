@@ -201,7 +201,7 @@ class Segment:
 
 @dataclass
 class RowPlan:
-    """How to run a kernel row by row: the segments of its body, its prefix scans, and the scalars that become arrays
+    """A plan to run a kernel row by row: the segments of its body, its prefix scans, and the scalars that become arrays
     with one value per entry.
     """
 

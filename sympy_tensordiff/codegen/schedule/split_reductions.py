@@ -1,8 +1,8 @@
 """Two-stage reductions on CUDA (split-K): kernels of partial sums, and kernels that add these.
 
-Kernels have one thread for each entry. Where these are few, the loop of a sum is divided into parts, which are an axis of
-an array: a part takes every m-th iteration, so that neighbouring threads read neighbouring entries. How many parts
-there are is computed from the sizes, as other sizes are, before any kernel runs. So all stages are kernels like all
+Kernels have one thread for each entry. Where these are few, the loop of a sum is divided into parts, which are an axis
+of an array: a part takes every m-th iteration, so that neighbouring threads read neighbouring entries. The number of
+parts is computed from the sizes, as other sizes are, before any kernel runs. So all stages are kernels like all
 others, no thread waits for another one, and the same values are added in the same order in every run.
 """
 

@@ -54,8 +54,8 @@ LEAST_IN_USE = 0.6
 
 @dataclass(frozen=True, slots=True)
 class _Tiling:
-    """How to compute a kernel that is like a matrix product in tiles: its row and column axis, its summed loops, and
-    the reads of both operands.
+    """The plan to compute a kernel that is like a matrix product in tiles: its row and column axis, its summed loops,
+    and the reads of both operands.
     """
 
     row: str
