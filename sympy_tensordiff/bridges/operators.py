@@ -46,7 +46,8 @@ def merge_arguments(function: BridgedFunction, arrays: Sequence[Any], integers: 
 
 
 class BridgedFunction:
-    """A function handed to another library: arguments, expressions, and the arguments to differentiate with respect to.
+    """A function made for another library (JAX or PyTorch): its arguments, its expressions, and the arguments with
+    respect to which it can be differentiated.
 
     `labels` are the names of the arguments `args`; `integers` are the positions of sizes and indices, `variables` those
     of the arguments to differentiate with respect to. `is_tuple` says whether the result is a tuple. `key` is a name
@@ -116,14 +117,14 @@ class _DerivableOperator:
     _derived: dict[Step, Any]
 
     def pushforward(self, positions: tuple[int, ...]) -> Any:
-        """Return the operator for the derivatives of all outputs along tangents of the arguments at ``positions``; the
-        tangents are its last arguments.
+        """Return the operator for tangents of all outputs. Its last arguments are the tangents of the arguments at
+        ``positions``.
         """
         return self.derive(("pushforward", positions))
 
     def pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Any:
-        """Return the operator for the cotangents of the arguments at ``positions``, from those of the outputs
-        ``given``; these are its last arguments.
+        """Return the operator for the cotangents of the arguments at ``positions``. Its last arguments are the
+        cotangents of the outputs ``given``.
         """
         return self.derive(("pullback", positions, given))
 
@@ -172,8 +173,8 @@ class Operator(_DerivableOperator):
             return tuple(self.kernel(*values))
 
     def trace(self, vmap: Callable[..., Any], values: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the results computed by operations of an array library (which it can trace); ``vmap`` is the library's
-        function.
+        """Return the results computed by operations of an array library, so that it can trace them. ``vmap`` is the
+        library's function for batches.
         """
         with self._lock:
             kernel = self.kernel
@@ -186,8 +187,8 @@ class Operator(_DerivableOperator):
         return [tuple(given[k]) if k >= 0 else results[~k] for k in self.output_kinds]
 
     def unused_by_pullback(self, positions: Sequence[int]) -> tuple[int, ...]:
-        """Return the arguments whose values the pullback to ``positions`` does not need, since the outputs are linear
-        in them.
+        """Return the positions of arguments whose values the pullback does not need, since the outputs are linear in
+        them.
         """
         return self.linear if set(positions) <= set(self.linear) else ()
 
@@ -218,7 +219,8 @@ class Operator(_DerivableOperator):
 
 
 class Batched(_DerivableOperator):
-    """An operator applied to each entry of a leading axis of some arguments.
+    """An operator applied along a leading axis: to each entry of the arguments with that axis, and to the other
+    arguments as they are.
 
     Arguments with a true flag in `flags` have the axis. Outputs with a true flag in `summed` are summed over it, all
     others have it.

@@ -109,7 +109,9 @@ def torch_function(
 
 
 def _traced_function(torch: Any, function: BridgedFunction) -> Callable[..., Any]:
-    """Return the function of tensors whose passes are programs of PyTorch."""
+    """Return a function of PyTorch tensors whose forward and backward passes are PyTorch programs, so that PyTorch can
+    compile them.
+    """
     operator, kernel = function.operator, function.operator.kernel
 
     def call(*values: Any) -> Any:
@@ -259,7 +261,9 @@ def _saved_arguments(ctx: Any) -> list[Any]:
 
 
 def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
-    """Return the results mapped over one axis, and that axis's position 0 in each; raise `ArgumentError` for CUDA."""
+    """Return the results mapped over one axis, and 0 for each as the position of that axis. Raise `ArgumentError` for
+    CUDA.
+    """
     if operator.function.backend == "cuda":
         raise ArgumentError("vmap works with the backends 'llvm', 'numba' and 'numpy': put the axis into the formula")
     results = apply_over_axis(apply, lambda value, axis: value.movedim(axis, 0), operator, values, axes)

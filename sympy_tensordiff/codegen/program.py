@@ -112,7 +112,9 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """The input of program construction: the ``nodes`` to compute, or index checks to ``search`` for failures."""
+    """What to compile: the ``nodes`` to compute with their arguments, or the index checks whose failures are to be
+    found (``search``).
+    """
 
     graph: Graph
     nodes: Sequence[Node]
@@ -182,7 +184,9 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
 
 
 def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
-    """Return the program rebuilt for sizes at which axes have no entries; a module-level function, so it pickles."""
+    """Return the program rebuilt for given sizes, at which some axis has no entries. It can be pickled as part of a
+    compiled function.
+    """
     try:
         return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)
     except (ArgumentError, OutOfShapeError) as error:
@@ -198,7 +202,9 @@ def assemble(task: Task) -> Program:
 
 
 def _with_fewest_tables(simplified: _Simplified, shares_rows: bool) -> Program:
-    """Return the program, with or without rows shared by fused kernels, that has fewer temporaries of several axes."""
+    """Return the program that needs fewer large temporaries: with values stored for several sums (``shares_rows``), or
+    without.
+    """
     if not shares_rows:
         return _assemble(simplified)[0]
     program, of_rows = _assemble(simplified, shares_rows=True)
@@ -212,14 +218,14 @@ def _with_fewest_tables(simplified: _Simplified, shares_rows: bool) -> Program:
 
 
 def _row_temporaries(program: Program) -> set[str]:
-    """Return the names of temporaries that are stored one row at a time after kernel fusion."""
+    """Return the temporaries of which only one row at a time is stored once kernels are fused."""
     program = prepared(program, "numba", splits=False)
     steps = fuse(program, Prover(program)).kernels
     return {array.name for step in steps if isinstance(step, programs.FusedKernels) for array in step.rows}
 
 
 def _count_whole_tables(program: Program, rows: set[str]) -> int:
-    """Return the number of temporaries with several axes that are stored whole, not in ``rows``."""
+    """Return the number of temporaries with several axes that are stored completely, those in ``rows`` not counted."""
     return sum(len(array.shape) > 1 and array.name not in rows for array in program.temporaries)
 
 
@@ -406,7 +412,7 @@ def _checks_of_assumptions(
 
 
 def _length_checks(program: Program) -> tuple[Check, ...]:
-    """Return one run-time check that an axis is not empty for each array passed to a library."""
+    """Return the run-time checks that no axis of an array passed to a library is empty."""
     prover = Prover(program)
     given = [name for step in program.kernels if not isinstance(step, programs.Kernel) for name in uses(step).arrays]
     extents = dict.fromkeys(extent for name in dict.fromkeys(given) for extent in prover.shapes[name])

@@ -73,7 +73,9 @@ def _affine_constraint(kind: Any, expr: Any) -> Rows:
 
 
 class GuardedExpression(NamedTuple):
-    """An expression that is evaluated at the points of ``rows``, inside sums with the indices ``inner``."""
+    """An expression with the constraints ``rows`` under which it is evaluated, and the indices ``inner`` of the sums
+    around it.
+    """
 
     entry: Any
     rows: Rows
@@ -95,8 +97,8 @@ def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
 
 
 def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedExpression] | None:
-    """Return the summands of ``expr`` that are reduced over blocks with these ``origins``, with their constraints; None
-    if ``expr`` adds other terms to them.
+    """Return the summands of ``expr`` that are summed over blocks (those with the ``origins``), with their constraints.
+    None if anything else is added to such a sum.
     """
     stack, found = [(GuardedExpression(expr, rows, ()), origins)], []
     while stack:
@@ -145,8 +147,8 @@ PIECEWISE_AFFINE = (sympy.Mod, sympy.Max, sympy.Min, sympy.Abs)
 
 
 def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) -> list[tuple[Any, Any]] | None:
-    """Return ``(entry, condition)`` pairs with affine indices whose first true condition selects the entry; None if
-    there are too many, or if a remainder wraps around more than once.
+    """Return an entry with a periodic or clamped index as several with affine indices: ``x[(i + 1) mod n]`` as ``x[i +
+    1]`` or ``x[i + 1 - n]``, each with its condition. None if there are too many.
 
     ``min_sizes`` are lower bounds of sizes that may be assumed.
 
@@ -180,8 +182,8 @@ def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) ->
 
 
 def _affine_cases(node: Any, facts: Rows) -> list[tuple[Any, Any]] | None:
-    """Return the affine values of ``node``, a remainder, maximum, minimum or absolute value, each with its condition;
-    None for a remainder that wraps around more than once.
+    """Return the values that a remainder, maximum, minimum or absolute value may have, each an affine form with its
+    condition. None for a remainder that wraps around more than once.
     """
     if not isinstance(node, sympy.Mod):
         values = (node.args[0], -node.args[0]) if isinstance(node, sympy.Abs) else node.args
@@ -196,8 +198,8 @@ def _affine_cases(node: Any, facts: Rows) -> list[tuple[Any, Any]] | None:
 
 
 def _nonnegative_condition(form: Any) -> Any:
-    """Return ``form >= 0`` between integers, without a common divisor: SymPy's search for a canonical form need not
-    terminate.
+    """Return the SymPy condition ``form >= 0``, without a common divisor, and not evaluated further by SymPy, which may
+    not terminate.
     """
     terms = sympy.expand(form).as_coefficients_dict()
     constant = terms.pop(sympy.S.One, 0)
@@ -239,8 +241,8 @@ def _constraints_of_relation(condition: Any) -> Rows:
 
 
 class ReadRanges(NamedTuple):
-    """The range of each index of a read (None if an index array selects entries), and the constraints under which it is
-    read.
+    """The range of entries that one read takes along each axis of its tensor while a block is computed, and the
+    constraints under which anything is read.
 
     The ends are forms in sizes, block origins and block extents. The read happens if no range of ``axes`` and
     ``others`` is empty and the ``rows`` hold. ``nests`` are the loops inside a range whose ends need not be attained at
@@ -253,8 +255,8 @@ class ReadRanges(NamedTuple):
     nests: tuple[tuple[Bounds, ...], ...]
 
     def evaluate(self, values: Mapping[str, int], *, exact: bool = True) -> tuple[Any, ...] | None:
-        """Return the range of each index of the read for numeric sizes and block; None if nothing is read; maybe too
-        large unless ``exact``.
+        """Return the range of each index of the read at given sizes and block numbers; None if nothing is read. Without
+        ``exact`` it may be too large.
         """
         if not all(row.holds(values) for row in self.rows):
             return None
@@ -267,7 +269,9 @@ class ReadRanges(NamedTuple):
 
 
 def _shrink_to_points(whole: range, nest: tuple[Bounds, ...], values: Mapping[str, int]) -> range:
-    """Shrink the range ``whole`` to the first and last value for which the inner loops of ``nest`` have a point."""
+    """Return ``whole`` cut to the first and last value at which the loops inside have any iteration, see
+    `range_nest`.
+    """
     if not nest:
         return whole
     low = next((t for t in whole if _has_point(nest, values, t)), whole.stop)
@@ -341,8 +345,8 @@ def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: 
 
 
 def single_end(ranges: Sequence[Bounds], side: str) -> Affine | None:
-    """Return the lower or upper end (``side`` "lows" or "highs") of the union of ``ranges`` as one form; None if an end
-    is rounded or the ends do not differ by constants.
+    """Return the lower ("lows") or upper ("highs") end of the union of ``ranges`` as one form; None if it is rounded,
+    or the ends do not differ by constants.
     """
     ends = [one.lows if side == "lows" else one.highs for one in ranges]
     if any(len(end) != 1 or end[0][1] != 1 for end in ends):

@@ -32,8 +32,8 @@ from sympy_tensordiff.symbolic.traversal import names_in
 
 
 class BlockCost(NamedTuple):
-    """The cost of one call on a cluster: tasks of kernels and of reductions, bytes that kernels read and that
-    reductions add, and the bytes that the largest task reads and returns.
+    """The predicted cost of one call on a cluster: the numbers of tasks, the bytes that they read and reduce, and the
+    memory of the largest one.
     """
 
     kernel_tasks: int
@@ -44,8 +44,8 @@ class BlockCost(NamedTuple):
 
 
 class KernelBlock(NamedTuple):
-    """One block of a kernel: its number along each loop, its integer arguments, the slices that it loads of each input,
-    and the shapes of its results.
+    """One block of a kernel's work: its position in the grid of blocks, the slices that it loads of each input, and the
+    shapes of its results.
     """
 
     position: tuple[int, ...]
@@ -60,7 +60,9 @@ class KernelBlock(NamedTuple):
 
 
 class _BlockProgram(NamedTuple):
-    """The kernels compiled for given block sizes, and how their partial results are combined."""
+    """The compiled kernels for given block sizes, with the results and intermediate arrays (stages) to which their
+    partial results belong.
+    """
 
     blocks: dict[str, int | None]
     kernels: tuple[BlockKernel, ...]
@@ -258,8 +260,7 @@ class DaskFunction:
         return found
 
     def loads(self, block: Sequence[int], kernel: int = 0, **sizes: int) -> dict[str, list[tuple[slice, ...]]]:
-        """Return the slices of every argument that the task of one block loads, a list for each; parameters as for
-        `footprint`.
+        """Return for each argument the list of slices that the task of one block loads; parameters as for `footprint`.
 
         Examples
         --------

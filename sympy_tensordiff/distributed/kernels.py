@@ -41,14 +41,16 @@ MAX_WHOLE_ENTRIES = 4096
 
 
 class AxisSlice(NamedTuple):
-    """The slice of an axis that a block reads: its first index, and its extent as the kernel knows it."""
+    """The slice of one axis that a block reads: its first index and its length, both as expressions in the block's
+    position.
+    """
 
     start: Expr
     extent: Expr
 
 
 class KernelInput(NamedTuple):
-    """An input of a kernel: a scalar, or a slice of a tensor that covers several reads.
+    """An argument of a kernel: a scalar, or the slice of a tensor that covers several of its reads.
 
     ``x[i] - x[j]`` with both indices in blocks has two slices of ``x`` as inputs: one that covers both may be all of
     ``x``.
@@ -74,7 +76,9 @@ class KernelInput(NamedTuple):
 
 
 class BlockKernel:
-    """The compiled function of one group of partial results; it takes the slices of arguments listed in ``inputs``."""
+    """A compiled function that computes partial results for one block of indices, from the slices of arguments in
+    ``inputs``.
+    """
 
     def __init__(
         self, parts: Sequence[PartialResult], args: Sequence[Any], split: Mapping[str, Any], backend: str, options: Any
@@ -126,7 +130,9 @@ class BlockKernel:
         return tuple(rows)
 
     def _group_inputs(self, tensor: TensorSymbol, split: Mapping[str, Any]) -> list[KernelInput]:
-        """Group the entries of ``tensor`` whose ranges move together from block to block, one input for each group."""
+        """Return the inputs for all reads of ``tensor``. Reads whose ranges move by the same steps from block to block
+        share one slice.
+        """
         found: dict[Any, dict[ReadRanges, None]] = {}
         for part in self.parts:
             for read in iterate_reads(part.value, _axis_constraints(part)):
@@ -144,7 +150,7 @@ class BlockKernel:
         return [self._make_input(tensor, list(found), found, split)] if is_whole and len(inputs) > 1 else inputs
 
     def _origin_coefficients(self, ranges: Sequence[Bounds | None]) -> frozenset[Any]:
-        """Return how the ends of ranges depend on the block origins, a key to group reads that move together."""
+        """Return a key by which reads are grouped: equal for ranges that move by the same steps from block to block."""
         origins, extents = ({variable_name(getattr(o, side)) for o in self.loops} for side in ("origin", "extent"))
         ends = [end for one in ranges if one for end in (*one.lows, *one.highs) if end[0].atoms() & origins]
         return frozenset((tuple((v, c) for v, c in form.terms if v not in extents), by) for form, by in ends)
@@ -204,7 +210,9 @@ class BlockKernel:
         return TensorComprehension(body, *limits) if limits else body
 
     def _shift_node(self, old: Any, new: Any) -> Any:
-        """Return the rebuilt node ``new`` with reads of sliced inputs and sums that count from the block origin."""
+        """Return ``new``, the rebuilt node ``old``, with reads from the sliced inputs, and with sums that count from
+        the first index of the block.
+        """
         if old in self._input_of:
             one = self._input_of[old]
             return one.local[tuple(i - c.start if c else i for i, c in zip(new.indices, one.cuts, strict=True))]

@@ -23,8 +23,8 @@ from sympy_tensordiff.structure.terms import IndexRange
 
 @dataclass(frozen=True)
 class BlockLoop:
-    """A range that is split into blocks, shared by all axes and sums with this range; ``origin`` and ``extent`` are the
-    symbols of one block.
+    """A loop over the blocks of an index range, shared by all axes and sums with this range. The symbols ``origin`` and
+    ``extent`` are the first index and the length of a block.
     """
 
     range: Bounds = field(hash=False)
@@ -48,7 +48,9 @@ class BlockLoop:
 
 
 class BlockLoops:
-    """Creates and looks up the block loops of all results; ``named_indices`` maps indices to names in ``blocks``."""
+    """The block loops of all results, created when first needed. ``named_indices`` maps indices to their names in the
+    user's ``blocks``.
+    """
 
     def __init__(self, blocks: Mapping[str, int | None]) -> None:
         self.blocks = blocks
@@ -59,8 +61,8 @@ class BlockLoops:
     def loops_for(
         self, ranges: tuple[IndexRange, ...], outside: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> list[BlockLoop | None]:
-        """Return the block loop of each of ``ranges``, outermost first; None for a range that is not split. ``outside``
-        are the enclosing ranges, ``active`` their loops.
+        """Return the block loop of each of ``ranges``, outermost first; None for a range that is not split. They are
+        inside of the ranges ``outside`` with the loops ``active``.
         """
         found: list[BlockLoop | None] = []
         for k, binder in enumerate(ranges):
@@ -114,8 +116,8 @@ class BlockLoops:
         )
 
     def _block_size(self, index: Expr, bounds: Bounds | None) -> int | None:
-        """Return the block size that ``blocks`` gives for an index or, scaled by its coefficient, for a size of its
-        range; None if not split.
+        """Return the block size that the user gave for an index or for a size in its range; None if the range is not
+        split.
         """
         if index in self.named_indices:
             return self.blocks[self.named_indices[index]]

@@ -33,7 +33,9 @@ OPERATIONS: Mapping[Any, str] = {
 
 
 class PartialResult(NamedTuple):
-    """One addend of a result, computed block by block, and reduced over the blocks of ``loops`` by ``operation``."""
+    """A part of a result that is computed block by block: blocks give parts of an array, or values that are reduced
+    over ``loops`` by ``operation``, such as a sum.
+    """
 
     result: int
     axes: tuple[tuple[Expr, Expr, BlockLoop | None], ...]
@@ -48,13 +50,15 @@ class PartialResult(NamedTuple):
         return [index for index, _, _ in self.axes]
 
     def position(self, loops: Sequence[BlockLoop], block: Sequence[int]) -> tuple[int, ...]:
-        """Return the number of ``block`` along the loops that the partial result keeps as axes."""
+        """Return the position of a result's chunk for ``block``: its numbers along the loops that are axes of the
+        result, without those reduced over.
+        """
         return tuple(k for loop, k in zip(loops, block, strict=True) if loop not in self.loops)
 
 
 @cache
 def _numbered_index(name: str, number: int) -> Expr:
-    """Return one dummy index for each ``(name, number)``, so that equal sums are equal expressions."""
+    """Return the dummy index for ``(name, number)``, always the same one, so that equal sums are equal expressions."""
     return sympy.Dummy(name, integer=True)
 
 
@@ -72,8 +76,8 @@ def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
 
 
 class ResultSplitter:
-    """Splits results into ``parts`` (computed per block) and ``stages`` (inner reductions stored as arrays of their
-    own).
+    """Splits results into ``parts``, which are computed per block, and ``stages``, arrays for inner sums that must be
+    complete before.
 
     ``min_sizes`` are the smallest sizes for which periodic indices are read correctly.
     """
@@ -96,7 +100,7 @@ class ResultSplitter:
         return int(trampoline(self._add_result(axes, trampoline(self._split_index_cases(body, axes)))))
 
     def to_entry(self, expr: Any) -> tuple[tuple[IndexRange, ...], Expr]:
-        """Return the axes of ``expr`` and its entry in index notation, with numbered indices."""
+        """Return the axes of a tensor expression and the formula of its entry in index notation."""
         expr = to_index_notation(expr)
         if isinstance(expr, TensorSymbol) and expr.rank:
             around = sympy.symbols(f"axis:{expr.rank}", integer=True)
@@ -221,7 +225,9 @@ class ResultSplitter:
 
     @memoise_walk
     def _linear_parts(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Write ``expr`` as a sum of values to be summed over blocks; return a map from sets of loops to values."""
+        """Return ``expr`` as a sum of terms, each to be summed over the blocks of some loops: a dictionary from sets of
+        loops to terms.
+        """
         if not (yield self._has_split_reduction(expr, binders)):
             return {frozenset(): expr}
         if isinstance(expr, sympy.Add):
@@ -246,7 +252,9 @@ class ResultSplitter:
         return {frozenset(): (yield self._replace_by_stages(expr, binders, active))}
 
     def _linear_parts_of_sum(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return `_linear_parts` of a sum; a sum that depends on few split outer indices becomes a stage instead."""
+        """Return the result of `_linear_parts` for a sum. A sum that depends on fewer split indices than there are
+        around it becomes an array of its own (a stage).
+        """
         own = self.loops.loops_for(binders_of(expr), binders, active)
         split = tuple(loop for loop in own if loop)
         if split and not self.loops.split_indices(binders) <= expr.free_symbols:
@@ -258,7 +266,9 @@ class ResultSplitter:
     def _linear_parts_of_product(
         self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> Walk:
-        """Return `_linear_parts` of a product with one factor summed over blocks; other such factors become stages."""
+        """Return the result of `_linear_parts` for a product, in which one factor may be summed over blocks. Other such
+        factors become arrays of their own (stages).
+        """
         split_factors = []
         for factor in expr.args:
             if (yield self._has_split_reduction(factor, binders)):
@@ -275,7 +285,9 @@ class ResultSplitter:
 
     @memoise_walk
     def _replace_by_stages(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Replace the outermost split reductions in ``expr`` by entries of stages."""
+        """Return ``expr`` with its outermost sums over split ranges replaced by entries of arrays of their own
+        (stages), which are computed before.
+        """
         if not (yield self._has_split_reduction(expr, binders)):
             return expr
         if isinstance(expr, IndexedReduction):
@@ -312,7 +324,9 @@ class ResultSplitter:
 
     @memoise_walk
     def _stage_entry(self, total: Any, binders: tuple[IndexRange, ...]) -> Walk:
-        """Return the entry of a stage, an array that contains ``total`` for all values of its free indices."""
+        """Return the entry that replaces the sum ``total``: that of an array (a stage) with ``total`` for all values of
+        its free indices.
+        """
         around = [b for b in binders if b.index in total.free_symbols]
         axes, lows, names = [], [], {}
         for k, binder in enumerate(around):

@@ -24,7 +24,9 @@ MAX_FAN_IN = 8
 
 
 class CallContext(NamedTuple):
-    """The sizes of one call, the type of its results, and the values of arguments and stages."""
+    """The data of one call of a function on Dask: its sizes, the dtype of its results, and the values of arguments and
+    intermediate arrays (stages).
+    """
 
     sizes: dict[str, int]
     dtype: Any
@@ -148,7 +150,7 @@ def count_tree_tasks(count: int) -> int:
 
 
 class _InputTasks:
-    """The value of a kernel input, with the tasks that provide its slices to blocks.
+    """Provides slices of one kernel input to the tasks of blocks, and adds the Dask tasks that make these slices.
 
     The chunks of a dask array are tasks, and so are their slices and the joins of these: a chunk is released once it is
     sliced, before any kernel runs. A slice of a file is read by the task that needs it, or by a task of its own if
@@ -164,8 +166,8 @@ class _InputTasks:
         self._parts_by_end_points: dict[Any, tuple[Any, Any]] = {}
 
     def part(self, cut: Any, uses: int) -> tuple[Any, Any]:
-        """Return the slices that the kernel task takes (None: all), and the task key or array that it takes them from.
-        ``uses`` is the number of blocks with this slice.
+        """Return ``(slices, source)`` for a kernel task that needs the slice `cut`: it applies `slices` (None: all) to
+        `source`, a task key or an array. `uses` blocks need this slice.
         """
         ends = _end_points(cut)
         if ends not in self._parts_by_end_points:

@@ -114,8 +114,8 @@ class Extremum(NamedTuple):
 
 
 def extrema_in(form: Affine) -> tuple[Affine, list[Extremum]]:
-    """Return ``form`` without its positive parts, and the maxima, minima and absolute values to add, in the shortest
-    notation.
+    """Return ``form`` without its terms ``max(0, f)``, and the maxima, minima and absolute values to add to it, in the
+    shortest notation.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> extrema_in(2 * n + minimum_of([i + 1, n - 1]))
@@ -143,8 +143,8 @@ def extrema_in(form: Affine) -> tuple[Affine, list[Extremum]]:
 
 
 def outermost(form: Affine, accepts: Callable[[PositivePart, int], bool]) -> PositivePart | None:
-    """Return a positive part of ``form`` that ``accepts`` with its coefficient and that no other term contains; None if
-    there is none.
+    """Return a term ``max(0, f)`` of ``form`` that ``accepts(part, coefficient)`` and that no other such term contains;
+    None if there is none.
     """
     parts = [(v, c) for v, c in form.terms if isinstance(v, PositivePart)]
     inside = {v for part, _ in parts for v in part.form.compounds()}
@@ -166,7 +166,8 @@ def extrema_text(form: Affine) -> str:
 
 
 def _number_of_terms(written: tuple[Affine, Extremum]) -> tuple[int, int]:
-    """Return, as a sort key, the number of all terms of a form and an extremum, and of those outside of the extremum.
+    """Return the length of a notation, a rest and an extremum, as a sort key: the number of all terms, then of those in
+    the rest.
 
     ``min(i, 6 - i)`` is as short as ``3 - |i - 3|`` but has no term outside; ``|i|`` is shorter than ``max(i, -i)``.
     """
@@ -177,8 +178,8 @@ def _number_of_terms(written: tuple[Affine, Extremum]) -> tuple[int, int]:
 
 
 def _with_extremum(rest: Affine, form: Affine, c: int, *, alone: bool) -> tuple[Affine, Extremum]:
-    """Return ``rest + c*max(0, form)`` as a form plus an `Extremum`, with terms of ``rest`` moved into it where that is
-    shorter.
+    """Return ``rest + c*max(0, form)`` as a rest and a maximum or minimum, in the shortest way: ``s + max(0, f)`` may
+    be ``max(s, s + f)``.
 
     ``s + max(0, f)`` is ``max(s, s + f)``. Constants go into it, too, if ``alone``: there are no other positive parts.
     """
@@ -209,14 +210,14 @@ def _of_negated_operands(extremum: Extremum) -> Extremum:
 
 
 def positive_parts_in(forms: Iterable[Affine]) -> list[PositivePart]:
-    """Return all positive parts in ``forms``, each once, nested ones before those that contain them."""
+    """Return all terms ``max(0, f)`` in ``forms``, each once, nested ones before those that contain them."""
     found: dict[PositivePart, None] = {}
     _collect_parts(forms, found)
     return list(found)
 
 
 def _collect_parts(forms: Iterable[Affine], found: dict[PositivePart, None]) -> None:
-    """Add all positive parts in ``forms`` to ``found``, nested ones first."""
+    """Add all terms ``max(0, f)`` in ``forms`` to ``found``, nested ones first."""
     for form in forms:
         for v, _ in form.terms:
             if isinstance(v, Compound):
@@ -244,7 +245,7 @@ CASES_LIMIT = 4
 
 
 def cases(rows: Sequence[Constraint], limit: int | None = CASES_LIMIT) -> Iterator[tuple[Constraint, ...]]:
-    """Yield disjoint systems without positive parts that together have the points of ``rows``.
+    """Yield disjoint systems of constraints without maxima and minima that together have the points of ``rows``.
 
     They are split by ``limit`` positive parts at most, if it is given; further ones stay in the systems.
 
@@ -263,8 +264,8 @@ def cases(rows: Sequence[Constraint], limit: int | None = CASES_LIMIT) -> Iterat
 
 
 def split_clamps(row: Constraint, variables: frozenset[Variable]) -> list[Constraint]:
-    """Split an inequality that subtracts positive parts over ``variables``: ``g >= max(0, f)`` is ``g >= 0`` and ``g >=
-    f``.
+    """Return an inequality like ``g >= max(0, f)`` as two, ``g >= 0`` and ``g >= f``, if f depends on ``variables``; a
+    list with the row alone otherwise.
 
     >>> i, k, n = (Affine.variable(v) for v in "ikn")
     >>> split_clamps(Constraint("ge", minimum_of([i, n]) - k), frozenset("ikn"))

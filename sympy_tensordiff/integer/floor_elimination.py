@@ -22,7 +22,8 @@ from .system import definitions
 
 
 def eliminate_floors(row: Constraint, loops: frozenset[Variable]) -> list[Constraint] | None:
-    """Return ``row`` as equivalent inequalities without floor quotients of ``loops`` variables; None if there are none.
+    """Return ``row`` as inequalities without floors over ``loops``: ``floor(i/2) >= k`` is ``i >= 2*k``. None if it
+    cannot be written so.
 
     ``c*floor(f/d) + r >= 0`` is ``f + d*floor(r/c) >= 0`` for positive ``c``, and
     ``r - c*floor(f/d) >= 0`` is ``d*floor(r/c) + d - 1 - f >= 0``.
@@ -70,8 +71,8 @@ def rows_without_quotients(rows: Sequence[Constraint], loops: frozenset[Variable
 def system_without_quotients(
     rows: tuple[Constraint, ...], variable: Variable, known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return the rows for the loop over ``variable`` and its outer loops without floors of it; raise LoopBoundError if
-    impossible.
+    """Return the rows from which the bounds of the loop over ``variable`` are read, without floors that contain it.
+    Raise LoopBoundError if that is impossible.
     """
     result: list[Constraint] = []
     for row in rows:
@@ -92,8 +93,8 @@ def _no_bound(row: Constraint) -> LoopBoundError:
 
 
 def innermost_bound(row: Constraint, variables: Sequence[Variable]) -> Constraint | None:
-    """Return a row that bounds the innermost of its variables: the row itself or a weaker one that follows; None if
-    neither does.
+    """Return a constraint that bounds the innermost variable of ``row``: the row itself, or a weaker one without
+    floors. None if neither does.
 
     >>> i = Affine.variable("i")
     >>> innermost_bound(Constraint("ge", 5 * quotient(i, 3) - 2 * quotient(i, 2) - 9), "i")
@@ -126,7 +127,9 @@ def relax_to_affine(rows: Iterable[Constraint], variables: frozenset[Variable]) 
 
 
 def _without_floors_in_lowest_terms(rows: Iterable[Constraint], variables: frozenset[Variable]) -> Sequence[Constraint]:
-    """Return the normalised rows, without congruences on ``variables`` and floors of these written out if possible."""
+    """Return ``rows`` in lowest terms, with floors of ``variables`` written as inequalities where possible, and without
+    congruences on them.
+    """
     plain = [row for row in rows if row.kind != "mod" or row.form.atoms().isdisjoint(variables)]
     parts = [part for row in plain for part in eliminate_floors(row, variables) or [row]]
     # In lowest terms, a quotient by a symbol has become a product with it.
@@ -173,8 +176,8 @@ BoundForms: TypeAlias = list[tuple[Affine, int]]
 
 
 def divided_bounds(variable: Variable, row: Constraint, known: Sequence[Constraint]) -> tuple[BoundForms, BoundForms]:
-    """Return the lower and upper bounds of ``variable`` by a row that multiplies it by a symbol: ``i >= -floor(r/M)``
-    for ``M*i + r >= 0``.
+    """Return the bounds of ``variable`` by a row that multiplies it by a symbol: ``i >= -floor(r/M)`` for ``M*i + r >=
+    0``. Raise LoopBoundError if the sign of M is unknown.
 
     Raises LoopBoundError unless ``known`` imply the sign of the coefficient.
     """
@@ -196,7 +199,8 @@ def divided_bounds(variable: Variable, row: Constraint, known: Sequence[Constrai
 def positive_divisors(
     variable: Variable, rows: Sequence[Constraint], known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return guards ``divisor >= 1`` for divisors in bounds of ``variable`` that only ``rows`` imply to be positive.
+    """Return the guards ``M >= 1`` to be tested before the loop over ``variable``, for symbols M by which its bounds
+    divide and that only ``rows`` imply to be positive.
 
     These guards are tested outside of the loop: if the loop has no points, a divisor may be 0.
     """
@@ -212,7 +216,8 @@ def positive_divisors(
 
 
 def times_divisors(rows: Iterable[Constraint]) -> tuple[Constraint, ...]:
-    """Return the rows that contain a quotient by a symbol, each multiplied by its divisor, which is positive.
+    """Return the rows that contain ``floor(f/M)`` with a symbol M, each multiplied by M, so that the definition of the
+    floor can be applied.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
     >>> times_divisors([Constraint("ge", i - quotient_by(p, M)), Constraint("ge", i)])
@@ -240,8 +245,8 @@ def symbolic_divisors(forms: Iterable[Affine]) -> list[Affine]:
 def bounds_by_multiples(
     rows: Sequence[Constraint], variable: Variable, outer: Sequence[Variable], known: Sequence[Constraint]
 ) -> list[Constraint]:
-    """Return the bounds of outer loops that follow from rows with a symbolic multiple of ``variable``: from ``r >=
-    M*i`` and ``i >= s``.
+    """Return bounds of ``outer`` loops that follow from rows in which ``variable`` is multiplied by a symbol: ``r >=
+    M*s`` from ``r >= M*i`` and ``i >= s``.
     """
     linear = [parts for row in rows if row.kind == "ge" and (parts := slope(row.form, variable)) is not None]
     forms = []
@@ -256,7 +261,8 @@ def bounds_by_multiples(
 
 
 def may_miss(rows: Sequence[Constraint], variable: Variable, known: Sequence[Constraint]) -> bool:
-    """Return whether ``r <= M*i <= s``, two of ``rows``, may have no solution ``i``: ``s - r >= M - 1`` is not implied.
+    """Return whether two of ``rows``, ``r <= M*i <= s``, may have no solution i, because ``s - r`` may be less than ``M
+    - 1``.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
     >>> rest, some = p - times(M, i), [Constraint("ge", M - 1)]

@@ -125,7 +125,7 @@ def project_exactly(rows: Iterable[Constraint], drop: Iterable[Variable]) -> tup
 
 
 def grows(rows: Collection[Constraint], variable: Variable) -> bool:
-    """Return whether eliminating ``variable`` may give more constraints than before."""
+    """Return whether eliminating ``variable`` may give more constraints than there are now."""
     return _elimination_cost(rows, variable)[1] > 0
 
 
@@ -185,7 +185,8 @@ def _check_is_affine(row: Constraint, variable: Variable, coefficient: int) -> N
 def constraints_on_union(
     systems: Sequence[Sequence[Constraint]], variables: Iterable[Variable]
 ) -> tuple[Constraint, ...]:
-    """Return constraints that hold in the union of ``systems``: common rows, and the weakest of the systems' bounds.
+    """Return constraints that hold wherever one of ``systems`` does: those that all have, and for each of ``variables``
+    the weakest of their bounds.
 
     A variable that all systems bound is bounded by the greatest or least of these bounds.
 
@@ -210,7 +211,9 @@ def constraints_on_union(
 
 
 def _bounding_form(row: Constraint, variable: Variable, sign: int) -> Affine | None:
-    """Return the ``form >= 0`` of a row that bounds the variable from below (``sign`` 1) or above (-1), or None."""
+    """Return the form f such that ``f >= 0``, which follows from ``row``, bounds the variable from below (``sign`` 1)
+    or above (-1); None if there is none.
+    """
     if row.kind == "mod" or variable in row.form.hidden():
         return None
     form = -row.form if row.kind == "eq" and row.form.coefficient(variable) * sign < 0 else row.form

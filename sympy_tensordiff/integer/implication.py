@@ -72,7 +72,7 @@ def is_implied(row: Constraint, rows: Sequence[Constraint]) -> bool:
 
 
 def without_implied(rows: Iterable[Constraint], known: Sequence[Constraint]) -> list[Constraint]:
-    """Return the constraints that ``known`` does not provably imply, each tested by itself."""
+    """Return those of ``rows`` that ``known`` does not provably imply. Each row is tested alone."""
     return [row for row in rows if not is_implied(row, known)]
 
 
@@ -102,7 +102,9 @@ def _is_implied_by_definitions(reduced: Constraint, rows: Sequence[Constraint]) 
 
 
 def _is_stated_or_weaker(row: Constraint, rows: Sequence[Constraint]) -> bool:
-    """Return whether ``row`` is one of ``rows`` or weaker than a parallel one: a cheap sufficient test."""
+    """Return whether ``row`` is one of ``rows``, or follows from one with a smaller constant: ``i >= 0`` from ``i >=
+    2``.
+    """
     kind, (terms, constant), _ = row
     if kind != "ge":
         return row in rows
@@ -173,8 +175,8 @@ def remove_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = (
 
 
 def without_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = ()) -> tuple[Constraint, ...]:
-    """Return ``rows`` without the constraints that the others and ``facts`` imply; constraints free of tensor entries
-    stay if only ones with entries imply them.
+    """Return ``rows`` without those that the others and ``facts`` imply. A row without tensor entries is kept if only
+    rows with entries imply it.
 
     >>> from .indirect import IndirectIndex
     >>> i, entry = Affine.variable("i"), Affine.variable(IndirectIndex("idx", (Affine.variable("i") - 3,)))
@@ -188,7 +190,8 @@ def without_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = 
 
 
 def merge_parallel(rows: Iterable[Constraint]) -> tuple[Constraint, ...] | None:
-    """Return the rows in lowest terms, the strongest of each direction; None if two of them contradict each other.
+    """Return the rows in lowest terms; of those that differ in the constant only, the strongest. None if two contradict
+    each other.
 
     Opposite inequalities that meet become an equation, and an equation replaces the inequalities along it.
 
@@ -229,8 +232,8 @@ def merge_parallel(rows: Iterable[Constraint]) -> tuple[Constraint, ...] | None:
 
 
 def _tightened(rows: tuple[Constraint, ...] | None, facts: Sequence[Constraint]) -> tuple[Constraint, ...] | None:
-    """Return ``rows`` with inequalities moved to the nearest value that the equations and congruences allow; None if
-    contradictory.
+    """Return ``rows`` with the constants of inequalities rounded to the values that equations and congruences allow:
+    ``i >= 4`` for ``i >= 3`` and even i. None if these have no solution.
     """
     equations = tuple(row for row in (*(rows or ()), *facts) if row.kind != "ge")
     if not rows or not equations:
@@ -257,7 +260,9 @@ def _system_with(form: Affine, rows: Sequence[Constraint]) -> System:
 
 
 def complexity(row: Constraint) -> tuple[int, int, int]:
-    """Return a sort key of constraints: those that are harder to read come later; equations are removed last."""
+    """Return a sort key of constraints: short ones first. Redundant rows are removed from the end, so that the simpler
+    ones stay.
+    """
     return (_KIND_RANK[row.kind], *_notation_size(row.form))
 
 

@@ -181,7 +181,8 @@ def data_terms(form: Affine) -> dict[Compound, int]:
 
 
 def eliminate_shared_entries(rows: Sequence[Constraint]) -> tuple[Constraint, ...]:
-    """Return equations combined linearly so that each tensor entry occurs in one of them only, where that is possible.
+    """Return ``rows`` with equations combined so that each tensor entry occurs in a single equation, where possible:
+    ``p == 2*x[i]``, ``q == 4*x[i]`` gives ``q == 2*p``.
 
     >>> p, q, i = (Affine.variable(v) for v in "pqi")
     >>> entry = Affine.variable(IndirectIndex("idx", (i,)))
@@ -242,8 +243,8 @@ def depends_only_indirectly(form: Affine, variables: Collection[Variable]) -> bo
 
 
 def constraints_for_the_body(rows: Sequence[Constraint], variables: Collection[Variable]) -> list[Constraint]:
-    """Return the constraints that the body of a sum over ``variables`` has to test, since no loop bound can express
-    them.
+    """Return the constraints in ``rows`` that no loop bound can express, such as ``idx[i] == p``, so that the body of
+    the sum over ``variables`` must test them.
 
     An inequality may bound one variable by an entry that others select, ``k >= ptr[i]``, if no other row needs the loop
     over ``i`` inside the one over ``k``.
@@ -268,7 +269,9 @@ def constraints_for_the_body(rows: Sequence[Constraint], variables: Collection[V
 
 
 def _enclosing_loops(enclosing: Mapping[Variable, set[Variable]], start: Iterable[Variable]) -> set[Variable]:
-    """Return the variables of ``start`` and, transitively, those that ``enclosing`` maps them to."""
+    """Return the variables of ``start`` and of all loops around them: ``enclosing`` maps each variable to those
+    directly around it.
+    """
     reached: set[Variable] = set()
     waiting = list(start)
     while waiting:

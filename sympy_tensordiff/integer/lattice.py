@@ -21,7 +21,8 @@ _MAX_SWEEPS = 100
 
 
 def echelon(rows: Rows) -> tuple[Rows, Rows, Rows]:
-    """Return ``(echelon form, unimodular transform, basis of relations among the rows)`` of an integer matrix.
+    """Return ``(form, transform, relations)`` of an integer matrix: its echelon form, the unimodular matrix with
+    ``transform @ rows == form``, and a short basis of all c with ``c @ rows == 0``.
 
     The form has the non-zero rows with positive pivots, and ``transform * rows == form``. The relations are an
     LLL-reduced basis of all ``c`` with ``c * rows == 0``; together with the rows of the transform, which are shortened
@@ -61,7 +62,8 @@ def independent(vectors: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 class _Reduction:
-    """The state of one lattice reduction: rows ``a`` to be brought to echelon form, metric rows ``b``.
+    """The state of one lattice reduction (LLL). The rows ``a`` are brought to echelon form; ``b`` are the operations
+    made so far: ``a == b @ original``.
 
     Each operation on rows is made on ``a`` and ``b`` alike; at first ``b`` is the identity, so
     ``a == b * original`` holds throughout. The rows are in reverse echelon order, zero rows of
@@ -156,8 +158,7 @@ class _Reduction:
 
 
 def canonical_basis(basis: Rows) -> Rows:
-    """Return a reduced basis with each vector shortened once more by all others, in a canonical order and with
-    canonical signs.
+    """Return the vectors of a reduced basis, each made shorter by the others, in a fixed order and with fixed signs.
 
     The first non-zero entry of each vector is positive. Vectors with few non-zero entries come first, short ones first
     among those.
@@ -183,7 +184,7 @@ def shortened(vector: list[int], basis: Rows) -> list[int]:
 
 
 def nearest(p: int, q: int) -> int:
-    """Return the integer nearest to ``p / q``, ``q > 0``; of two, the one nearer to zero.
+    """Return the integer nearest to ``p/q``, for q > 0; if two are equally near, the one closer to zero.
 
     >>> nearest(1, 2), nearest(3, 2), nearest(-1, 2), nearest(-5, 3)
     (0, 1, 0, -2)

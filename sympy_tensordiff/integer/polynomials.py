@@ -85,7 +85,7 @@ class Polynomial:
 
     @property
     def growth(self) -> Growth:
-        """The maximal monomials among those with a positive coefficient.
+        """The monomials with a positive coefficient that divide no other one: n**2 and m*n for ``n**2 + m*n + n + 7``.
 
         >>> n, m = (Polynomial.of(Affine.variable(name)) for name in "nm")
         >>> sorted((n * n + n * m + m + 7).growth)
@@ -114,7 +114,8 @@ def maximal(monomials: Iterable[Monomial]) -> Growth:
 
 
 def grows_faster(one: Growth, other: Growth) -> bool:
-    """Return whether ``one`` is not bounded by ``other``: a monomial of ``one`` divides none of ``other``.
+    """Return whether ``one`` has a monomial that divides none of ``other``, so that it may grow faster: n**2 against
+    n*m.
 
     >>> n, m = (Polynomial.of(Affine.variable(name)) for name in "nm")
     >>> grows_faster((n * n).growth, (n * m).growth), grows_faster(n.growth, (n * m).growth)

@@ -173,7 +173,7 @@ def quotient_by(form: Affine, divisor: Affine) -> Affine:
 
 
 def divide_with_rest(form: Affine, divisor: Affine) -> tuple[Affine, Affine]:
-    """Divide ``form`` as far as this gives fewer terms; return quotient and rest: ``form == quotient*divisor + rest``.
+    """Return ``(quotient, rest)`` with ``form == quotient*divisor + rest``, divided as long as the rest gets shorter.
 
     >>> M, i, p = (Affine.variable(v) for v in "Mip")
     >>> divide_with_rest(times(M + 2, i) + p, M + 2), divide_with_rest(Affine.of(12), Affine.of(4))
@@ -188,7 +188,9 @@ def divide_with_rest(form: Affine, divisor: Affine) -> tuple[Affine, Affine]:
 
 
 def negated_partial_quotients(form: Affine, divisor: Affine) -> list[Affine]:
-    """Return, for each term of ``form`` that the leading term of ``divisor`` divides, minus the quotient of the two."""
+    """Return minus ``term/lead`` for each term of ``form`` that the leading term of ``divisor`` divides: the steps of a
+    polynomial division.
+    """
     if divisor.is_constant:
         constant = divisor.constant
         parts = [Affine({v: -(c // constant)}) for v, c in form.terms if c % constant == 0]
@@ -259,8 +261,8 @@ def factors_of_products(forms: Iterable[Affine]) -> list[Variable]:
 
 
 def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list[Affine]:
-    """Return inequalities about the products in ``forms`` and ``also`` that follow from ``form >= 0`` for all
-    ``forms``.
+    """Return inequalities about products, such as ``M*i``, that follow from ``form >= 0`` for all ``forms``: if ``i <=
+    N - 1`` and ``M >= 0``, then ``M*i <= M*N - M``.
 
     For a product ``v*w`` every inequality with ``v`` may be multiplied by ``w`` if another one says that ``w`` is not
     negative (the first level of the reformulation-linearisation technique of Sherali & Adams 1990).

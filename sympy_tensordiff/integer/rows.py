@@ -28,7 +28,7 @@ def atoms_in(parts: Iterable[Affine | Constraint]) -> frozenset[Variable]:
 
 
 def linear(parts: Iterable[Affine | Constraint]) -> bool:
-    """Return whether no form or row contains a compound: no floor, maximum, product or tensor entry.
+    """Return whether no form or row contains a nonlinear term (`Compound`): no floor, maximum, product or tensor entry.
 
     >>> i = Affine.variable("i")
     >>> linear([Constraint("ge", i - 3)]), linear([i, i + Affine.variable(Quotient(i, 2))])
@@ -108,8 +108,8 @@ Sides: TypeAlias = tuple[list[tuple[Affine, int]], list[tuple[Affine, int]]]
 
 
 def bounds_with_divisors(variable: Variable, forms: Iterable[Affine]) -> Sides:
-    """Return the bounds of a variable by ``form >= 0``, as (form, divisor) pairs: ``v >= -rest/c`` for ``c*v + rest >=
-    0``.
+    """Return the lower and the upper bounds of a variable by ``form >= 0``, as pairs: (p, 2) stands for ``p/2`` in
+    ``2*i - p >= 0``.
 
     >>> i, p = Affine.variable("i"), Affine.variable("p")
     >>> bounds_with_divisors("i", [2 * i - p, 9 - i])
@@ -140,8 +140,8 @@ def rows_connected_to(rows: Rows, variables: frozenset[Variable], sizes: frozens
 
 
 def bounds_a_loop(row: Constraint, variables: Sequence[Variable]) -> bool:
-    """Return whether the inequality ``row`` bounds the innermost of its ``variables`` (outermost first): it is linear
-    in that variable.
+    """Return whether the inequality ``row`` bounds the innermost of ``variables`` in it, which are ordered from the
+    outermost on: it must be linear in that one.
     """
     for n, v in enumerate(variables):
         if row.kind == "ge" and row.form.coefficient(v) and row.form.atoms().isdisjoint(variables[n + 1 :]):
@@ -209,7 +209,9 @@ def _without_floor(form: Affine, quotient: Quotient | SymbolicQuotient, sign: in
 
 
 def _as_congruence(kind: str, form: Affine) -> Constraint | bool | None:
-    """Return a condition on one remainder as a congruence, or True or False if it always or never holds; else None."""
+    """Return a condition on a single remainder, such as ``p mod 2 == 0``, as a congruence; True or False if it always
+    or never holds; None for other conditions.
+    """
     found = remainders(kind, form)
     if found is None:
         return None
@@ -220,8 +222,8 @@ def _as_congruence(kind: str, form: Affine) -> Constraint | bool | None:
 
 
 def remainders(kind: str, form: Affine) -> tuple[Affine, int, range] | None:
-    """Return ``f``, ``m`` and the values of ``f mod m`` that ``form >= 0`` or ``form == 0`` allows; None for other
-    conditions.
+    """Return ``(f, m, values)`` for a condition on a single remainder, ``form >= 0`` or ``form == 0``: it holds if ``f
+    mod m`` is in `values`. None for other conditions.
 
     The form is in lowest terms, so it differs from the remainder ``f - m*floor(f/m)`` or its negative by a number.
 

@@ -17,7 +17,8 @@ _COST = -1
 
 
 class Dictionary:
-    """A simplex dictionary of the system ``row[:n] * x + row[n] >= 0``, at a feasible basis if there is one.
+    """A system of linear inequalities, ready for the simplex method: a dictionary in Chvátal's sense, with exact
+    integer rows. It decides feasibility and finds least values.
 
     The variables have the labels ``0 .. n-1`` and are free: once in the basis, they never leave it.
     The slack of row ``i`` has the label ``n + i`` and is never negative. A form that is minimised
@@ -60,8 +61,8 @@ class Dictionary:
         return work._descend(stop_at)
 
     def without(self, row: int, stop_at: int) -> tuple[Fraction | None, Dictionary]:
-        """Return the least value of a row's form over the other rows, as `minimum` does, and the dictionary without the
-        row.
+        """Return the least value that the form of a row takes if the row itself is left out, and the dictionary without
+        that row. The row is redundant if the value is not negative.
 
         >>> strip = Dictionary([[1, 0], [-1, 4], [-1, 6]], 1)
         >>> value, rest = strip.without(2, -1)
@@ -155,8 +156,8 @@ class Dictionary:
             self._pivot(leaving, min(rising)[1])
 
     def _descend(self, stop_at: int | None) -> Fraction | None:
-        """Minimise the row with the label -1 by Bland's rule from a feasible basis; return its value, None if
-        unbounded.
+        """Minimise the objective (the row with the label -1) by Bland's rule, from a feasible basis. Return its value,
+        at most ``stop_at`` if it stops early, or None if unbounded.
         """
         size = self.size
         cost_row = self.basis.index(_COST)
@@ -177,7 +178,9 @@ class Dictionary:
         return Fraction(cost[size], cost[-1])
 
     def _leaving_row(self, entering: int, sign: int) -> int:
-        """Return the row that first stops the column, increasing (``sign`` 1) or decreasing (-1); -1 if none does."""
+        """Return the basic variable that is the first to reach 0 when the column `entering` increases (``sign`` 1) or
+        decreases (-1), as a row number; -1 if none does.
+        """
         size = self.size
         leaving, above, below = -1, 0, 1
         for r, label in enumerate(self.basis):

@@ -25,7 +25,7 @@ Solution = tuple[list[int], dict[Variable, Affine], tuple[Constraint, ...]]
 
 
 class VariableNames(Protocol):
-    """A table of variables with their names that can make new variables: a graph."""
+    """The interface that the solver needs of a graph: the names of variables, and new variables."""
 
     names: list[str]
 
@@ -62,7 +62,9 @@ Step = tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]]
 
 
 def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint, ...]) -> Step | None:
-    """Return ``(substitution, rows, variables)`` for solving one equation; None if nothing is left to solve."""
+    """Solve one equation or congruence. Return the substitution, the rows, and the variables that remain; None if
+    nothing is left to solve.
+    """
     inner = partition(rows, kept)[1]
     for row in inner:
         if row.kind == "mod" and not depends_only_indirectly(row.form, kept):  # form == modulus * t
@@ -130,8 +132,8 @@ def _number_of_occurrences(form: Affine, variable: int) -> int:
 
 
 def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tuple[Constraint, ...]:
-    """Return a bound of ``p`` as one of ``t = floor(p/M)``: ``p >= M*s`` is ``t >= s``, ``p < M*s`` is ``t < s``;
-    others unchanged.
+    """Return a bound of ``p`` as one of ``t = floor(p/M)``: ``t >= s`` for ``p >= M*s``. Other rows are returned
+    unchanged.
 
     To a bound of ``p`` by a number, the bound of ``t`` that it implies is added.
     """
@@ -163,7 +165,9 @@ def _linear_equations(rows: Sequence[Constraint], kept: Sequence[int]) -> list[C
 
 
 def _forms_equal_to_zero(rows: Sequence[Constraint]) -> Iterable[Affine]:
-    """Yield the forms that ``rows`` force to be 0: of equations, and of pairs of opposite inequalities."""
+    """Yield the forms that must be 0 by ``rows``: those of equations, and of two inequalities ``form >= 0`` and ``-form
+    >= 0``.
+    """
     forms = {row.form for row in rows if row.kind == "ge"}
     for row in rows:
         if row.kind == "eq" or (row.kind == "ge" and -row.form in forms):
@@ -181,7 +185,9 @@ def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affin
 
 
 def _divide_by_content(row: Constraint, kept: Sequence[int]) -> tuple[Constraint, Constraint] | None:
-    """Split ``g*a + rest == 0`` into ``rest mod g == 0`` and ``a + rest/g == 0``; None for coprime coefficients."""
+    """Return ``2*a + rest == 0``, where 2 divides all coefficients of the unknowns, as ``rest mod 2 == 0`` and ``a +
+    rest/2 == 0``. None if they have no common divisor.
+    """
     inner = {v: c for v, c in row.form.terms if v in kept}
     divisor = gcd(*inner.values())
     if divisor == 1:
@@ -227,7 +233,8 @@ def _smith_step(
 
 
 def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tuple[list[Affine], list[list[int]]]:
-    """Return an equivalent parametrisation whose variables start near 0 and increase with the parameters.
+    """Return the solutions ``values + kernel*z`` with a shifted origin and signs such that they are near 0 and grow
+    with the parameters, so that loops read well.
 
     The multiples of each parameter are shortened by the kernel. A kernel vector is negated if its variable would have
     to decrease as the parameters grow: ``3*i + 2*k == p`` is ``i = p - 2*z``, ``k = 3*z - p``.

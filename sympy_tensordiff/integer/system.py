@@ -121,8 +121,8 @@ def _as_vector(form: Affine, index: dict[Variable, int]) -> Vector:
 
 
 class System:
-    """The integer points of ``rows`` as inequalities over columns that are independent, after all equations are
-    eliminated.
+    """A system of constraints prepared for exact questions: the equations are solved over the integers, and the
+    inequalities are over independent integers (columns).
 
     The compounds ``also`` have columns, too.
 
@@ -193,7 +193,9 @@ class System:
         self.is_empty = self._has_no_rational_point()
 
     def _find_ranges(self) -> None:
-        """Find the range of each column, and whether nothing but that range restricts it (``only_in_box``)."""
+        """Compute the constant bounds of each column, and record in ``only_in_box`` whether no other inequality
+        contains it.
+        """
         self.lows: list[int | None] = [None] * self.width
         self.highs: list[int | None] = [None] * self.width
         self.only_in_box = [True] * self.width
@@ -271,7 +273,8 @@ class System:
         return tuple(vector), constant
 
     def excess(self, form: Affine) -> int:
-        """Return the least non-negative integer that ``form`` can be by the equations alone.
+        """Return the least nonnegative integer that ``form`` can equal by the equations alone: 1 for ``2*p + 3``, which
+        is odd.
 
         >>> p = Affine.variable("p")
         >>> System((Constraint("mod", p + 1, 4),)).excess(p), System(()).excess(2 * p + 3)
@@ -323,7 +326,8 @@ def system(rows: tuple[Constraint, ...], also: tuple[Compound, ...] = ()) -> Sys
 
 
 def _rounding_cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Constraint, ...]]) -> list[Affine]:
-    """Return inequalities that get stronger by rounding when combined with the definition of a floor quotient.
+    """Return inequalities that hold for integers because a floor can be rounded: ``p <= 2*q + 1`` implies ``floor(p/2)
+    <= q``.
 
     ``p <= 2*q + 1`` and ``2*floor(p/2) <= p`` give ``floor(p/2) <= q``: the sum is ``2*(q - floor(p/2)) >= -1``.
     """
@@ -343,7 +347,9 @@ def _rounding_cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Constr
 
 
 def definitions(compounds: Iterable[Compound]) -> dict[Compound, tuple[Constraint, ...]]:
-    """Return the defining rows of ``compounds`` and of all compounds inside them; a product has none."""
+    """Return the constraints that define each of ``compounds``, such as floors and maxima, and those nested in them.
+    Products have none.
+    """
     result: dict[Compound, tuple[Constraint, ...]] = {}
     waiting = list(compounds)
     while waiting:
@@ -385,7 +391,8 @@ def _inequalities_and_equations(
 
 
 def _without_loose_products(derived: Sequence[Affine], stated: Collection[Compound]) -> list[Affine]:
-    """Return ``derived`` without the inequalities on products that cannot restrict the compounds in ``stated``.
+    """Return ``derived`` without inequalities on products that no other row restricts from the other side: nothing
+    follows from them.
 
     A product that only derived inequalities contain, and with one sign, is restricted by nothing else: they imply
     nothing about others.

@@ -92,8 +92,8 @@ def remove_exact_floors(rows: Rows, known: Rows) -> Rows:
 
 
 def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> UniqueValue | None:
-    """Return ``({variable: value}, guards)`` for a variable that can have only one value, where the guards hold; None
-    without one.
+    """Return ``({variable: value}, guards)`` if some variable can have one value only, as ``p <= 3*v <= p + 2``
+    determines v; the value exists where the guards hold. None without one.
 
     ``l <= c*v <= h`` with ``0 <= h - l < c`` holds at most for ``v = floor(h/c)``, and there if
     ``c*floor(h/c) >= l``. The coefficient may be symbolic, as in ``M*v``.
@@ -113,8 +113,8 @@ def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Uniq
 
 
 def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) -> tuple[Affine, Affine] | None:
-    """Return ``(floor(h/c), form)`` if two constraints allow at most one value of ``v``, which exists where ``form >=
-    0``; else None.
+    """Return ``(value, form)`` if two constraints leave at most one value for ``v``: ``floor(h/c)`` for ``l <= c*v <=
+    h``. It satisfies them where ``form >= 0``. None if they leave more.
     """
     by_coefficient: dict[Affine, list[Affine]] = {}
     for row in rows:
@@ -154,7 +154,8 @@ def _projection_on(v: int, variables: Sequence[int], rows: Rows) -> Rows:
 
 
 def _is_unique(v: int, variables: Sequence[int], rows: Sequence[Constraint]) -> bool:
-    """Return whether any two points that agree outside of ``variables`` provably have the same ``v``.
+    """Return whether the constraints determine ``v`` from the variables that are not in ``variables``: no two points
+    differ in it.
 
     The pairs of points are the same cached system for all ``v``.
     """
@@ -198,7 +199,9 @@ def _is_less(width: Affine, coefficient: Affine, known: Rows) -> bool:
 
 
 def are_ranges_nonempty(limits: Sequence[Bounds], facts: Rows) -> bool:
-    """Whether every range provably contains an integer: a sufficient test by the dark shadow of each pair of bounds."""
+    """Whether each range contains an integer, by a test that may fail to see it: upper minus lower bounds are large
+    enough.
+    """
     known = facts
     for limit in limits:
         for low, c in limit.lows:
@@ -222,7 +225,7 @@ def length_of_range(limit: Bounds) -> Affine | None:
 
 
 def has_point(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
-    """Whether a nest of simple ranges provably contains a point: each range is nonempty, given the outer ones."""
+    """Whether nested ranges are proved to contain a point: each one is nonempty for all values of the outer ones."""
     open_variables = set(variables)
     while open_variables:
         for v in sorted(open_variables):
@@ -240,8 +243,8 @@ def has_point(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
 
 
 def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> dict[int, Affine]:
-    """Return the values of ``bound`` variables, given innermost first, at which the form of ``row`` is least under
-    ``context``.
+    """Return the values of ``bound`` variables, given innermost first, for which ``row`` is hardest to satisfy: ``j =
+    n`` for ``n - j - 1 >= 0`` and ``j <= n``.
 
     A variable whose relevant bound is not a single form is left out.
 
@@ -262,8 +265,8 @@ def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> d
 
 
 def at_least_slack(row: Constraint, bound: Sequence[int], context: Rows) -> Constraint | None:
-    """Return ``row`` at the values of ``bound`` variables where it is hardest to satisfy, so that it implies ``row``
-    for all values; None if unknown.
+    """Return ``row`` at the values of ``bound`` variables for which it is hardest to satisfy. It implies ``row`` for
+    all other values. None if these values are unknown.
     """
     worst = row.substitute(least_slack_point(row, bound, context))
     return None if worst.form.atoms() & frozenset(bound) else worst

@@ -42,7 +42,8 @@ MAX_SHOWN_TERMS = 30
 
 
 class StructuredDerivative:
-    """A compiled Jacobian or Hessian of known sparsity; made by `structured_hessian` and `structured_jacobian`.
+    """A compiled Jacobian or Hessian whose sparsity pattern is known from its formula; made by `structured_hessian` and
+    `structured_jacobian`.
 
     Calling it with arrays gives a `StructuredOperator`.
 
@@ -111,7 +112,7 @@ class StructuredDerivative:
         return StructuredOperator(self, call)
 
     def structure(self, *arrays: Any, lower: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return rows and columns of all structurally nonzero entries, in the order of `values`.
+        """Return the row and column numbers of all entries that are not identically 0, in the order of `values`.
 
         Parameters
         ----------
@@ -129,7 +130,7 @@ class StructuredDerivative:
         return pattern.rows, pattern.columns
 
     def values(self, *arrays: Any, out: NDArray[Any] | None = None, lower: bool = False) -> NDArray[Any]:
-        """Return the values in the order of `structure`, written to ``out`` if given."""
+        """Return the values of the entries listed by `structure`, in the same order; written to ``out`` if given."""
         call = self._arguments.read(arrays)
         return self.evaluate_entries(self.entries(call, lower=lower), call, out)
 
@@ -140,8 +141,8 @@ class StructuredDerivative:
 
     @property
     def plan(self) -> str:
-        """The terms of the derivative, with the kernel results that hold their values, and the kernel's plan; empty
-        without terms.
+        """A text with the terms of the derivative, the kernel results that hold their values, and the kernel's plan;
+        empty if there are no terms.
         """
         if not self._groups:
             return ""
@@ -190,8 +191,8 @@ class StructuredDerivative:
     # ------------------------------------------------------------------------ for the operator
 
     def entries(self, call: CheckedArguments, *, lower: bool = False, dense: bool = True) -> EntryEvaluator:
-        """Return the cached evaluator of the matrix entries for the sizes and index arrays of ``call``; ``dense`` and
-        ``lower`` select entries.
+        """Return the object that computes the matrix entries, cached for the sizes and index arrays of ``call``.
+        ``lower`` restricts it to the lower triangle; without ``dense`` it leaves out terms that fill blocks.
         """
         dense = dense or not self.dense_groups
         key = (call.key, lower, dense)
@@ -220,7 +221,7 @@ class StructuredDerivative:
         return entries(call.values, out)
 
     def kernel(self, groups: tuple[TermGroup, ...]) -> ValueKernel:
-        """Return the kernel of ``groups``, compiled once."""
+        """Return the compiled function for the values of these `groups` of terms; it is compiled once."""
         if groups not in self._kernels:
             self._kernels[groups] = ValueKernel(self.args, groups, self._options)
         kernel: ValueKernel = self._kernels[groups]
@@ -228,7 +229,9 @@ class StructuredDerivative:
 
     @cached_property
     def dense_groups(self) -> list[TermGroup]:
-        """The term groups that fill whole blocks of the matrix, so that the blocks are not stored."""
+        """The groups of terms that fill whole blocks of the matrix. Such blocks are multiplied with vectors, not
+        stored.
+        """
         return [group for group in self._groups if group.dense]
 
     def shapes(self, environment: dict[Any, Any]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:

@@ -69,8 +69,8 @@ def jacobian_terms(functions: Sequence[Any], variables: Sequence[Expr]) -> tuple
 
 
 class _OuterFunction(NamedTuple):
-    """A scalar as a function of symbols that replace its variable reads and inner sums; ``restore`` substitutes these
-    back.
+    """A scalar written as a function of symbols: each read of a variable and each inner sum is replaced by a symbol.
+    ``restore`` maps the symbols back.
     """
 
     function: Expr
@@ -105,8 +105,8 @@ def _second_order_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[D
 def _cross_terms(
     outer: _OuterFunction, left: Expr, right: Expr, value: Expr, variables: tuple[Expr, ...]
 ) -> Iterator[DerivativeTerm]:
-    """Yield the Hessian terms for one second partial ``value = d2f/(dl dr)``: its product with the gradients of both
-    inner scalars.
+    """Yield the Hessian terms ``d2f/(dl dr) * dl/dx * dr/dy`` for two inner scalars l and r of f; `value` is the second
+    derivative of f.
     """
     rights = _gradient_terms_of_symbol(outer, right, variables)
     for a, one in enumerate(_gradient_terms_of_symbol(outer, left, variables)):
@@ -175,7 +175,9 @@ def _split_outer_function(scalar: Expr, variables: tuple[Expr, ...]) -> _OuterFu
 
 
 def _is_opaque(node: Any) -> bool:
-    """Return whether ``node`` is not a plain scalar function of its arguments: a binder, an entry or a whole tensor."""
+    """Return whether ``node`` has to be replaced by a symbol before differentiation: a sum, an entry or a whole
+    tensor.
+    """
     return (
         hasattr(node, "limits")
         or isinstance(node, TensorComprehension | TensorEntry)
@@ -189,7 +191,8 @@ def _depends_on(node: Expr, variables: tuple[Expr, ...]) -> bool:
 
 
 def _open_reduction(reduction: Any) -> tuple[tuple[IndexRange, ...], Expr, Expr]:
-    """Return ``(ranges, body, weight)`` of a sum or extremum such that its derivative is the sum of ``weight*d(body)``.
+    """Return ``(ranges, body, weight)`` such that the derivative of a sum or extremum is the sum of ``weight*d(body)``
+    over the ranges.
 
     The weight of an extremum is 1 shared equally among the bodies that attain it; it is treated as constant.
     """

@@ -52,12 +52,12 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
 
     @property
     def has_dense_terms(self) -> bool:
-        """Whether some terms fill blocks that are not stored."""
+        """Whether the matrix has terms that fill whole blocks. Their entries are not stored."""
         return bool(self._derivative.dense_groups)
 
     @cached_property
     def sparse_part(self) -> Any:
-        """The sum of the sparse terms, as a compressed-row matrix."""
+        """The part of the matrix without terms that fill whole blocks, as a compressed-row (CSR) matrix."""
         return self._to_csr(self._sparse_entries)
 
     def _matvec(self, x: NDArray[Any]) -> NDArray[Any]:
@@ -213,7 +213,7 @@ class BlockOperator(StructuredOperator):
 
     @property
     def has_dense_terms(self) -> bool:
-        """Whether some dense terms are in this block."""
+        """Whether a term that fills a whole block, so that it is not stored, belongs to this block."""
         terms = [term for group in self._derivative.dense_groups for term in group.terms]
         places = {(t.row.tensor, t.column.tensor) for t in terms}
         places |= {(t.column.tensor, t.row.tensor) for t in terms if t.mirrored}
@@ -221,7 +221,7 @@ class BlockOperator(StructuredOperator):
 
     @cached_property
     def sparse_part(self) -> Any:
-        """The sum of the sparse terms in this block, as a compressed-row matrix."""
+        """The part of the block without terms that fill it, as a compressed-row (CSR) matrix."""
         return self._whole.sparse_part[self._rows, self._columns]
 
     def _dense_times(self, vector: NDArray[Any], *, transposed: bool) -> NDArray[Any]:

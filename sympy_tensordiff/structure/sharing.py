@@ -17,8 +17,8 @@ CALL_COST, DIVISION_COST, REDUCTION_COST = 20, 5, 50
 
 
 def extract_common_subexpressions(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """Return ``values`` with common subexpressions that are cheaper to store than to recompute read from comprehensions
-    over ``axes``.
+    """Return ``values`` that read common subexpressions from arrays (comprehensions over ``axes``), if these are
+    cheaper to store than to compute again.
     """
     with_roots, index = _extract_square_roots(values, axes), tuple(i for i, _ in axes)
     nodes: dict[int, Any] = {}
@@ -75,7 +75,7 @@ def _is_storing_cheaper(cost: int, consumers: int) -> bool:
 
 
 def _find_consumers(nodes: dict[int, Any], roots: set[int], stored: set[int]) -> dict[int, set[int]]:
-    """Map each node id to the ids of the roots and stored nodes whose loops compute it."""
+    """Map each node to the results and stored nodes whose loops compute it, by their ids."""
     consumers: dict[int, set[int]] = {key: {key} if key in roots else set() for key in nodes}
     for key, node in reversed(nodes.items()):
         for arg in _unconditional_args(node):

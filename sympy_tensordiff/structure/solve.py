@@ -127,8 +127,8 @@ def _choose_for_dense_terms(operator: LinearOperator) -> tuple[str, str]:
 
 
 def _cached_low_rank_factors(operator: LinearOperator) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return the low-rank factors of the dense terms, computed once; None if there are none, the sparse part is empty,
-    or the operator is a block of another.
+    """Return the low-rank factors of the terms that fill blocks, computed once. None if there are none, if nothing else
+    is in the matrix, or for a block of a larger one.
     """
     if not hasattr(operator, "_factors"):
         may_be_regular = hasattr(operator, "_call") and operator.sparse_part.nnz > 0

@@ -27,8 +27,8 @@ MAX_TERMS = 2_000
 
 
 class BlockIndex(NamedTuple):
-    """A row or a column of a block matrix: the number of the tensor among the variables (or functions), and the indices
-    in it.
+    """The row or column of a matrix of derivatives at which a term is: the number of the variable (or function), and
+    the indices of its entry.
     """
 
     tensor: int
@@ -44,8 +44,8 @@ class IndexRange(NamedTuple):
 
 
 class DerivativeTerm(NamedTuple):
-    """``value`` at (``row``, ``column``) for all integer points of ``binders`` under ``conditions``; if ``mirrored``,
-    at (``column``, ``row``) as well.
+    """One term of a matrix of derivatives: ``value`` at (``row``, ``column``) for all index values in ``binders`` under
+    ``conditions``. If ``mirrored``, at (``column``, ``row``) too.
     """
 
     binders: tuple[IndexRange, ...]
@@ -57,7 +57,7 @@ class DerivativeTerm(NamedTuple):
 
     @property
     def is_dense(self) -> bool:
-        """Whether the row indices vary independently of the column indices, so that the term fills a block."""
+        """Whether any row index may occur with any column index, so that the term fills a whole block of the matrix."""
         row, column = (
             {b.index for b in self.binders} & _free_symbols(place.indices) for place in (self.row, self.column)
         )
@@ -134,8 +134,8 @@ class _EntryExpander(Rewriting):
 
 
 def normalise_terms(terms: Iterable[DerivativeTerm]) -> tuple[DerivativeTerm, ...]:
-    """Return ``terms`` with index conditions moved to ``conditions``, determined indices eliminated, and unused ones
-    summed over; raise beyond `MAX_TERMS`.
+    """Return ``terms`` in a standard form: conditions on indices are separated from values, and indices without effect
+    on the position are eliminated. Raise `UnsupportedError` beyond `MAX_TERMS`.
     """
     found: list[DerivativeTerm] = []
     memo: dict[int, Any] = {}
@@ -214,7 +214,9 @@ def _summands_of_branches(pieces: list[Any], below: list[GuardedSummands]) -> Gu
 
 
 def _nonempty_conditions(total: IndexedSum) -> tuple[Boolean, ...]:
-    """Return conditions under which ``total`` has a summand, as far as its ranges do not depend on one another."""
+    """Return conditions on outer indices under which the sum ``total`` has any summand. Ranges that depend on each
+    other are not considered.
+    """
     bound = {limit[0] for limit in total.args[1:]}
     ranges = [(low, high) for _, low, high in total.args[1:] if not _free_symbols((low, high)) & bound]
     conditions = [c for low, high in ranges if (c := sympy.Le(low, high)) != sympy.true]
@@ -281,7 +283,9 @@ def _is_known_bound(row: Any) -> bool:
 
 
 def _sum_out_unused_indices(term: DerivativeTerm) -> DerivativeTerm:
-    """Sum the value over the indices that no position, condition or other range uses, and drop their ranges."""
+    """Return the term with its value summed over those indices on which no position, condition or other range
+    depends.
+    """
     binders = list(term.binders)
     needed = _free_symbols((*term.row.indices, *term.column.indices, *term.conditions))
     inside: list[IndexRange] = []

@@ -16,8 +16,8 @@ from sympy_tensordiff.symbolic.traversal import EMPTY, Recursion, Rewriting, Rul
 
 
 def over_time(expr: Any) -> Any:
-    """Return an expression with a sum or a comprehension over the time in place of each scan; raise `UnsupportedError`
-    for one whose result needs states that change.
+    """Return ``expr`` with each scan replaced by a comprehension or sum over time. Raise `UnsupportedError` if a result
+    depends on states that change.
     """
     return _OverTime().run(expr, EMPTY) if any(isinstance(node, Scan) for node in nodes_in([expr])) else expr
 

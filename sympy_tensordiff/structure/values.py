@@ -25,7 +25,7 @@ Coordinates: TypeAlias = "Sequence[NDArray[np.int64]]"
 
 
 class ValueKernel:
-    """A compiled function that evaluates the values of several term groups at all of their index points.
+    """A compiled function that computes the values of several groups of terms, each at all of its index values.
 
     Box indices are loops. Other points are given as coordinate arrays, and one loop runs over them.
 
@@ -85,8 +85,8 @@ class ValueKernel:
 
 
 def shift_to_origin(binders: Sequence[IndexRange]) -> tuple[dict[Any, Any], list[tuple[Any, Any]]]:
-    """Return a substitution of the box indices by indices that count from 0, and the axes of these; without ``binders``
-    a single axis of length 1.
+    """Return a substitution of the indices in `binders` by new ones that count from 0, and the new ones with their
+    lengths. Without `binders`, there is one axis of length 1.
     """
     names = {b.index: sympy.Dummy(b.index.name, integer=True) for b in binders}
     axes = [(names[b.index], b.high - b.low + 1) for b in binders]
@@ -94,7 +94,9 @@ def shift_to_origin(binders: Sequence[IndexRange]) -> tuple[dict[Any, Any], list
 
 
 def _is_box(group: TermGroup) -> bool:
-    """Return whether the points of ``group`` are a box: constant ranges, no index conditions, no index arrays."""
+    """Return whether the ranges of ``group`` are constant, without conditions and index arrays, so that its points are
+    all combinations of index values.
+    """
     indices = {b.index for b in group.binders}
     ends = [end for b in group.binders for end in (b.low, b.high)]
     conditional = any(condition.free_symbols & indices for condition in group.conditions)
@@ -198,7 +200,9 @@ def _compiled_sum_sources() -> Callable[..., None]:
 
 
 def _sum_sources(out: NDArray[Any], starts: NDArray[Any], sources: NDArray[Any], values: NDArray[Any]) -> None:
-    """Set each entry of ``out`` to the sum of ``values`` at its ``sources``."""
+    """Set ``out[e]`` to the sum of ``values`` at the positions in ``sources`` that belong to the entry e, those from
+    ``starts[e]`` to ``starts[e + 1]``.
+    """
     for entry in range(out.shape[0]):
         total = values[sources[starts[entry]]]
         for n in range(starts[entry] + 1, starts[entry + 1]):

@@ -174,7 +174,7 @@ def formulas(parsed: Any, derivative: Any, typeset: Typesetter | None = None) ->
 
 
 def bracket_note(expr: Any) -> str:
-    """Return an explanation of ``[…]`` with bounds below, if ``expr`` is printed so, or ""."""
+    """Return an explanation of the notation ``[…]`` with bounds below it, if ``expr`` is printed with it; else ""."""
     if not isinstance(expr, td.TensorComprehension):
         return ""
     bounds = ", ".join(f"{index} < {extent}" for index, extent in expr.limits)
@@ -208,7 +208,8 @@ def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
 
 
 def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
-    """Return ``"latex"``, the formula that reads best, and ``"other"``: in parts if that one is whole, or the reverse.
+    """Return ``"latex"``, the notation of a formula that reads best, and ``"other"``: in named parts if the first one
+    is whole, or the reverse.
 
     There is no ``"other"`` if the formula has no parts.
     """
