@@ -112,8 +112,8 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What to compile: the ``nodes`` to compute with their arguments, or the index checks whose failures are to be
-    found (``search``).
+    """The input of compilation: the ``nodes`` to compute with their arguments, or the index checks whose failures are
+    to be found (``search``).
     """
 
     graph: Graph
