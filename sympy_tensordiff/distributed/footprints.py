@@ -280,8 +280,8 @@ def _shrink_to_points(whole: range, nest: tuple[Bounds, ...], values: Mapping[st
 
 
 def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: int) -> bool:
-    """Return whether the inner loops have a point at ``outermost``; true if the search takes more than
-    `MAX_SEARCH_STEPS` steps.
+    """Return whether the inner loops of ``nest`` run at all when the outermost index is ``outermost``; True if that is
+    not decided within `MAX_SEARCH_STEPS` steps.
     """
     try:
         return any(True for _ in points_of_nest(nest[1:], {**values, nest[0].variable: outermost}, MAX_SEARCH_STEPS))

@@ -138,7 +138,7 @@ def _without_floors_in_lowest_terms(rows: Iterable[Constraint], variables: froze
 
 
 def floors_relaxed(row: Constraint, variables: frozenset[Variable]) -> list[Constraint]:
-    """Return the row, or inequalities that follow from it without floors of ``variables``.
+    """Return ``[row]`` if it has no floors of ``variables``; else inequalities without such floors that follow from it.
 
     >>> i, j = (Affine.variable(v) for v in "ij")
     >>> floors_relaxed(Constraint("ge", i - 3 * quotient(i, 3) - j), frozenset("i"))

@@ -267,7 +267,9 @@ def complexity(row: Constraint) -> tuple[int, int, int]:
 
 
 def _notation_size(form: Affine) -> tuple[int, int]:
-    """Return the number of terms and the sum of the coefficients, those inside compounds included."""
+    """Return the number of terms of a form and the sum of its coefficients, also those inside of floors and other
+    nonlinear terms.
+    """
     count, total = 0, 0
     for v, c in form.terms:
         count += 1

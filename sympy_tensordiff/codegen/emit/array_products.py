@@ -152,7 +152,9 @@ class Arrangement(NamedTuple):
         return self.by_matrices or not any(operand.is_computed and operand.is_wide for operand in self.operands)
 
     def work(self) -> float:
-        """Return an estimate of the work: entries times factors of the computed arrays; matrix products win ties."""
+        """The estimated number of operations: entries times factors of the arrays that are computed first. Of equal
+        ones a matrix product is preferred.
+        """
         made = (operand for operand in self.operands if operand.is_computed)
         return sum(2 * len(operand.factors) * _entries(operand.dims) for operand in made) - self.by_matrices
 

@@ -152,7 +152,7 @@ class VectorPrinter(ScalarPrinter):
         return f"inside({', '.join([self.names(entry.tensor), ' & '.join(tests), *map(self.form, entry.index)])})"
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
-        """Return the text of an integer form over the current dimensions."""
+        """Return the text of an integer form; indices of vectorised dimensions are printed as index arrays."""
         return super().form(self.lanes.image(form), level)
 
     def extremum(self, extremum: Extremum) -> str:
@@ -313,8 +313,8 @@ class VectorPrinter(ScalarPrinter):
         return found
 
     def _rows_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine]) -> str | None:
-        """Return the text of a read with index arrays on some adjacent axes and slices on the others; None if it has no
-        such axes.
+        """Return the text of a read that selects whole rows by index arrays, as ``x[rows, :]``; None if no axis is read
+        by a slice.
         """
         axes = [self.lanes.dims_of(form) for form in index]
         alone = [
@@ -344,7 +344,9 @@ class VectorPrinter(ScalarPrinter):
         return self.in_lane_order(f"{name}[{', '.join(texts)}]", dims, [":"] * len(dims))
 
     def target_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], block: TextBlock) -> str:
-        """Return array entries as text that may be assigned to; a transposed view is named in ``block`` first."""
+        """Return the text of array entries as the target of an assignment. A transposed view cannot be one, so it is
+        given a name in ``block`` first.
+        """
         part = self.view_text(name, index, extents, ", write=True")
         is_transposed = ".T" in part or ".transpose(" in part
         if self._strides(index) is None or not (is_transposed or part.startswith("view(")):

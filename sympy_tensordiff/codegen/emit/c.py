@@ -247,7 +247,7 @@ class CFile:
     # ------------------------------------------------------------------------ functions of the file
 
     def memory_entries(self, steps: Sequence[tuple[Step, StepText]]) -> MemoryEntries:
-        """Return the texts for the numbers of entries of all temporaries, and of the work memory of each step."""
+        """Return C expressions for the number of entries of each temporary, and of the work memory that steps need."""
         tables = {self.names(array.name): self.temporaries.entries(array) for array in self.program.temporaries}
         rows = {self.names(row.name) for step, _ in steps if isinstance(step, FusedKernels) for row in step.rows}
         work = [" + ".join(found.work.values()) for _, found in steps if found.work]

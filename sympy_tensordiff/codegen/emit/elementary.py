@@ -97,12 +97,14 @@ class Precision:
 
     @property
     def round(self) -> float:
-        """The number 1.5*2**digits: adding it to a number puts the nearest integer into the last bits."""
+        """The number 1.5*2**digits. Adding it to a number rounds that to an integer, which is then in the last bits of
+        the sum.
+        """
         return 1.5 * 2.0**self.digits
 
     @property
     def round_bits(self) -> int:
-        """The bits of `round` as an integer."""
+        """The bits of the number `round`, read as an integer."""
         return (self.bias + self.digits << self.digits) + (1 << self.digits - 1)
 
 
@@ -179,15 +181,17 @@ def _exp(a: Precision) -> str:
 
 
 def _nearest_integer(a: Precision) -> str:
-    """Return the lines that compute the integer n nearest to c/log(2), and ``shifted``, which has n in its last
-    bits.
+    """Return the lines of code for n, the integer nearest to ``c/log(2)``, and for ``shifted``, a large number plus n,
+    which has n in its last bits.
     """
     return f"""shifted = c*{a(1.4426950408889634)} + {a(a.round)}
     n = shifted - {a(a.round)}"""
 
 
 def _biased_exponent(a: Precision, times: int, less: int = 0) -> str:
-    """Return the text of ``n - less + times*bias``, a natural number, where n is in the last bits of ``shifted``."""
+    """Return the text of the bits of an exponent, ``n - less + times*bias``. The integer n is in the last bits of the
+    number ``shifted``, see `_nearest_integer`.
+    """
     return f"natural(bits(real(shifted), natural) - natural({a.round_bits + less - times * a.bias}))"
 
 

@@ -260,7 +260,7 @@ class LibraryCall:
         return self.cofactor_tangent(step)
 
     def title(self, array: str) -> str:
-        """Return the name of a matrix as a quoted literal for error messages."""
+        """Return a quoted description of a matrix for error messages, such as ``'the matrix A'``."""
         label = self.given.get(array)
         return ascii(f"the matrix {label}" if label is not None else f"the matrix {array} (see .plan)")
 

@@ -28,7 +28,9 @@ from sympy_tensordiff.integer.products import times
 
 
 def matrices_of(step: ContractionStep | Trapezoid) -> LibraryMatrices:
-    """Return a contraction as a matrix product; the rows of a trapezoid are the rows of the product."""
+    """Return a contraction as a matrix product. For a triangular one, the rows with different bounds are the rows of
+    the product.
+    """
     found = as_matrices(step)
     return found.transposed() if isinstance(step, Trapezoid) and step.row not in found.rows else found
 
@@ -48,7 +50,7 @@ def task_count(extent: Affine, is_block: bool) -> Affine:
 
 
 def block_count(step: Trapezoid, shapes: Shapes) -> Affine:
-    """Return the number of blocks of rows of a trapezoid."""
+    """Return the number of blocks of rows into which a triangular contraction is divided."""
     return quotient(extents(step, shapes)[step.row] + (BLOCK - 1), BLOCK)
 
 

@@ -140,7 +140,9 @@ class EntryPrinter(LlvmNestPrinter):
         return self.new(f"and i64 {mask}, {-ALIGNMENT}")
 
     def size_function(self, groups: Sequence[Sequence[Array]]) -> EntryPrinter:
-        """Print the function that returns the total bytes of the grouped temporaries; return this printer."""
+        """Print the entry point that returns how many bytes the temporaries need; the arrays of a group share memory.
+        Return this printer.
+        """
         self.read_arguments()
         total = str(ALIGNMENT)
         for array, *_ in groups:

@@ -105,7 +105,7 @@ class LlvmFormPrinter(Builder):
         return self.add(total, self.times(value, str(factor)))
 
     def atom(self, atom: Variable) -> str:
-        """Return the value of a variable, a product, a quotient or an array entry in a form."""
+        """Emit one variable of a form (a plain one, a product, a quotient or an array entry), and return its value."""
         if isinstance(atom, IndexProduct):
             return reduce(self.times, [self.form(Affine.variable(factor)) for factor in atom.factors])
         if isinstance(atom, Quotient | SymbolicQuotient):
@@ -214,7 +214,7 @@ class LlvmFormPrinter(Builder):
         return self.new(f"getelementptr inbounds {kind or self.module.real}, ptr {pointer}, i64 {offset}")
 
     def entries(self, shape: Iterable[Affine]) -> str:
-        """Return the number of entries of an array of this shape."""
+        """Emit the product of the extents in `shape`, the number of entries of an array, and return its value."""
         return reduce(
             self.times, [self.greatest(["0", self.form(e)]) if not e.is_constant else str(e) for e in shape], "1"
         )

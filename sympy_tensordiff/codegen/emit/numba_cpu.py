@@ -308,7 +308,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
 def _step_functions(
     program: Program, names: FormNames, decorators: Decorators, prover: Prover, parallel: frozenset[str] = frozenset()
 ) -> tuple[Functions, list[str]]:
-    """Return the functions of the steps of a fused program, and the texts of those that recurrences call."""
+    """Return the Numba functions of all steps, and the texts of NumPy functions that recurrences call in Python."""
     functions = Functions(names)
     made = frozenset(array.name for array in (*program.outputs, *program.temporaries) if not array.shape)
 

@@ -37,7 +37,7 @@ class Uses:
 
 
 class _StepKey:
-    """A step as a cache key, compared by identity: equality of steps compares long trees."""
+    """A step as a cache key that is compared by identity, since comparing the contents of steps is slow."""
 
     __slots__ = ("step",)
 

@@ -55,8 +55,8 @@ def call_facts(program: Program) -> Rows:
 
 
 def size_cases(program: Program) -> tuple[Rows, ...]:
-    """Return one set of constraints for each choice of the bound that a computed maximum or minimum equals; a single
-    set if too many.
+    """Return the cases of sizes that are maxima or minima: one set of constraints for each choice of the operands that
+    they equal. If there are too many, return one set without choices.
     """
     choices = [
         [Constraint("eq", Affine.variable(size.name) - form) for form in size.lows or size.highs]
@@ -293,7 +293,9 @@ def integer_form(node: Scalar) -> Affine | None:
 
 
 def as_integer_or_condition(value: Scalar) -> Scalar | None:
-    """Return an integer, or a condition on integers, as a scalar that can replace its name; None for other values."""
+    """Return the scalar that can replace a name with this value in integer computations: an index value or a condition
+    on integers. None for a real number.
+    """
     form = integer_form(value)
     return IndexValue(form) if form is not None else value if _is_condition(value) else None
 

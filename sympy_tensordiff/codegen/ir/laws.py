@@ -326,7 +326,7 @@ class NestLaws:
         self.known = outside
 
     def check_loop(self, loop: Loop) -> None:
-        """Check a loop and its body; its variable must not be known outside."""
+        """Raise VerificationError if a loop or its body breaks a law, or its variable has another meaning outside."""
         if not loop.lows or not loop.highs or any(bound.divisor < 1 for bound in bounds(loop)):
             raise VerificationError(f"{self.where} has a loop without bounds on both sides with positive divisors")
         if loop.variable in self.known:

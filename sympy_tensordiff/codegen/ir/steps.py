@@ -94,7 +94,9 @@ def extents(step: ProductStep, shapes: Shapes) -> dict[int, Affine]:
 
 
 def in_views(step: ContractionStep, shapes: Shapes, fresh: Callable[[str], str]) -> Correlation:
-    """Return a contraction as a `Correlation`: each label becomes a variable, each operand a read ``a[i, k]``."""
+    """Return a contraction as a `Correlation`: with a variable for each label, and each operand as a read like ``a[i,
+    k]``.
+    """
     known = dict(sorted(extents(step, shapes).items()))
     names = {label: fresh(f"i{label}") for label in known}
     parts = ((step.array, step.output), *((operand.array, operand.labels) for operand in step.operands))

@@ -191,7 +191,9 @@ class _Checks:
         return value
 
     def not_known_to_fail(self, row: Constraint) -> Node:
-        """Return the condition that `row` holds, or that a tensor entry in it is itself out of bounds."""
+        """Return the condition that a read does not fail for `row`: that `row` holds, or cannot be tested because an
+        entry in it is out of bounds itself.
+        """
         inside = [self.condition(needed) for needed in self.graph.inside_data([row.form])]
         return self.graph.logic("or", [self.condition(row), *(self.graph.logic("not", [each]) for each in inside)])
 
@@ -217,7 +219,9 @@ def checks_of_reads(
 
 
 def _as_scalar(node: Node, change: Any) -> Scalar:
-    """Return a condition on integers as a scalar expression of the code, with `change` applied to its index forms."""
+    """Return a node that is a condition on integers as a scalar expression of generated code. `change` puts program
+    names into its index forms.
+    """
     match node.op:
         case "const":
             return constant(node.data)

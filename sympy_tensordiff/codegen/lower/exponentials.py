@@ -131,7 +131,9 @@ class Exponentials:
         return node
 
     def _quotient(self, value: Scaled) -> Node:
-        """Return `value` as a product in which ``exp(u)/exp(m)``, m a sum's largest exponent, is ``exp(u - m)``."""
+        """Return `value` as a product without overflow: ``exp(u)/sum`` becomes ``exp(u - m)`` over the sum divided by
+        ``exp(m)``, where m is its largest exponent.
+        """
         graph = self.graph
         shift, factors = dict(value.shift), [value.rest]
         for greatest in [node for node in shift if shift[node] < 0 and node in self.terms]:

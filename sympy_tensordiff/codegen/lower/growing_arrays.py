@@ -18,8 +18,8 @@ MAX_READS = 100
 
 
 def without_growing_arrays(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
-    """Return the entries `roots`, with reads of those `arrays` (tensor: its entries) that grow like exponentials
-    replaced by their formulas.
+    """Return the entries `roots` with reads of arrays that may overflow, because they are exponentials, replaced by
+    their formulas. `arrays` maps each tensor to its entries.
 
     Unchanged unless such an entry is a term of a sum below a logarithm or a fraction line.
 
@@ -55,7 +55,9 @@ def _is_growing(entries: Node, growing: Mapping[Node, Node], known: dict[Node, b
 
 
 def _has_growing_term(node: Node, growing: Mapping[Node, Node]) -> bool:
-    """Return whether `node` is the logarithm or reciprocal of a sum with a read of an array in `growing` as a term."""
+    """Return whether `node` is ``log(sum)`` or ``1/sum`` and a term of the sum is read from an array in `growing`,
+    which may overflow.
+    """
     is_inverse = node.op == "pow" and node.args[1].op == "const" and node.args[1].data < 0
     if not is_inverse and not (node.op == "call" and node.data is sympy.log):
         return False

@@ -278,7 +278,9 @@ class LoopArrays:
                 yield {v: exact}, {whole: quotient(row.form, row.modulus)}
 
     def instances_where(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
-        """Yield index substitutions under which the stored expression equals `value`, quotients matched by proof."""
+        """Yield index substitutions under which the stored formula equals `value`. Quotients in indices need not look
+        alike: it is proved that they are equal.
+        """
         axes, node = stored.axes, stored.candidate.node
         facts = (*self.lowering.facts, *known)
         compare = self.comparison(stored, known)

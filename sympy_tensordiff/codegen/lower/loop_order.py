@@ -129,13 +129,15 @@ def _is_plain(row: Constraint, variables: Sequence[int]) -> bool:
 
 
 def _extent(planner: Planner, v: int, context: Context) -> Affine:
-    """Return the number of values of `v` as a form of the sizes; `v` itself, for want of a length, if unknown."""
+    """Return the number of values of the loop variable `v` as a form in the sizes; `v` itself if that is unknown."""
     found = planner.range(Affine.variable(v), context)
     return Affine.variable(v) if found is None else found[1] - found[0] + 1
 
 
 def _own_parts(body: Node) -> list[Node]:
-    """Return the parts of `body` down to inner reductions and tensors, these included."""
+    """Return the nodes that a loop over `body` evaluates itself: all nodes down to inner reductions, which are included
+    but not entered.
+    """
     found: dict[Node, None] = {body: None}
     stack = [body]
     while stack:

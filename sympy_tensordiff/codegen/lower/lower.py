@@ -234,8 +234,8 @@ class Lowering(Matrices):
         return Name(name)
 
     def _choice(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return the select between two branches; one that may be undefined is computed under an `If` where that may
-        save work.
+        """Return a select as a scalar expression. A branch that may be undefined where it is not chosen, or costs much,
+        is computed under its condition only.
         """
         condition, *branches = node.args
         test = yield self.value(condition, block)

@@ -106,7 +106,9 @@ class Matrices(Storage):
     def _split_sum(
         self, terms: Terms | None, context: Context, slant: TriangularBound | None = None
     ) -> Iterator[Split]:
-        """Yield the ways to sum over some variables of `terms` by a matrix product, over the others by loops."""
+        """Yield the ways to compute the sum `terms` by a matrix product over some of its variables, inside of loops
+        over the others. With `slant`, one bound is triangular.
+        """
         if terms is None:
             return
         graph = self.graph
@@ -344,7 +346,7 @@ class Matrices(Storage):
         order = self._orders(matrix, roles, ranges, split)[0]  # what it reads may be known by now
         chosen = self.planner.candidate_over(node, order, [ranges[label] for label in order], around)
         assert chosen is not None
-        kept = yield self._keep(chosen, around, tuple(range(len(chosen.axes))))
+        kept = yield self._create_array(chosen, around, tuple(range(len(chosen.axes))))
         return kept.array, chosen.forms
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
@@ -411,7 +413,9 @@ class Matrices(Storage):
         return found[0].array if found is not None and not found[1] else None
 
     def _remaining_sum(self, product: Node, ranges: Ranges, split: Split) -> Node:
-        """Return the remaining sum around the read `product`; for triangular bounds plus terms near the diagonal."""
+        """Return the sum around a matrix product that computes the rest of its variables; `product` is the read of its
+        result. For a triangular bound, terms near the diagonal are added.
+        """
         graph = self.graph
         if split.slant is not None:
             rows = (*split.bounds, *split.rows, split.slant.near_diagonal(ranges[split.slant.row][0]))

@@ -142,8 +142,8 @@ class Planner:
         return tuple([form.substitute(names) for form in forms]), Context(loops, tuple(rows))
 
     def _domain(self, forms: Sequence[Affine], axes: Sequence[int], context: Context, rounded: bool) -> Domain | None:
-        """Return the constraints on the `axes` that take the values of `forms`, and the bounds of each axis; None if
-        one has no bounds.
+        """Return the range of each of `axes`, which take the values of `forms`, as ``(constraints, lower bounds, upper
+        bounds)``. None if an axis has no bounds.
         """
         rows = self._needed(forms, axes, context)
         if rows is None:

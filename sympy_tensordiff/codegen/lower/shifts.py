@@ -295,7 +295,7 @@ class Shifts:
         """
         value, forms = part, dict[Variable, Affine]()
         for v in context.variables:
-            if v in part.free and (found := unrolled(self.graph, value, v, context.rows)) is not None:
+            if v in part.free and (found := with_shifts_from_zero(self.graph, value, v, context.rows)) is not None:
                 value, forms[v] = found
         candidate = self.planner.candidate(value, context)
         if candidate is None or not candidate.axes:
@@ -399,9 +399,9 @@ def whole(number: Fraction) -> Fraction | int:
     return number.numerator if number.denominator == 1 else number
 
 
-def unrolled(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
-    """Return ``(node, start)`` with the periodic reads of ``v`` shifted to begin at 0: ``u[v] + u[Mod(v + 1, n)]`` and
-    ``Mod(v - 1, n)`` for ``u[Mod(v - 1, n)] + u[v]``. None if ``v`` is used otherwise.
+def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
+    """Return ``(node, start)``: the periodic reads ``u[Mod(v - 1, n)] + u[v]`` as ``u[v] + u[Mod(v + 1, n)]``, whose
+    least shift is 0, and the index ``Mod(v - 1, n)`` at which this is read. None if ``v`` has other uses.
 
     ``u[Mod(v - 1, n)] + u[v]`` is ``u[v] + u[Mod(v + 1, n)]`` at ``Mod(v - 1, n)``. None where ``v`` is not the index
     of a whole axis, or occurs elsewhere.

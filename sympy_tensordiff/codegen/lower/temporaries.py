@@ -237,7 +237,7 @@ class Storage:
             return None
         yield self._store_common_parts(node, context)
         self._in_progress.add(candidate.node)
-        stored = yield self._keep(candidate, context)
+        stored = yield self._create_array(candidate, context)
         self._in_progress.discard(candidate.node)
         return stored, self._index(stored, candidate)
 
@@ -273,7 +273,9 @@ class Storage:
         stored = self._array_containing(replace(candidate, rows=self.shifts.domains[candidate.node].rows))
         if stored is None:
             self._in_progress.add(candidate.node)
-            stored = yield self._keep(replace(self.shifts.domains[candidate.node], forms=candidate.forms), context)
+            stored = yield self._create_array(
+                replace(self.shifts.domains[candidate.node], forms=candidate.forms), context
+            )
             self._in_progress.discard(candidate.node)
         entry = scalars.Load(stored.array, tuple(self.form(form) for form in self._index(stored, candidate)))
         return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
@@ -310,7 +312,7 @@ class Storage:
             extents.append(extent)
         return name, lows, extents
 
-    def _keep(
+    def _create_array(
         self, candidate: StorageCandidate, context: Context, order: tuple[int, ...] | None = None
     ) -> Recursion[Stored]:
         """Create an array that stores `candidate`, with its axes in `order`, and add the kernel that fills it."""

@@ -69,7 +69,9 @@ def _entries_in_terms(graph: Graph, node: Node) -> Node:
 
 
 def _in_terms(graph: Graph, root: Node) -> Node:
-    """Return the scalar `root` with products at its top multiplied out that contain a diagonal term ``[i == j]*f``."""
+    """Return the scalar `root` with its outermost products multiplied out if a factor has a diagonal term ``[i ==
+    j]*f``.
+    """
     outer = {root}
     nodes = reachable(root)
     for node in reversed(nodes):

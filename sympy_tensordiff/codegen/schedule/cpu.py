@@ -283,7 +283,7 @@ def _in_parts(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | N
 
 
 def is_extremum(loop: Loop) -> bool:
-    """Whether `loop`, if not short, does nothing but compare short values with a maximum or a minimum."""
+    """Whether `loop` is a long maximum or minimum of cheap values, and nothing else."""
     add = loop.body[0]
     if len(loop.body) != 1 or not isinstance(add, Set) or add.reduction not in EXTREMA:
         return False
@@ -305,7 +305,7 @@ def _jammed_rows(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] 
 
 
 def is_sum_of_rows(loop: Loop) -> bool:
-    """Whether `loop`, if not short, only adds simple terms to one row, entry by entry: ``row[j] += ...`` for all j.
+    """Whether `loop` is long and only adds simple terms to a row, entry by entry: ``row[j] += a[i]*b[i, j]`` for all j.
 
     The row is the same in each turn; that no term reads an entry which is not complete is a law of all nests.
     """

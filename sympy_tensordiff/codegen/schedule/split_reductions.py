@@ -389,7 +389,9 @@ def _initial_assignment(body: Sequence[Statement], outer: Statement) -> Set | No
 
 
 def _chain(statement: Statement) -> list[Loop]:
-    """Return the nested loops from `statement` inwards while each contains only the next one and scalar definitions."""
+    """Return `statement` and the loops nested in it, as long as each contains nothing but the next loop and definitions
+    of scalars.
+    """
     found: list[Loop] = []
     while isinstance(statement, Loop | If):
         found += [statement] if isinstance(statement, Loop) else []
