@@ -241,7 +241,9 @@ def lambdify(
 
 
 def _options(backend: str, **given: Any) -> dict[str, Any]:
-    """Return the dictionary of program options for `backend`, from those ``given``."""
+    """Return the options of `build_program`: those ``given`` by the user, with those added that follow from the
+    `backend`.
+    """
     given |= {"library": backend not in ("cuda", "cuda_c"), "rows": backend in ("numba", "llvm", "c")}
     given |= {"norms": backend in ("numpy", "numba", "llvm", "c")}
     return given | dict.fromkeys(("trapezoids", "tables"), backend in ("numba", "llvm"))

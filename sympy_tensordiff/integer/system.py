@@ -227,7 +227,9 @@ class System:
         return self._dictionary
 
     def rational_point(self) -> list[Fraction]:
-        """Return the columns at some rational point of the system, which must not be empty."""
+        """Return some rational solution of the system, which must have one, as the values of its columns (independent
+        integers).
+        """
         if all(self.only_in_box):
             box = zip(self.lows, self.highs, strict=True)
             return [Fraction(low if low is not None else high or 0) for low, high in box]

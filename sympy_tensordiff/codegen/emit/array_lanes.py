@@ -84,7 +84,7 @@ class Lanes:
         return len(self.dims) - 1 - self.dims.index(dim)
 
     def with_outer(self, *spans: Span) -> Lanes:
-        """Return the lanes with further dimensions `spans` in front."""
+        """Return the lanes with the dimensions `spans` added in front, as outermost ones."""
         return Lanes((*spans, *self.dims), self.images)
 
     def replace(self, old: Span, new: Span, image: Affine | None = None) -> Lanes:
@@ -107,7 +107,9 @@ class Lanes:
                 yield dim, dim in wanted
 
     def extreme(self, form: Affine, sign: int) -> Affine | None:
-        """Return the maximum (``sign`` 1) or minimum (-1) of a form over all lanes; None unless monotonic."""
+        """Return the maximum (``sign`` 1) or minimum (-1) of a form over all index values of the dimensions; None if it
+        is not monotonic in an index.
+        """
         result = Affine.of(form.constant)
         for variable, coefficient in form.terms:
             own = sign if coefficient > 0 else -sign
@@ -130,7 +132,7 @@ class Lanes:
 
 
 class SpanEnds(NamedTuple):
-    """Lower and upper bounds that conditions impose on the range of one index."""
+    """The lower bounds of one index, and its upper bounds plus one, that follow from conditions."""
 
     lows: list[Affine]
     stops: list[Affine]
@@ -174,7 +176,9 @@ def sort_conditions(lanes: Lanes, rows: Rows, masks_data: bool = False) -> LaneC
 
 
 def _note_span_end(found: LaneConditions, row: Constraint, axis: str) -> bool:
-    """Add the bound that ``row`` imposes on the span of ``axis`` to ``found``; return False if it bounds nothing."""
+    """Record in ``found`` that ``row`` bounds the index ``axis`` from below or above; return False if it does not bound
+    it.
+    """
     if axis in row.form.hidden() or row.kind == "mod":
         return False
     coefficient = row.form.coefficient(axis)

@@ -39,7 +39,8 @@ _MAX_FACTORS = 8
 
 
 def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
-    """Append a loop that only adds up a product as one ``einsum`` call, and return True; return False for other loops.
+    """Print a loop that only adds up products, ``s += a[k]*b[k]``, as one ``einsum`` call, and return True. Return
+    False for other loops.
 
     Also for products that would need an array with an axis for each index.
     """
@@ -125,7 +126,7 @@ def product_of(factors: Sequence[Scalar]) -> Scalar:
 
 
 class FactorGroup(NamedTuple):
-    """Factors that are multiplied into one operand, and the dimensions along which their product varies.
+    """Factors that become one operand of a product, and the dimensions along which their product varies.
 
     ``is_computed``: an array is computed for it. ``is_wide``: it has more entries than the arrays it is computed from.
     """
@@ -208,7 +209,7 @@ class _SumOfProducts:
         return Arrangement(operands, True) if len(operands) >= fewest and not has_wide else None
 
     def _operand(self, factors: Sequence[Scalar]) -> FactorGroup:
-        """Return the `factors` multiplied into one operand."""
+        """Return the `factors` as one operand, with the dimensions along which it varies."""
         dims = frozenset[Span]().union(*map(self.values.varies, factors))
         parts = [part for factor in factors for part in subexpressions(factor)]
         ranks = [len(part.index) for part in parts if isinstance(part, Load)]
@@ -218,7 +219,9 @@ class _SumOfProducts:
         return FactorGroup(tuple(factors), dims, len(factors) > 1 or not is_read, max(ranks, default=0) < len(dims))
 
     def print(self, found: Arrangement | None = None) -> None:
-        """Append the line that adds the sum of products to the accumulator, in the arrangement `found` if given."""
+        """Append the line that adds the sum of products to its accumulator, by the given arrangement `found` or the
+        best one.
+        """
         found = found or self.arranged()
         assert found is not None
         with self.values.inside(self.frame):
@@ -255,8 +258,8 @@ class _SumOfProducts:
         return f'np.einsum("{",".join(subscripts)}->{"".join(letters[dim] for dim in out)}", {", ".join(arrays)}{how})'
 
     def _order(self, operand: FactorGroup) -> list[Span]:
-        """Return the dimensions of an operand in the order of its axes: as in an array; in computed operands, short
-        ones first.
+        """Return the order of an operand's axes: that of the array that it reads; for an operand that is computed,
+        short axes first.
         """
         # In a wide one, summed dimensions come first: the last axis of a block must not be short.
         factors = [] if operand.is_wide and operand.is_computed else operand.factors
@@ -372,8 +375,8 @@ def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions
 
 
 def print_window(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> bool:
-    """Append a windowed sum like ``sum_k w[k]*x[p - k]``, for all ``k`` with ``x`` in bounds, and return True; False
-    for other loops.
+    """Print a windowed sum like ``sum_k w[k]*x[p - k]``, where k is limited by the ends of x, as one call, and return
+    True. Return False for other loops.
 
     NumPy's ``convolve`` and ``correlate`` compute the sums at all positions of a window that overlaps a vector partly.
     """

@@ -68,7 +68,9 @@ class StoredValue(NamedTuple):
 
 
 class VectorPrinter(ScalarPrinter):
-    """Prints scalar expressions as array expressions over the current dimensions (``lanes``)."""
+    """Prints scalar expressions as array expressions, whose entries are their values at all indices of the current
+    dimensions.
+    """
 
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {
         **ScalarPrinter.operators,
@@ -107,7 +109,7 @@ class VectorPrinter(ScalarPrinter):
         self.lanes, self._slots, self.context, self.masks, self.frame = outer
 
     def varies(self, node: Scalar) -> frozenset[Span]:
-        """Return the current dimensions along which ``node`` varies."""
+        """Return the current dimensions on which the value of ``node`` depends."""
         forms: list[Affine] = []
         for part in subexpressions(node):
             forms += [part.form] if isinstance(part, IndexValue) else part.index if isinstance(part, Load) else []
@@ -116,11 +118,15 @@ class VectorPrinter(ScalarPrinter):
         return self.lanes.dims_of(*forms)
 
     def variable(self, name: str) -> str:
-        """Return the text of an integer variable; that of a vectorised index is an index array."""
+        """Return the text of an integer variable: the name of an array of its values if it is an index of a current
+        dimension.
+        """
         return self.index_array(name) if self.lanes.has(name) else super().variable(name)
 
     def index_array(self, axis: str) -> str:
-        """Return the name of an array with the values of a lane index, shaped to broadcast; define it if needed."""
+        """Return the name of an array with all values of the index `axis`, in a shape that broadcasts. It is defined
+        first if it is new.
+        """
         dim = self.lanes.dim(axis)
         trailing = self.lanes.dims_after(dim)
         slot, made = self._slots[dim, trailing]
@@ -237,7 +243,7 @@ class VectorPrinter(ScalarPrinter):
         return self.prover.unproved_bounds(load, self.context) if self.masks else []
 
     def is_view(self, load: Load) -> bool:
-        """Return whether a read is a slice or a view, which needs no copy."""
+        """Return whether a read can be printed as a slice or view of its array, so that no entries are copied."""
         return self._strides([self.lanes.image(form) for form in load.index]) is not None
 
     def view_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], options: str = "") -> str:
@@ -298,7 +304,9 @@ class VectorPrinter(ScalarPrinter):
         return f"{name}.{self.dialect.transpose}({', '.join(map(str, order))})", [texts[n] for n in order]
 
     def _periodic_shifts(self, index: Sequence[Affine], extents: Sequence[Affine]) -> dict[int, tuple[Span, Affine]]:
-        """Return ``(dimension, c)`` for each axis that is read at ``(i + c) % extent`` for all its entries ``i``."""
+        """Return ``{axis: (dimension, c)}`` for the axes that are read at ``(i + c) % extent`` for all i, so that they
+        can be rolled by c.
+        """
         found: dict[int, tuple[Span, Affine]] = {}
         for axis, (form, extent) in enumerate(zip(index, extents, strict=True)):
             dims = self.lanes.dims_of(form)
@@ -365,7 +373,7 @@ class VectorPrinter(ScalarPrinter):
         return f"{first}:{last}" + (f":{step}" if step > 1 else "")
 
     def in_lane_order(self, name: str, dims: Sequence[Span], texts: Sequence[str]) -> str:
-        """Return the text of an array with the subscripts ``texts``, transposed so that its axes follow the current
+        """Return the text of ``name[texts]`` with its axes, which are `dims`, transposed into the order of the current
         dimensions.
         """
         order = [self.lanes.dims.index(dim) for dim in dims]
@@ -388,7 +396,7 @@ class VectorPrinter(ScalarPrinter):
         return name + subscript(result + ["None"] * (len(self.lanes.dims) - expected if order else 0))
 
     def _strides(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
-        """Return for each dimension the stride of each index; None if an index is not affine in the dimensions."""
+        """Return for each dimension by how much each index grows in a step along it; None if that is not constant."""
         used = self.lanes.dims_of(*index)
         steps: dict[Span, list[int]] = {}
         for dim, is_used in self.lanes.dims_from_first(used):
@@ -430,7 +438,9 @@ class VectorPrinter(ScalarPrinter):
         return f"real({text})" if function in NUMPY_HELPERS and not self.dialect.is_pure else text
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
-        """Return a choice with its precedence: ``np.where`` if it varies over lanes, else a conditional expression."""
+        """Return the text of a choice and its precedence: ``np.where(...)`` if the condition differs between entries,
+        else a conditional expression.
+        """
         varies = self.varies(Operation("select", (condition, value, otherwise)))
         if not varies and (not self.dialect.is_pure or is_static(condition)):
             # A Python number would raise an error where it is divided by 0.

@@ -140,7 +140,8 @@ class Narrowing:
         return Span(loop.variable, low, stop), frame._replace(context=frame.context + loop_rows(loop))
 
     def blocks(self, frame: Frame, span: Span, others: Sequence[Span], times: int = 1) -> tuple[Span, Frame]:
-        """Append a loop over blocks of ``span``; return the span of one block and the frame inside.
+        """Append a loop over blocks of a long range, so that temporaries stay small. Return the range of one block and
+        the frame inside of the loop.
 
         An array along ``span`` and ``others`` has at most ``times*BLOCK`` entries in a block, unless one value alone
         has more.
@@ -236,7 +237,7 @@ def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
 
 
 def loop_ends(loop: Loop) -> tuple[list[Affine], list[Affine]]:
-    """Return the lower bounds of a loop, and one more than its upper bounds."""
+    """Return the lower bounds of a loop, and its upper bounds plus one, as in ``range(low, stop)``."""
     lows = [quotient(b.form + (b.divisor - 1), b.divisor) for b in loop.lows]
     return lows, [quotient(b.form, b.divisor) + 1 for b in loop.highs]
 
@@ -258,7 +259,7 @@ FUNCTIONS: dict[Reduction, tuple[str, str]] = {
 
 
 class Additions:
-    """Appends additions to accumulators over the current lanes."""
+    """Appends the lines of code that add array values to accumulators."""
 
     def __init__(self, narrowing: Narrowing) -> None:
         self.narrowing = narrowing
@@ -271,7 +272,7 @@ class Additions:
         return frame.mask == self.values.stored[name].mask
 
     def single_addition(self, body: Sequence[Statement], frame: Frame) -> Set | None:
-        """Return the addition that is the whole ``body`` and needs no mask; None for other bodies."""
+        """Return the only statement of ``body`` if it is an addition that needs no mask; else None."""
         is_one = len(body) == 1 and is_addition(body[0]) and self.applies_to_all_lanes(body[0].name, frame)
         return body[0] if is_one and isinstance(body[0], Set) else None
 
@@ -318,7 +319,9 @@ class Additions:
         frame.block.line(f"{target} {operator}= {text}" if operator else f"{target} = {function}({target}, {text})")
 
     def _reduced(self, value: Scalar, summed: Sequence[Span], reduction: Reduction, frame: Frame) -> str:
-        """Return the text of ``value`` reduced along the dimensions ``summed``, the first ones of ``frame``."""
+        """Return the text of the reduction of ``value`` over the dimensions ``summed``, which are the outermost
+        ones.
+        """
         varies, dims = self.values.varies(value), self.values.lanes.dims
         counts = [self.values.form(dim.length) for dim in summed if dim not in varies]
         if varies.isdisjoint(summed):
@@ -343,7 +346,9 @@ class Additions:
         return reduce_copies(f"{self.values.scalar(value, ATOM)}{call}", counts, reduction)
 
     def memory_order(self, values: Sequence[Scalar], dims: Collection[Span]) -> list[Span]:
-        """Return ``dims`` in the order of the axes of the arrays that ``values`` read, the largest ones first."""
+        """Return ``dims`` in the order of the axes of the arrays that ``values`` read; of several arrays the largest
+        counts.
+        """
         lanes = self.values.lanes
         loads = [part for value in values for part in subexpressions(value) if isinstance(part, Load)]
         loads.sort(key=lambda load: -len(self.values.varies(load)))
@@ -353,7 +358,9 @@ class Additions:
     def _reduced_in_order(
         self, value: Scalar, order: Sequence[Span], summed: Sequence[Span], reduction: Reduction, frame: Frame
     ) -> str:
-        """Return the text of a reduction computed with its dimensions in `order`, for contiguous reads."""
+        """Return the text of the reduction of ``value`` over ``summed``, computed with its dimensions in the given
+        `order`, so that memory is read contiguously.
+        """
         lanes = frame.lanes
         with self.values.inside(frame._replace(lanes=Lanes(tuple(order), lanes.images))):
             text = self.values.scalar(value, ATOM)
@@ -454,7 +461,9 @@ class Additions:
 
 
 def reduce_copies(text: str, counts: Sequence[str], reduction: Reduction) -> str:
-    """Return the text of the reduction of equal copies of a value: its multiple for a sum, its power for a product."""
+    """Return the text of a reduction over entries that are all equal: ``count*value`` for a sum, ``value**count`` for a
+    product.
+    """
     if not counts or reduction in EXTREMA:
         return text
     factors = [f"({count})" if " " in count else count for count in counts]

@@ -98,7 +98,9 @@ def print_arrays(program: Program, dialect: Dialect) -> str:
 
 
 def block_constant(pieces: Iterable[str]) -> str:
-    """Return the line that defines the block size of sums in blocks, if one of the texts uses it; else ""."""
+    """Return the line that defines the constant ``BLOCK``, the size of blocks in sums, if one of the texts uses it;
+    else "".
+    """
     has_blocks = any(re.search(r"\bBLOCK\b", piece) for piece in pieces)
     return (
         f"BLOCK = {array_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks" * has_blocks
@@ -159,7 +161,7 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
 
 
 class KernelPrinter:
-    """Prints one kernel as a function of whole arrays: its statements over all lanes at once."""
+    """Prints one kernel as a function of whole arrays: each statement becomes an array operation for all entries."""
 
     def __init__(
         self, kernel: Kernel, bare: frozenset[str], names: FormNames, prover: Prover, dialect: Dialect
@@ -302,7 +304,9 @@ class KernelPrinter:
         frame.block.line(f"return {text if len(varies) == len(frame.lanes.dims) else self._filled(text)}")
 
     def print_let(self, statement: Set, frame: Frame) -> None:
-        """Append the assignment of a scalar name, which becomes an array over the dimensions along which it varies."""
+        """Append the assignment of a name; its value is an array if it differs between the entries computed
+        together.
+        """
         text = self.values.argument(statement.value)
         self.values.stored[statement.name] = StoredValue(frame.lanes, self.values.varies(statement.value), frame.mask)
         frame.block.line(f"{self.names(statement.name)} = {text}")
@@ -507,7 +511,7 @@ class KernelPrinter:
 
 
 def _adds_view_entries(body: tuple[Statement, ...]) -> bool:
-    """Return whether the loop body only sums entries of an array along axes, so that no temporary is needed."""
+    """Return whether a loop body only sums slices of an array along axes, so that no temporary array is needed."""
     if len(body) != 1 or not is_addition(body[0]) or not isinstance(body[0].value, Load):
         return False
     names = [name for form in body[0].value.index for name in form.atoms()]

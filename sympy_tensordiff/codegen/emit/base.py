@@ -47,7 +47,7 @@ _MAX_EXACT_INTEGER = 2**53
 
 
 def fraction_text(value: Fraction) -> str:
-    """Return a positive fraction as text: a decimal if that is short and exact, else a division of its integers."""
+    """Return a positive fraction as text: ``0.25`` if a short decimal is exact, else a division such as ``1/3``."""
     decimal = repr(float(value))
     if Fraction(decimal) == value and len(decimal) <= 12:
         return decimal
@@ -112,9 +112,7 @@ class ScalarPrinter(FormPrinter):
         return f"real({self.form(form)})"
 
     def integer_text(self, ends: Ends) -> str:
-        """Return the text of an `Ends` value: the maximum of lower bounds, or one more than the minimum of upper
-        bounds.
-        """
+        """Return the text of an `Ends` value, as ``max(a, b)`` or ``min(a, b) + 1``."""
         return self.lower(ends.lows) if ends.lows else self.stop(ends.highs)
 
     def name(self, name: str) -> str:
@@ -258,7 +256,9 @@ class ScalarPrinter(FormPrinter):
 
 
 def split_off_sign(node: Scalar) -> tuple[bool, Scalar]:
-    """Return whether ``node`` is negative as written, and ``node`` without its minus signs."""
+    """Return ``(is_negative, rest)``: (True, a*b) for ``-a*b``, where the rest has no minus sign in front or in its
+    factors.
+    """
     negative = False
     while isinstance(node, Operation) and node.function == "neg":
         negative = not negative

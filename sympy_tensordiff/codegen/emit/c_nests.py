@@ -64,7 +64,7 @@ class CForms(FormPrinter):
         self.shapes = dict(shapes)
 
     def variable(self, name: str) -> str:
-        """Return a variable as text; a length of an array axis is its extent."""
+        """Return the C text of a variable; for the variable of an axis length, the array's extent."""
         array, dot, attribute = name.partition(".")
         if not dot or name in self.replace:
             return super().variable(name)
@@ -205,7 +205,7 @@ class CPrinter(CForms, NestPrinter):
             self.print_statement(statement, here, first)
 
     def print_statement(self, statement: Statement, path: StatementPath, kind: str) -> None:
-        """Append the lines of a statement; ``kind`` is the C type to declare its target with, or empty."""
+        """Append the lines of a statement. ``kind`` is the C type if it also declares its target, "" otherwise."""
         depth = len(path)
         if isinstance(statement, Set):
             self.line(depth, f"{kind}{self.set_text(statement)};")
@@ -348,8 +348,8 @@ def _c_type(statement: Set) -> str:
 
 
 def _declarations(body: Sequence[Statement], wanted: Mapping[str, str]) -> dict[StatementPath, dict[str, str]]:
-    """Return, by statement, the names and types declared before it: at the first use in the innermost block of all
-    uses.
+    """Return the names and C types to declare before each statement. A scalar is declared in the innermost block that
+    contains all of its uses.
 
     So each iteration of a loop has its own copy of a scalar that no other iteration reads, and may run on another core.
     """

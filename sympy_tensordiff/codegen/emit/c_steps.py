@@ -123,7 +123,9 @@ class CStepPrinter:
         return self.function(step, printer.lines, local, work)
 
     def function(self, step: Step, lines: Sequence[str], local: FormNames, work: dict[str, str]) -> StepText:
-        """Return the C function of a step with the body ``lines``; its parameters are the names in these."""
+        """Return the C function of a step with the body ``lines``. Its parameters are those names of the program that
+        occur in the lines.
+        """
         words = set(WORD.findall("\n".join(lines)))
         filled = {self.names(name) for name in filled_arrays(step)}
         rows = {self.names(array.name) for array in step.rows} if isinstance(step, FusedKernels) else set()
@@ -170,7 +172,7 @@ class CLibraryCallPrinter:
         self.lines += self.forms.loops(axes, [line])
 
     def array(self, wish: str, shape: Sequence[Affine]) -> str:
-        """Append the declaration of an array placed in the memory ``work``, and return its name."""
+        """Append the declaration of an array in the work memory of the step, and return its name."""
         name = self.names.fresh(wish)
         place = "".join(f" + {self.forms.entries(one)}" for one in self.entries)
         self.lines.append(f"real *{name} = {self.work}{place};")

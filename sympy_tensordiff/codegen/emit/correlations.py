@@ -26,7 +26,9 @@ def task_name(step: Correlation) -> str:
 
 
 def correlation_texts(step: Correlation, names: FormNames, shapes: Shapes, is_parallel: bool) -> tuple[str, str]:
-    """Return the texts of two functions of a correlation: one for a single task, and one that runs all tasks."""
+    """Return the texts of two functions for a correlation: one that computes a single task, and one that runs all
+    tasks.
+    """
     found = tiling(step, shapes)
     assert found is not None
     printer = _TiledCorrelation(step, found, names.copy(), is_parallel)

@@ -42,7 +42,7 @@ OWN_NAMES = LIBRARY_NAMES | {"cupyx", "shaped", "of_library"}
 
 
 def library_pieces(functions: Functions) -> list[str]:
-    """Return the texts of the library functions and their helpers: those of NumPy, with CuPy in place of NumPy."""
+    """Return the texts of library functions and their helpers as NumPy uses them, with ``np`` replaced by ``cupy``."""
     texts = [text.replace("def fill_", "def library_fill_", 1) for text in functions.texts]
     pieces = [*called_by(texts, LIBRARY_HELPERS).values(), *texts]
     return [SHAPED.strip("\n"), *(re.sub(r"\bnp\.(?!linalg\.LinAlgError)", "cupy.", piece) for piece in pieces)]

@@ -135,7 +135,9 @@ class CudaPrinter(NestPrinter):
         return self.strided_index(array, index) or self.horner_index(array, index)
 
     def strided_index(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the offset of an entry as indices times strides, using parameters; "" if none is a parameter."""
+        """Return the text of an entry's offset as indices times strides, with strides that are kernel parameters; "" if
+        none of them is a parameter.
+        """
         shape = self.shapes[array]
         rest = sum((times(form, *shape[n:]) for n, form in enumerate(index, 1)), Affine())
         factors: list[tuple[str, Affine]] = []
@@ -217,8 +219,8 @@ class CudaPrinter(NestPrinter):
         self.line(depth + 1, f"{variable} += {self.form(Affine.of(statement.step))}")
 
     def stop_text(self, loop: Loop) -> str:
-        """Return one more than the last value of a loop as text; short constant bounds stay literals, so that compilers
-        unroll.
+        """Return the text of the end of a loop (exclusive). Short constant bounds stay literals, so that compilers can
+        unroll the loop.
         """
         form, *others = (quotient(bound.form, bound.divisor) + 1 for bound in loop.highs)
         if not others and form.is_constant and form.constant < SHORT:
@@ -308,7 +310,7 @@ class KernelText(NamedTuple):
 
 
 class GpuKernel(NamedTuple):
-    """A step, its nest of threads or of blocks, and the names that this uses."""
+    """A step with its loop nest for threads or for blocks of threads, and the names used in it."""
 
     step: Kernel | FusedKernels
     nest: tuple[Statement, ...] | BlockNest
@@ -330,8 +332,8 @@ def gpu_kernels(
 
 
 def kernel_functions(kernels: Sequence[GpuKernel], shapes: Shapes) -> Iterator[KernelText]:
-    """Yield the function of each kernel; functions that differ only in constants become one, with the constants as
-    parameters.
+    """Yield the function of each kernel. Kernels that differ in constants only share one function, which has the
+    constants as parameters.
     """
     open_ = [_kernel_text(*kernel, shapes, None) for kernel in kernels]
     patterns = [text_up_to_renaming(printed.text, printed.names.texts) for printed in open_]
@@ -351,7 +353,9 @@ def _kernel_text(
     shapes: Shapes,
     chosen: Collection[int] | None,
 ) -> KernelText:
-    """Return the function of a step; the constants with the numbers ``chosen`` (None: all) become parameters."""
+    """Return the printed function of a step. Of the constants in it, those with the numbers ``chosen`` (None: all)
+    become parameters.
+    """
     blocks = nest if isinstance(nest, BlockNest) else None
     if blocks is None:
         printer = CudaPrinter(names, step, shapes, chosen)

@@ -173,7 +173,9 @@ def module_text(
 
 
 def without_unused_real(lines: list[str]) -> list[str]:
-    """Return the lines of a function without the definition of ``real`` if they do not use it."""
+    """Return the lines of a function without the line that defines ``real``, the number type, if nothing else
+    uses it.
+    """
     at = next(number for number, line in enumerate(lines) if line.strip().startswith("real = "))
     used = any(re.search(r"\breal\b", line) for line in lines[at + 1 :])
     return lines if used else lines[:at] + lines[at + 1 :]

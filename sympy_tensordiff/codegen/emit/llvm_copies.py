@@ -70,8 +70,8 @@ def part_count(step: ContractionStep | Trapezoid | Correlation, shapes: Shapes) 
 
 
 class Copies:
-    """Adds kernels to a program that copy operands of matrix products and correlations into the layout which these
-    need.
+    """Adds kernels to a program that copy operands of matrix products and correlations into the axis order that these
+    can read.
 
     ``width`` is the number of entries that lanes are padded to a multiple of; ``lanes`` are the copied operands of
     correlations, by result.
@@ -106,17 +106,21 @@ class Copies:
         return name
 
     def add_copy(self, target: str, axes: Sequence[int], source: str, labels: Sequence[int]) -> None:
-        """Add a kernel that copies an array into one with axes in another order."""
+        """Add a kernel that copies the array ``source`` with the axes ``labels`` to ``target``, whose axes are in the
+        order ``axes``.
+        """
         names = {label: self.fresh("i") for label in axes}
         value = Load(source, tuple([Affine.variable(names[label]) for label in labels]))
         self.steps.append(entrywise(target, [names[label] for label in axes], [], value))
 
     def add_contraction(self, step: ContractionStep | Trapezoid) -> None:
-        """Add a contraction with copies of the operands and the result that have other axis orders."""
+        """Add a contraction, with copies of operands and of the result if BLAS cannot use their axis order."""
         found, known = matrices_of(step), extents(step, self.shapes)
 
         def ordered(operand: Operand, first: Sequence[int], second: Sequence[int]) -> Operand:
-            """Return an operand, as a copy if its axes are not in the order of the groups."""
+            """Return ``operand``, or a copy of it with the batch labels, ``first`` and ``second`` in this order if BLAS
+            cannot read it in place.
+            """
             labels = [*found.both, *first, *second]
             if list(operand.labels) == labels or is_transposed(operand, found.both, first, second):
                 return operand

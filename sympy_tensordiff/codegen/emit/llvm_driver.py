@@ -155,7 +155,7 @@ class LlvmStepPrinter:
         )
 
     def recurrence_function(self, step: Recurrence) -> StepFunction:
-        """Return the function of a recurrence, which calls those of the steps of its body."""
+        """Return the function of a recurrence; it calls the functions of its body's steps in a loop over time."""
         body = step.body
         copies = Copies(fuse(body, Prover(body)), BYTES // self.module.size)
         body = copies.program

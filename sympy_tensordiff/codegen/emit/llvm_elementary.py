@@ -26,7 +26,9 @@ def real_text(value: float, kind: str) -> str:
 
 @functools.cache
 def elementary_text(name: str, kind: str) -> tuple[str, tuple[str, ...]]:
-    """Return the LLVM text of an elementary function, such as exp, for a number type, and the functions it calls."""
+    """Return the LLVM text of an elementary function, such as exp, for a number type, and the names of the functions
+    that it calls.
+    """
     translation = _LlvmTranslation(kind)
     text = translation.function(name)
     return text, tuple(dict.fromkeys(translation.called))

@@ -117,8 +117,8 @@ class EntryPrinter(LlvmNestPrinter):
             self.values[size.name] = self.greatest(forms, "smax" if size.lows else "smin")
 
     def read_passed(self, passed: Mapping[str, str]) -> None:
-        """Append the code that reads the Python arguments of a single step's function: each name has its kind, ``a``
-        for an array, ``i`` for an integer, else a real number.
+        """Append code that reads the Python arguments of a single step's function. ``passed`` maps each name to its
+        kind: ``a`` for an array, ``i`` for an integer, ``r`` for a real number.
         """
         for place, (name, kind) in enumerate(passed.items()):
             found = self.argument_object(place)
@@ -151,7 +151,7 @@ class EntryPrinter(LlvmNestPrinter):
         return self
 
     def locate_temporaries(self, groups: Sequence[Sequence[Array]]) -> None:
-        """Emit the pointers of all temporaries, which are in the block of memory passed as last argument."""
+        """Emit the pointers of all temporaries, which are parts of the block of memory passed as the last argument."""
         place = len(self.program.arguments) + len(self.program.outputs)
         self.read_array("scratch", self.argument_object(place), 0)
         address = self.new(f"ptrtoint ptr {self.arrays['scratch']} to i64")
@@ -330,7 +330,9 @@ def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]
 
 
 def _sorted_extents(array: Array) -> tuple[int, tuple[str, ...]]:
-    """Return a key of an array's size: the product of its constant extents, and its other extents as sorted texts."""
+    """Return a key that is equal for arrays of equal size: the product of the constant extents, and the other extents
+    as sorted texts.
+    """
     numbers = [form.constant for form in array.shape if form.is_constant]
     return prod(numbers), tuple(sorted(str(form) for form in array.shape if not form.is_constant))
 

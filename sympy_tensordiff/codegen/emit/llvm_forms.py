@@ -140,12 +140,12 @@ class LlvmFormPrinter(Builder):
         return self.greatest([self.form(quotient(b.form, b.divisor) + 1) for b in bounds], "smin")
 
     def ends(self, ends: Ends) -> str:
-        """Return the value of an `Ends`: the first value of a loop, or one more than its last value."""
+        """Emit the value of an `Ends`: the first value of a loop, or one more than its last value."""
         return self.low(ends.lows) if ends.lows else self.stop(ends.highs)
 
     def conditions(self, rows: Sequence[Constraint]) -> str:
-        """Emit the test that all constraints hold, and return its i1 value; a test that reads arrays is made only if
-        those before it hold.
+        """Emit the test that all constraints hold, and return its i1 value. Constraints that read arrays are only
+        tested if those before them hold.
         """
         found = self.condition(rows[0])
         for number, row in enumerate(rows[1:], 1):
@@ -184,7 +184,9 @@ class LlvmFormPrinter(Builder):
         return self.pointer_at(self.base(array), offset, self.entry_type(array))
 
     def checked(self, place: str, extent: str) -> str:
-        """Return ``place`` if it is in ``range(extent)``, else 0; then the call later raises an error."""
+        """Emit code that replaces the index ``place`` by 0 if it is not in ``range(extent)``, and records that, so that
+        the call raises an error. Return the index.
+        """
         self.module.declared["outside"] = "@outside = internal global i32 0"
         is_inside = self.new(f"icmp ult i64 {place}, {extent}")
         code = self.new(f"select i1 {is_inside}, i32 0, i32 {OUTSIDE}")

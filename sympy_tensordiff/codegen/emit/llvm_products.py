@@ -139,7 +139,7 @@ LOW, HIGH = "block low", "block high"
 
 
 class LlvmProductPrinter(LlvmNestPrinter):
-    """Prints the function that computes a range of parts of a contraction, with operands that BLAS reads in place.
+    """Prints the function that computes a range of rows (or of batch entries) of a contraction by BLAS calls.
 
     A part is one product of the batch if there are batch labels, else a block of a trapezoid, else a row.
     """

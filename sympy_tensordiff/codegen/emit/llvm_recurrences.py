@@ -56,8 +56,10 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         """Return the number of entries of an array of the body."""
         return reduce(self.times, [self.greatest(["0", self.over(extent)]) for extent in shape], "1")
 
-    def private(self, name: str) -> Affine:
-        """Return an integer variable of the body renamed so that no other integer of this function has its name."""
+    def body_variable(self, name: str) -> Affine:
+        """Return the variable for an integer `name` of the body, distinct from all variables of the program
+        around it.
+        """
         return Affine.variable(f"body {name}")
 
     def print_recurrence(self) -> None:
@@ -83,7 +85,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         """Compute the sizes of the body, and the pointers of constants and of the states before the first step."""
         for size in self.body.sizes:
             ends = [self.over(form) for form in size.lows or size.highs]
-            self.forms[size.name] = self.private(size.name)
+            self.forms[size.name] = self.body_variable(size.name)
             self.values[f"body {size.name}"] = self.greatest(ends, "smax" if size.lows else "smin")
         for name, array in self.step.constants:
             self.point(name, self.base(array))
@@ -126,7 +128,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
     def move_to(self, time: str) -> None:
         """Set the time, and the pointers to the rows of arrays at this time."""
         if self.step.time:
-            self.forms[self.step.time] = self.private("time")
+            self.forms[self.step.time] = self.body_variable("time")
             self.values["body time"] = time
         for name, array in self.step.rows:
             self.point(name, self.row(array, time, self.given[name]))
@@ -173,7 +175,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
 
     def nonempty_rows(self, step: Step) -> list[Constraint]:
-        """Return the conditions under which a step has something to do; [] if it always has."""
+        """Return the constraints on sizes under which a step of the body has work to do; [] if it always has."""
         prover = Prover(self.body)
         forms: Sequence[Affine] = ()
         if isinstance(step, Scatter):
@@ -188,7 +190,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         ]
 
     def argument_value(self, name: str, kind: str) -> str:
-        """Return the value of an argument of a step of the body, by its name there."""
+        """Return the pointer or value that is passed for `name`, a parameter of a step of the body."""
         if kind == "a":
             return self.place(name)
         if kind == "i":

@@ -100,8 +100,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
             return self.times(total, self.form(shape[-1])) if len(shape) > len(forms) else total
 
         def start(view: Load, forms: Sequence[Affine]) -> str:
-            """Return the pointer to the first entry of a block that the read ``view`` takes from its array, with these
-            index forms.
+            """Return the pointer to the first entry that a block reads from or adds to the array of ``view``, at the
+            indices ``forms``.
             """
             return self.pointer_at(self.base(view.array), offset(view, [form.substitute(zero) for form in forms]))
 
@@ -166,7 +166,9 @@ class _TileBuilder(LlvmNestPrinter):
         self.vector, self.size, self.fma = vector, size, fma
 
     def print(self, width: int) -> None:
-        """Append loops over blocks of ``width`` vectors of lanes while there are enough, then over single vectors."""
+        """Append loops over the columns: in blocks of ``width`` vectors as long as there are enough, then in single
+        vectors.
+        """
         last = self.add("%rows", "-1")
         # Missing rows repeat the last one, and are not written.
         chosen = [self.greatest([str(m), last], "smin") for m in range(ROWS)]

@@ -207,7 +207,9 @@ class _MatrixProduct:
         lines.line(f"multiply({out}, {places[0]}, {left}, {right}, {rows if own else None}, {ends}")
 
     def blocks(self, step: Trapezoid, found: LibraryMatrices, left: str, right: str, out: str) -> None:
-        """Append the products of a triangular contraction: blocks of rows, with the terms that all its rows share."""
+        """Append the products of a triangular contraction, one per block of rows, over the terms that all rows of the
+        block have.
+        """
         _, _, both, own, other, summed = found
         rows, columns, terms = (self.length(group) for group in (own, other, summed))
         place, block, start, end = (self.names.fresh(wish) for wish in ("place", "block", "start", "end"))

@@ -87,8 +87,8 @@ class NumbaPrinter(NestPrinter):
         return ", ".join(map(self.unsigned, index)) or "()"
 
     def unsigned(self, form: Affine) -> str:
-        """Return the text of an index, wrapped in ``at`` unless it is evidently non-negative, so that Numba needs no
-        sign test.
+        """Return the text of an index. It is wrapped in ``at(...)``, which tells Numba that it is not negative, unless
+        that is evident.
         """
         counts = form.constant >= 0 and all(factor > 0 and atom in self.counted for atom, factor in form.terms)
         return self.form(form) if counts else f"at({self.form(form)})"
@@ -156,7 +156,9 @@ class NumbaPrinter(NestPrinter):
 
 
 def function_text(step: Kernel | FusedKernels, nest: Nest, names: FormNames, block: tuple[str, str] | None) -> str:
-    """Return the function of a step, or of a ``block`` of it between these two ends, without decorator."""
+    """Return the text of the function of a step, without decorator. With ``block``, the function computes the rows
+    between these two ends.
+    """
     printer = NumbaPrinter(names, nest.bare)
     printer.line(0, _head_text(step, names, block or ()))
     if isinstance(step, FusedKernels):
@@ -201,7 +203,7 @@ def block_name(step: Step) -> str:
 
 
 def block_ends(names: FormNames) -> tuple[str, str]:
-    """Return two new names: of the first row of a block, and of one past its last row."""
+    """Return two new names for parameters: the first row of a block, and the row after its last one."""
     return names.fresh("start"), names.fresh("stop")
 
 

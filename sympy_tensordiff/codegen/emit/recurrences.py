@@ -12,12 +12,14 @@ from sympy_tensordiff.codegen.ir.walk import filled_arrays
 
 
 def step_function(step: Recurrence) -> str:
-    """Return the name of the function that runs one step of a recurrence; those of recurrences in it differ."""
+    """Return the name of the function that runs one time step of a recurrence. It differs from those of recurrences
+    nested in its body.
+    """
     return f"step{_depth(step) or ''}_{step.array}"
 
 
 def _depth(step: Recurrence) -> int:
-    """Return how many recurrences are inside of each other in a recurrence's body; 0 without any."""
+    """Return how deeply recurrences are nested in the body of ``step``; 0 if there are none."""
     return max((1 + _depth(inner) for inner in step.body.kernels if isinstance(inner, Recurrence)), default=0)
 
 
@@ -87,9 +89,7 @@ class _Loop:
                 yield f"{names(kept.array)}[...] = 0"
 
     def step_lines(self) -> Iterable[str]:
-        """Yield the lines of one time step: rows of stacked results, the call of the step's function, and the additions
-        to stacks and sums.
-        """
+        """Yield the lines of one time step: they call the step's function, and store or add its results."""
         step, names, values = self.step, self.names, self.values
         for result, array in self.stacked.items():
             row = ", ..." if self.ranks[result] else f":{self.time} + 1"  # Numba's rows of rank 0 would be numbers

@@ -196,7 +196,7 @@ def rows_of(statement: Statement) -> Rows:
 
 
 def enclosing_rows(enclosing: Around, start: Rows = ()) -> Rows:
-    """Return the constraints that hold inside the ``enclosing`` loops and guards, after those at the ``start``."""
+    """Return the constraints ``start``, followed by those that hold inside of the ``enclosing`` loops and guards."""
     return (*start, *chain.from_iterable(map(rows_of, enclosing)))
 
 
@@ -206,8 +206,8 @@ def condition_rows(condition: Scalar, holds: bool) -> Rows:
 
 
 def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
-    """Return alternative systems of constraints, one of which holds if the condition is true (or false); also for
-    disjunctions.
+    """Return systems of constraints, at least one of which holds if the condition is true (or false, for
+    ``holds=False``): two for ``i < k or i > k``.
 
     If the product of the alternatives is too large, the parts with most alternatives are left out.
     """
@@ -315,7 +315,7 @@ def with_integers(value: Scalar, known: Mapping[str, Scalar]) -> Scalar:
 
 
 class Read(NamedTuple):
-    """A read with its statement and the constraints that hold where it happens.
+    """A read (or store) in a kernel, its statement, and the constraints that hold where it is executed.
 
     ``choices`` are the conditions of the enclosing ``select`` operations that decide whether it happens.
     """
@@ -348,7 +348,7 @@ def scalar_reads(value: Scalar, context: Rows) -> Iterator[tuple[Load, Rows, tup
 
 
 def data_reads(forms: Iterable[Affine]) -> list[Load]:
-    """Return the entries of integer arrays in ``forms`` as reads, each after those in its own index."""
+    """Return the entries of integer arrays in ``forms`` as reads. In ``p[q[i]]``, the read of q comes first."""
     return [Load(entry.tensor, entry.index) for entry in innermost_first(forms) if not isinstance(entry, MaskedEntry)]
 
 
@@ -361,7 +361,7 @@ def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
 
 
 def statement_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar]) -> Iterator[Read]:
-    """Yield the reads of a statement without its body, where the constraints ``rows`` hold, and its store.
+    """Yield the reads and the store of a statement, without those of its body. The constraints ``rows`` hold there.
 
     ``integers`` are the values of scalars that depend on integers only; the scalar that the statement sets is added to
     them.

@@ -205,7 +205,9 @@ def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> No
 
 
 def _is_exclusive(scatter: Scatter, additions: Sequence[Set]) -> bool:
-    """Return whether no two instances of a scatter add to the same entry, and each makes its `additions` once."""
+    """Return whether all points of a scatter's loops add to different entries, each once, so that no atomic additions
+    are needed.
+    """
     once: Sequence[Statement] = scatter.body
     while once := [s for s in once if any(map(is_scatter, statements([s])))]:
         if len(once) > 1 or not isinstance(once[0], If):
@@ -217,7 +219,7 @@ def _is_exclusive(scatter: Scatter, additions: Sequence[Set]) -> bool:
 
 
 def _check_values(where: str, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError if an operation has conditions in place of numbers, or numbers in place of conditions."""
+    """Raise VerificationError if a condition is used as a number, or a number as a condition."""
     conditions: set[str] = set()
     for s in inside:
         if not isinstance(s, Set) or isinstance(s.value, Identity):

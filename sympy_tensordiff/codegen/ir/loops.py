@@ -74,7 +74,7 @@ class Alloc:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """A point that each thread of a block waits at until all of them are there."""
+    """A point at which each thread of a block waits until all threads of the block have reached it."""
 
 
 Statement: TypeAlias = "Loop | If | Set | Alloc | Barrier"
@@ -91,7 +91,9 @@ def accumulator(name: str, reduction: Reduction = "sum") -> Set:
 
 
 def add(name: str, value: Scalar, reduction: Reduction = "sum") -> Set:
-    """Return ``name += value``, or the same for another ``reduction``, which must be that of the accumulator."""
+    """Return the update ``name += value``; for another ``reduction`` of the accumulator, such as "max", ``name =
+    max(name, value)``.
+    """
     return Set(Name(name), value, reduction)
 
 
@@ -104,7 +106,9 @@ def reduction_of(statement: Set) -> Reduction:
 
 
 def defines(statement: Statement) -> TypeGuard[Set]:
-    """Return whether a statement sets a scalar for the first time: an accumulator, or its only value."""
+    """Return whether a statement is the first one to set its scalar: it initialises an accumulator, or sets a scalar
+    that never changes.
+    """
     return isinstance(statement, Set) and isinstance(statement.target, Name) and not statement.reduction
 
 

@@ -115,7 +115,7 @@ class Kernel:
 
 
 def entrywise(array: str, axes: Sequence[str], body: Sequence[Statement], value: Scalar) -> Kernel:
-    """Return the kernel whose instances run ``body`` and set their entry to ``value``.
+    """Return the kernel that for each entry of ``array`` runs ``body``, and then sets the entry to ``value``.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number
     >>> entrywise("y", ["i"], [], Number(1)).body
@@ -287,7 +287,8 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class FusedKernels:
-    """Kernels in one loop over their first axis: all of them run at one value of ``axis``, then at the next.
+    """Several kernels that share a loop over their first axis: at each value of ``axis``, all of them compute their
+    row.
 
     Each fills its array at the first index ``axis``, and reads earlier arrays only there. The arrays ``totals`` are
     sums (or other reductions) over ``axis`` instead, which no kernel here reads. Of the arrays ``rows``, which no other
@@ -315,7 +316,9 @@ class FusedKernels:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A state of a `Recurrence`: the array with its initial value, and an argument and a result of the body."""
+    """A state of a `Recurrence`: the array with its first value, and the names that it has as an argument and as a
+    result of the body.
+    """
 
     argument: str
     initial: str
@@ -324,8 +327,8 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A result of a `Recurrence`: the array, and whether it stores all values over time ("stack"), the last one
-    ("last"), or their sum ("sum").
+    """A result of a `Recurrence`: an array that stores the values at all times ("stack"), the last one ("last"), or the
+    sum of all ("sum").
     """
 
     array: str
@@ -410,14 +413,14 @@ class Program:
 
     @property
     def nests(self) -> tuple[Kernel, ...]:
-        """The kernels of all steps in order, those of fused steps one by one."""
+        """The kernels of all steps in order; fused kernels are listed one by one."""
         return tuple([kernel for step in self.kernels for kernel in kernels_of(step)])
 
     def with_steps(
         self, steps: Iterable[Step], gone: Container[str] = (), new: Iterable[Array] = (), notes: Iterable[str] = ()
     ) -> Program:
-        """Return a program with other steps, without the temporaries ``gone`` and their notes, with ``new`` arrays and
-        ``notes``.
+        """Return the program with other ``steps``. The temporaries ``gone`` and their notes are removed, and the arrays
+        ``new`` and the ``notes`` are added.
         """
         arrays = [array for array in self.temporaries if array.name not in gone]
         known = [note for note in self.notes if note.partition(":")[0] not in gone]

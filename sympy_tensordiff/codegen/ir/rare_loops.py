@@ -41,7 +41,7 @@ def without_condition(loop: Loop, test: Scalar) -> Loop:
     """Return ``loop`` for the case that ``test`` holds: each `select` by ``test`` is replaced by its first value."""
 
     def change(value: Scalar) -> Scalar:
-        """Return the chosen value of a choice by ``test``; any other value as it is."""
+        """Return the first value of a select by ``test``; any other expression unchanged."""
         decided = isinstance(value, Operation) and value.function == "select" and value.arguments[0] == test
         return value.arguments[1] if decided and isinstance(value, Operation) else value
 
@@ -91,7 +91,7 @@ def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) 
     is_true = holds == (test == name)
 
     def change(value: Scalar) -> Scalar:
-        """Return a condition or a choice with `test` decided; any other value as it is."""
+        """Return an expression with the known truth value of ``test`` put in: for a select by it, the chosen value."""
         if value == name:
             return TRUE if is_true else FALSE
         if not isinstance(value, Operation):

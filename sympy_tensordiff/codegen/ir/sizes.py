@@ -57,7 +57,9 @@ def solve_sizes(arguments: tuple[Argument, ...]) -> tuple[Solved, ...]:
 
 
 def _is_linear(form: Affine, name: str) -> bool:
-    """Return whether ``form`` is linear in the size ``name``, so that ``form == length`` determines it."""
+    """Return whether ``form`` is linear in the size ``name``, so that the equation ``form == length`` can be solved for
+    it.
+    """
     found = slope(form, name)
     return found is not None and not quotients_in(form) and found[0] != Affine()
 

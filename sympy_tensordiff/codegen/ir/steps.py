@@ -247,7 +247,9 @@ def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Af
 
 
 def _matrix_of(shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
-    """Return the shape of the matrix whose factors an array contains; raise VerificationError if there are none."""
+    """Return the shape of the matrix for an array of its triangular factors; raise VerificationError if the array has
+    not the right shape.
+    """
     if len(shape) < 2 or shape[-2] != shape[-1] + 1:
         raise VerificationError(f"{where}: an array of shape {shape} does not hold factors")
     return *shape[:-2], shape[-1], shape[-1]
@@ -367,7 +369,7 @@ def as_product(kernel: Kernel, shapes: Shapes) -> ContractionStep | None:
 
 
 def _number_times(value: Scalar) -> tuple[int | Fraction | float, Scalar]:
-    """Return a scalar as a number and another factor; the number is 1 if there is none."""
+    """Return ``(number, factor)`` whose product is ``value``; the number is 1 if it contains none."""
     if isinstance(value, Operation) and value.function == "mul" and isinstance(value.arguments[0], Number):
         number, *others = value.arguments
         assert isinstance(number, Number)

@@ -116,7 +116,8 @@ def with_parts(
     name: Callable[[str], str] = _unchanged,
     target: Callable[[Name | Load], Name | Load] = _unchanged,
 ) -> Statement:
-    """Return a statement with its value, integer forms, loop variable and target replaced, but not its body.
+    """Return a statement with the given functions applied to its value, integer forms, loop variable and target. Its
+    body is left alone.
 
     ``value`` is not called for integers; ``target`` gets a target whose index has the new forms.
     """
@@ -147,10 +148,10 @@ def _with_bounds(ends: Loop | Ends, form: Callable[[Affine], Affine]) -> tuple[t
 
 
 def with_values(body: Iterable[Statement], change: Callable[[Scalar], Scalar]) -> tuple[Statement, ...]:
-    """Return ``body`` with each node of its scalar expressions replaced by the result of ``change``."""
+    """Return ``body`` with the function ``change`` applied to each node of its scalar expressions."""
 
     def value(scalar: Scalar) -> Scalar:
-        """Return one scalar expression with its nodes replaced."""
+        """Return one scalar expression with ``change`` applied to its nodes."""
         return rewrite_scalar(scalar, change)
 
     return rewrite(body, lambda statement, _: (with_parts(statement, value),))
@@ -342,7 +343,7 @@ def outer_names(program: Program) -> set[str]:
 
 
 def filled(statement: Statement) -> list[str]:
-    """Return the names that a statement, its body included, defines or adds to."""
+    """Return the names of the scalars and arrays that a statement, its body included, sets or adds to."""
     if defines(statement):
         return [statement.name]
     return list(added([statement]))

@@ -131,8 +131,8 @@ class Exponentials:
         return node
 
     def _quotient(self, value: Scaled) -> Node:
-        """Return `value` as a product without overflow: ``exp(u)/sum`` becomes ``exp(u - m)`` over the sum divided by
-        ``exp(m)``, where m is its largest exponent.
+        """Return `value` as a product in which ``exp(u)/exp(m)`` is written ``exp(u - m)``, so that neither overflows.
+        Here m is the largest exponent of a sum that divides.
         """
         graph = self.graph
         shift, factors = dict(value.shift), [value.rest]

@@ -459,7 +459,8 @@ class Lowering(Matrices):
     def _divided_by_norms(
         self, powers: Sequence[Node], groups: Sequence[tuple[Block, list[Node]]], block: Block
     ) -> Recursion[scalars.Scalar]:
-        """Return a product with negative `powers` of norms; factors in `groups` come with the block of their loop.
+        """Return a product of factors and negative `powers` of norms, such as ``x*n**-3``. It is divided step by step,
+        so that powers of norms do not overflow; `groups` are the other factors by the block of their loop.
 
         The factors are divided by the norms in turn: the whole power may overflow or underflow, and so may the product
         of all factors.

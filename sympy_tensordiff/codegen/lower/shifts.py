@@ -311,13 +311,13 @@ class Shifts:
         for part in reachable(node, known=done):
             found = graph.with_args(part, [done[arg] for arg in part.args])
             if found.op == "mul":
-                factors = [primitive(graph, factor) for factor in found.args]
+                factors = [without_common_factor(graph, factor) for factor in found.args]
                 found = graph.mul([*(graph.const(number) for number, _ in factors), *(core for _, core in factors)])
             elif found.op == "pow" and found.args[1].op == "const" and found.args[1].data % 2 == 0:
-                number, core = primitive(graph, found.args[0])
+                number, core = without_common_factor(graph, found.args[0])
                 found = graph.pow(graph.scale(number if number > 0 else -number, core), found.args[1])
             done[part] = found
-        return primitive(graph, done[node])
+        return without_common_factor(graph, done[node])
 
     def _common_candidate(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
         """Return one storage candidate that contains the points of all `candidates`. None if it has no bounds, would
@@ -376,8 +376,9 @@ class Shifts:
         return known[node]
 
 
-def primitive(graph: Graph, node: Node) -> tuple[Number, Node]:
-    """Return ``(number, rest)``, the common numeric factor of the terms of an addition taken out; 1 with a float.
+def without_common_factor(graph: Graph, node: Node) -> tuple[Number, Node]:
+    """Return ``(number, rest)`` with ``number*rest == node``: the common numeric factor of the terms of an addition, as
+    2 for ``2*a - 4*b``. The number is 1 if a coefficient is a float.
 
     The sign is that of the term that came into the graph first.
     """

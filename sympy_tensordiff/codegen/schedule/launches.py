@@ -129,7 +129,7 @@ class _Launch:
         return not rows or (bool(loads) and all(self.is_short(kernel, len(box)) for kernel in rows))
 
     def is_short(self, kernel: Kernel, axis: int) -> bool:
-        """Whether the part of `kernel` along its axes from `axis` on is small enough for one thread."""
+        """Whether the loops of `kernel` over its axes from number `axis` on are short enough for a single thread."""
         own = set(own_names(kernel))
         lengths = [*self.shapes[kernel.array][axis:], *(rounds(loop, own) for loop in loops(kernel.body))]
         numbers = [length.constant for length in lengths if length is not None and length.is_constant]

@@ -54,7 +54,8 @@ Bounds: TypeAlias = tuple[Bound, ...]
 
 
 def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | None:
-    """Return `loop` with bounds independent of `axis`, and the bounds of `axis` inside of it (loop interchange).
+    """Return `loop` with bounds that do not depend on `axis`, and bounds of `axis` inside of it, so that the two loops
+    can be interchanged: ``i >= j`` for ``j <= i``. None if that is not possible.
 
     These are the same steps for the same entries, with the axis innermost; None where bounds do not allow for that.
     """

@@ -110,7 +110,7 @@ class _Jam:
         ]
 
     def body(self, body: Sequence[Statement]) -> list[Statement]:
-        """Return statements with copies of those that depend on the axis."""
+        """Return `body` with each statement that depends on the short axis copied once per entry along it."""
         return list(rewrite(body, lambda statement, _: self.copies(statement)))
 
     def copies(self, statement: Statement) -> tuple[Statement, ...]:
