@@ -135,7 +135,7 @@ class Task:
 
 @no_collection()
 def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any) -> Program:
-    """The verified loop nests of one or several expressions; those ``given`` are `Options`.
+    """Return the verified loop nests that compute one or several expressions; ``given`` are fields of `Options`.
 
     ``search``: the numbers of the checks of data whose searches the program is.
     """
@@ -297,7 +297,9 @@ def _simplify(task: Task) -> _Simplified:
 def _in_loop_form(
     graph: Graph, lowering: Lowering, definitions: Sequence[Definition], sizes: frozenset[int], expand: bool
 ) -> list[Node]:
-    """Return the entries of `definitions` rewritten for loops; `lowering` records which sums are to be stored."""
+    """Return the entries of `definitions` rewritten so that loops compute them fast. `lowering` gets the sums that
+    should be stored.
+    """
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
     tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
@@ -340,7 +342,7 @@ def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...])
 
 
 def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[str]) -> list[Definition]:
-    """Return the definitions with scalar results moved to the end, where no other array reads them.
+    """Return the definitions with those scalar results moved to the end that no other array reads.
 
     A value sums what its derivatives take entry by entry, in an order of their own: with these lowered first, it
     reads their arrays, and nothing of it is computed again in the order of the value's indices.
@@ -398,7 +400,9 @@ def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> 
 def _checks_of_assumptions(
     program: Program, granted: Iterable[Constraint], names: Mapping[Any, str]
 ) -> tuple[Check, ...]:
-    """Return one run-time check per assumed constraint on sizes that argument shapes do not imply."""
+    """Return a run-time check for each constraint on sizes that was assumed, unless the shapes of arguments
+    imply it.
+    """
     prover = Prover(program)
     known = {a.name for a in program.arguments if a.kind == "integer"}
     known |= {solved.name for solved in solve_sizes(program.arguments)}

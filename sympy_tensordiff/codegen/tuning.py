@@ -47,7 +47,9 @@ class Alternative:
 
 
 def _alternatives(function: CompiledFunction) -> Iterator[Alternative]:
-    """Yield the alternatives for a function; those that change nothing in its text are found when they are built."""
+    """Yield the decisions that could be changed for a function. Some may change nothing in its text; these are dropped
+    when they are built.
+    """
     options = _recipe(function)[3]
     names = {
         "library": "sums of products in loops",
@@ -203,7 +205,7 @@ def _seconds(function: Callable[..., Any], arrays: Sequence[Any]) -> float:
 
 
 def _agree(one: Any, other: Any) -> bool:
-    """Return whether two results, arrays or tuples of them, are the same up to rounding."""
+    """Return whether two results (arrays or tuples of arrays) are equal up to rounding errors."""
     if isinstance(other, tuple):
         return all(_agree(a, b) for a, b in zip(one, other, strict=True))
     scale = float(np.max(np.abs(other), initial=0.0, where=np.isfinite(other)))

@@ -282,7 +282,9 @@ class Quotient(Compound):
         return (self.form,)
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        """Return the quotient of the form with variables replaced by ``mapping``; None if the form does not change."""
+        """Return the quotient with the variables in its form replaced by ``mapping``; None if its form contains none of
+        them.
+        """
         inner = self.form.substitute(mapping)
         return None if inner is self.form else quotient(inner, self.divisor)
 

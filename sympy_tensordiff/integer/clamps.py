@@ -103,7 +103,8 @@ def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], var
 
 
 def decide_clamps(form: Affine, facts: Rows) -> Affine:
-    """Return ``form`` with each maximum and minimum replaced by the operand that ``facts`` prove it to be.
+    """Return ``form`` with each maximum and minimum replaced by one of its operands if ``facts`` prove that it equals
+    that one.
 
     >>> from .extrema import minimum_of
     >>> i, n = Affine.variable("i"), Affine.variable("n")
@@ -131,8 +132,8 @@ def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
 
 
 def _with_decided_bound(row: Constraint, facts: Rows) -> Constraint:
-    """Replace a maximum that an inequality adds by the only operand that can satisfy it: ``k <= max(f, g)`` is
-    ``k <= g`` if ``k >= f + 1`` is known.
+    """Return an inequality with a maximum replaced by the operand that must be the greater one: ``k <= max(f, g)`` is
+    ``k <= g`` if ``k > f`` is known.
 
     The row follows from the one with either operand in place of the maximum, so the row may be used to decide itself.
     The maximum must not occur in it elsewhere.
@@ -167,8 +168,8 @@ def gist(form: Affine, facts: Rows) -> Affine:
 
 
 def _proven_value(quotient: Quotient | SymbolicQuotient, facts: Rows) -> int | None:
-    """Return the integer that ``facts`` prove a quotient to equal; None if unknown (with a symbolic divisor only 0 and
-    -1 are tried).
+    """Return the integer to which a quotient is proved to be equal by ``facts``, such as 0 for ``floor(i/n)`` and ``0
+    <= i < n``; None if there is none.
     """
     if isinstance(quotient, SymbolicQuotient):
         for value in (0, -1):

@@ -16,7 +16,9 @@ from .rows import substitute_all
 
 
 class PositivePart(Compound):
-    """The integer ``max(0, form)``, which writes all maxima, minima and absolute values; built by `positive_part`."""
+    """The integer ``max(0, form)``. All maxima, minima and absolute values are written with it: ``max(a, b)`` is ``a +
+    max(0, b - a)``.
+    """
 
     __slots__ = ("form",)
     rank = 3
@@ -27,7 +29,7 @@ class PositivePart(Compound):
         self._hash = hash(("positive part", form))
 
     def key(self) -> tuple[Any, ...]:
-        """Return the form in ``max(0, form)``, in a tuple, by which positive parts are ordered."""
+        """Return ``(form,)``, by which terms ``max(0, form)`` are ordered."""
         return (self.form,)
 
     def forms(self) -> tuple[Affine, ...]:
@@ -35,7 +37,9 @@ class PositivePart(Compound):
         return (self.form,)
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        """Return the positive part of the form with ``mapping`` substituted; None if the form does not change."""
+        """Return ``max(0, form)`` with the variables in the form replaced by ``mapping``; None if it contains none of
+        them.
+        """
         inner = self.form.substitute(mapping)
         return None if inner is self.form else positive_part(inner)
 
@@ -45,7 +49,9 @@ class PositivePart(Compound):
         return value * (value > 0)  # of an array, too
 
     def definition(self) -> tuple[Constraint, ...]:
-        """Return its lower bounds ``self >= 0`` and ``self >= form``; `cases` adds that one of them is attained."""
+        """Return the constraints ``self >= 0`` and ``self >= form``. That one of them holds with equality is left to
+        `cases`.
+        """
         itself = Affine.variable(self)
         return Constraint("ge", itself), Constraint("ge", itself - self.form)
 
@@ -105,7 +111,7 @@ def minimum_of(forms: Iterable[Affine]) -> Affine:
 
 
 class Extremum(NamedTuple):
-    """``coefficient`` times the maximum or minimum of ``one`` and ``other``, or the absolute value of ``one``."""
+    """A number (``coefficient``) times ``max(one, other)``, ``min(one, other)`` or ``abs(one)``, for printing."""
 
     coefficient: int
     function: Literal["max", "min", "abs"]
@@ -229,7 +235,8 @@ def _collect_parts(forms: Iterable[Affine], found: dict[PositivePart, None]) -> 
 def cases_of_positive_part(
     part: PositivePart, *, tie_is_zero: bool = False
 ) -> tuple[tuple[Constraint, Affine], tuple[Constraint, Affine]]:
-    """Return the disjoint cases of a positive part, each a condition and the value there: its form, and 0.
+    """Return the two cases of ``max(0, form)`` as pairs: the condition ``form >= 0`` with the value form, and its
+    negation with the value 0.
 
     Where the form is 0, both values are right; ``tie_is_zero`` says that the second condition includes that point.
 

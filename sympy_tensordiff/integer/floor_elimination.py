@@ -54,7 +54,8 @@ def eliminate_floors(row: Constraint, loops: frozenset[Variable]) -> list[Constr
 
 
 def rows_without_quotients(rows: Sequence[Constraint], loops: frozenset[Variable]) -> list[Constraint]:
-    """Return ``rows`` with floors and subtracted maxima of loop variables written out as inequalities where possible.
+    """Return ``rows`` with floors and subtracted maxima of ``loops`` variables rewritten as inequalities, where that is
+    possible.
 
     A multiple of a floor next to another loop variable stays: it bounds that one, or is left to its own loop. With
     tensor entries, which may only be read where other rows hold, it raises LoopBoundError.
@@ -84,7 +85,7 @@ def system_without_quotients(
 
 
 def _no_bound(row: Constraint) -> LoopBoundError:
-    """Return the error for a row that no loop bound expresses because of a floor."""
+    """Return the error for a constraint that no loop bound can express, because of a floor in it."""
     return LoopBoundError(
         "no bounds of a loop express {}, a multiple of a rounded quotient of one index beside an index: split the sum "
         "by the remainder, e.g. write i = 2*k + l with l = 0, 1",
@@ -108,8 +109,8 @@ def innermost_bound(row: Constraint, variables: Sequence[Variable]) -> Constrain
 
 
 def affine_in(rows: Iterable[Constraint], variables: frozenset[Variable]) -> list[Constraint]:
-    """Return the constraints that are affine in ``variables``, after floors of these are rewritten as inequalities
-    where possible.
+    """Return those constraints that are linear in ``variables``. Floors of the variables are rewritten as inequalities
+    before, where possible.
     """
     return [row for row in _without_floors_in_lowest_terms(rows, variables) if row.form.hidden().isdisjoint(variables)]
 
@@ -153,7 +154,8 @@ def floors_relaxed(row: Constraint, variables: frozenset[Variable]) -> list[Cons
 
 
 def _upper_estimate(form: Affine, variables: frozenset[Variable]) -> Affine:
-    """Return an upper bound of a positive multiple of ``form`` that contains no floors of ``variables``.
+    """Return a form without floors of ``variables`` that is at least a positive multiple of ``form``, so that ``form >=
+    0`` implies that it is not negative.
 
     A quotient by a symbol is eliminated if the symbol multiplies it, as in a remainder.
     """
@@ -279,7 +281,7 @@ def may_miss(rows: Sequence[Constraint], variable: Variable, known: Sequence[Con
 
 
 def _bounds_innermost(form: Affine, variables: Sequence[Variable], known: Sequence[Constraint]) -> bool:
-    """Return whether ``form >= 0`` bounds the innermost of ``variables`` in it."""
+    """Return whether ``form >= 0`` is a bound of the innermost of ``variables`` that it contains."""
     innermost = next((v for v in reversed(variables) if v in form.atoms()), None)
     parts = None if innermost is None else slope(form, innermost)
     return parts is not None and (_is_positive(parts[0], known) or _is_positive(-parts[0], known))

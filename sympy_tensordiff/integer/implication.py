@@ -112,8 +112,8 @@ def _is_stated_or_weaker(row: Constraint, rows: Sequence[Constraint]) -> bool:
 
 
 def minimum(form: Affine, rows: Sequence[Constraint]) -> Fraction | None:
-    """Return the least value of ``form`` over the rational points of ``rows``, tightened over the integers; None if
-    unbounded or empty.
+    """Return the least value of ``form`` over the rational points of ``rows``, after tightening these for integers.
+    None if it is unbounded or there is no point.
 
     Law: no integer point of ``rows`` has a smaller value.
 
@@ -246,7 +246,9 @@ def _tightened(rows: tuple[Constraint, ...] | None, facts: Sequence[Constraint])
 
 
 def _system_with(form: Affine, rows: Sequence[Constraint]) -> System:
-    """Return the `System` of ``rows``, with the definitions of compounds that only ``form`` contains."""
+    """Return the `System` of ``rows``, with the definitions of those floors and other nonlinear terms that only
+    ``form`` contains.
+    """
     known = system(tuple(rows))
     if known.is_empty:
         return known
@@ -282,7 +284,9 @@ def _notation_size(form: Affine) -> tuple[int, int]:
 
 
 class _RedundancyElimination:
-    """Removes redundant inequalities of one system one by one, in one simplex dictionary that shrinks with them."""
+    """Removes redundant inequalities of a system, one after the other, and keeps the simplex dictionary of those that
+    remain.
+    """
 
     def __init__(self, whole: System) -> None:
         self.whole = whole
@@ -291,7 +295,7 @@ class _RedundancyElimination:
         self.dictionary: Dictionary | None = None
 
     def drop_if_redundant(self, form: Affine) -> bool:
-        """Drop ``form >= 0``, an inequality of the system, if the others imply it; return whether it was dropped."""
+        """Drop the inequality ``form >= 0`` if the other ones imply it, and return whether it was dropped."""
         inequality = self.whole.tightened(form)
         assert inequality is not None
         terms, constant = inequality

@@ -15,7 +15,7 @@ from .rows import substitute_all
 
 
 class IndirectIndex(Compound):
-    """The integer ``tensor[index]`` as a variable of a form: an indirect index.
+    """The integer ``tensor[index]``, an entry of an integer array, as a variable of a form.
 
     `tensor` is the name of an integer tensor, `index` has one form per axis. If `below` is given, the entry is in
     ``0 … below - 1`` for every index; sizes in `below` do not count as variables of the entry.
@@ -49,7 +49,9 @@ class IndirectIndex(Compound):
         return self.index
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        """Return the entry with variables of its index replaced by ``mapping``; None if the index does not change."""
+        """Return the entry with the variables in its index replaced by ``mapping``; None if its index contains none of
+        them.
+        """
         index = substitute_all(self.index, mapping)
         if all(new is old for new, old in zip(index, self.index, strict=True)):
             return None
@@ -79,7 +81,8 @@ class IndirectIndex(Compound):
 
 
 def data_entries(forms: Iterable[Affine]) -> list[IndirectIndex]:
-    """Return all tensor entries in ``forms``, each once, those nested inside other compounds included.
+    """Return all tensor entries in ``forms``, each once, also those inside of floors, indices and other nonlinear
+    terms.
 
     >>> i = Affine.variable("i")
     >>> inner = Affine.variable(IndirectIndex("jdx", (i,)))
@@ -109,8 +112,8 @@ def innermost_first(forms: Iterable[Affine]) -> list[IndirectIndex]:
 
 
 def with_ranges(form: Affine, below: Mapping[str, Affine]) -> Affine:
-    """Return ``form`` with each tensor entry's upper bound set to that of its tensor in ``below``, or to none if
-    absent.
+    """Return ``form`` with the declared upper bound of each tensor entry set: ``below`` maps names of tensors to these
+    bounds. Other tensors get none.
 
     >>> from .implication import is_implied
     >>> n, entry = Affine.variable("n"), Affine.variable(IndirectIndex("idx", (Affine.variable("i"),)))
@@ -143,7 +146,7 @@ def outermost_entries(form: Affine) -> set[IndirectIndex]:
 
 
 def compounds_in(forms: Iterable[Affine]) -> list[Compound]:
-    """Return all compounds in ``forms``, nested ones included, each once.
+    """Return all nonlinear terms (`Compound`) in ``forms``, such as floors, nested ones included, each once.
 
     >>> from sympy_tensordiff.integer.affine import quotient
     >>> i = Affine.variable("i")
@@ -171,7 +174,7 @@ def partition_data(rows: Iterable[Constraint]) -> tuple[list[Constraint], list[C
 
 
 def data_terms(form: Affine) -> dict[Compound, int]:
-    """Return the terms of a form that are tensor entries or contain one, with their coefficients.
+    """Return the terms of a form in which a tensor entry occurs, with their coefficients.
 
     >>> i = Affine.variable("i")
     >>> data_terms(3 * i - 2 * Affine.variable(IndirectIndex("idx", (i,))))
@@ -229,7 +232,8 @@ def data_depth(form: Affine) -> int:
 
 
 def depends_only_indirectly(form: Affine, variables: Collection[Variable]) -> bool:
-    """Return whether ``form`` depends on some of ``variables``, and on these only inside indices of tensor entries.
+    """Return whether ``form`` depends on some of ``variables``, but only through indices of tensor entries, as
+    ``idx[i]`` depends on i.
 
     >>> i, k = Affine.variable("i"), Affine.variable("k")
     >>> entry = Affine.variable(IndirectIndex("idx", (i,)))

@@ -116,7 +116,7 @@ class _Reduction:
         return 100 * (d[k - 1] * d[k + 1] + self.mu[k][k - 1] ** 2) < 99 * d[k] * d[k]
 
     def _make_pivot_positive(self, k: int) -> None:
-        """Negate row ``k`` and its Gram-Schmidt data if its pivot is negative."""
+        """Negate row ``k`` if its first nonzero entry is negative, and update the Gram-Schmidt data."""
         if self.lead[k] < self.width and self.a[k][self.lead[k]] < 0:
             self.a[k], self.b[k] = negated(self.a[k]), negated(self.b[k])
             self.mu[k] = negated(self.mu[k])
@@ -124,8 +124,8 @@ class _Reduction:
                 later[k] = -later[k]
 
     def _reduce(self, k: int, i: int) -> None:
-        """Subtract a multiple of row ``i`` from row ``k``: to the least residue under its pivot, or to a
-        shorter ``b``.
+        """Subtract a multiple of row ``i`` from row ``k``, so that the entry of row k under the pivot of row i becomes
+        small, or ``b[k]`` shorter.
         """
         lead = self.lead[i]
         q = nearest(self.a[k][lead], self.a[i][lead]) if lead < self.width else nearest(self.mu[k][i], self.d[i + 1])
@@ -223,6 +223,6 @@ def transposed(rows: Rows, width: int) -> Rows:
 
 
 def product(left: Rows, right: Rows) -> Rows:
-    """Return the matrix product; ``left`` may have no rows, and ``right`` has at least one if ``left`` has."""
+    """Return the matrix product of ``left`` and ``right``. Matrices without rows are allowed."""
     columns = list(zip(*right, strict=True))
     return [[dot(row, column) for column in columns] for row in left]

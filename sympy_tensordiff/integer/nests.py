@@ -49,7 +49,7 @@ class Bounds(NamedTuple):
         return range(low, high + 1)
 
     def substitute(self, mapping: Mapping[Variable, Affine]) -> Bounds:
-        """Return the bounds with variables other than the loop variable replaced by ``mapping``."""
+        """Return the bounds with ``mapping`` applied; it must not contain the loop variable itself."""
         lows, highs = (
             tuple((form.substitute(mapping), divisor) for form, divisor in side) for side in (self.lows, self.highs)
         )
@@ -211,7 +211,8 @@ def _project_out(
     *,
     multiples: bool,
 ) -> tuple[Constraint, ...]:
-    """Eliminate ``variable`` from irredundant rows, and remove the rows that this makes redundant.
+    """Return the constraints on the outer variables that ``system`` implies, without ``variable`` and without redundant
+    rows.
 
     The result only tightens the loops over ``outer``: rows that no bound of theirs expresses are relaxed over the
     rationals, and rows with tensor entries that the innermost of their variables selects are left out.
@@ -230,7 +231,9 @@ def _project_out(
 
 
 def _with_affine_occurrences(rows: Sequence[Constraint], variable: Variable) -> list[Constraint]:
-    """Return the rows that do not contain ``variable`` inside a compound; the others would only tighten outer loops."""
+    """Return the rows that contain ``variable`` linearly or not at all. Rows with it inside of a nonlinear term are
+    dropped: they would only tighten outer loops.
+    """
     return [row for row in rows if variable not in row.form.hidden()]
 
 
@@ -258,7 +261,8 @@ def _empty_nest(variables: Sequence[Variable]) -> tuple[tuple[Bounds, ...], tupl
 
 
 def _solve_for(variable: Variable, rows: Sequence[Constraint], known: Sequence[Constraint]) -> Bounds:
-    """Return the bounds of ``variable`` by ``rows``, all of which contain it; an equation bounds it from both sides.
+    """Return the loop bounds of ``variable`` that follow from ``rows``, each of which contains it. An equation gives
+    both bounds.
 
     Raises LoopBoundError if a side has no bound or a row cannot be solved for the variable.
     """

@@ -17,7 +17,9 @@ from .affine import Affine, Compound, Constraint, Quotient, Variable, quotient
 
 
 class IndexProduct(Compound):
-    """The product ``v*w*...`` of several integer variables, in order, as one variable of a form; built by `times`."""
+    """The product ``v*w*...`` of several integer variables, which counts as one variable of a form; built by
+    `times`.
+    """
 
     __slots__ = ("factors",)
     rank = 1
@@ -28,7 +30,7 @@ class IndexProduct(Compound):
         self._hash = hash(("product", factors))
 
     def key(self) -> tuple[Any, ...]:
-        """Return the number of factors and the factors, by which products are ordered."""
+        """Return ``(count, factors)``, by which products are ordered."""
         return len(self.factors), self.factors
 
     def forms(self) -> tuple[Affine, ...]:
@@ -50,7 +52,7 @@ class IndexProduct(Compound):
         return result
 
     def without(self, factor: Variable) -> Affine:
-        """Return the product of the other factors as a form; ``factor`` is removed once."""
+        """Return the product with one ``factor`` left out, as a form: v for ``v*w`` and w."""
         rest = list(self.factors)
         rest.remove(factor)
         return _monomial(rest)
@@ -72,7 +74,7 @@ class SymbolicQuotient(Compound):
         self._hash = hash(("symbolic quotient", form, divisor))
 
     def key(self) -> tuple[Any, ...]:
-        """Return the divisor and the form of the symbolic quotient, by which quotients are ordered."""
+        """Return ``(divisor, form)``, by which such quotients are ordered."""
         return self.divisor, self.form
 
     def forms(self) -> tuple[Affine, ...]:
@@ -80,7 +82,9 @@ class SymbolicQuotient(Compound):
         return self.form, self.divisor
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        """Return the quotient with variables replaced by ``mapping``; None if neither form changes."""
+        """Return the quotient with variables in its two forms replaced by ``mapping``; None if they contain none of
+        them.
+        """
         form, divisor = self.form.substitute(mapping), self.divisor.substitute(mapping)
         return None if form is self.form and divisor is self.divisor else quotient_by(form, divisor)
 
@@ -94,7 +98,9 @@ class SymbolicQuotient(Compound):
         return Constraint("ge", rest), Constraint("ge", self.divisor - 1 - rest)
 
     def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:
-        """Return ``floor((self + others) / m)`` , one floor: ``floor((floor(f/d) + g)/m) = floor((f + d*g)/(d*m))``."""
+        """Return ``floor((self + others)/divisor)`` with a single floor: ``floor((floor(f/d) + g)/m)`` is ``floor((f +
+        d*g)/(d*m))``.
+        """
         return quotient_by(self.form + times(self.divisor, others), self.divisor * divisor)
 
     def __repr__(self) -> str:
@@ -244,8 +250,8 @@ def slope(form: Affine, variable: Variable) -> tuple[Affine, Affine] | None:
 
 
 def quotients_in(form: Affine) -> list[Quotient | SymbolicQuotient]:
-    """Return the quotients among the variables of a form and the factors of its products, but not those nested in
-    others.
+    """Return the quotients in a form that are its variables or factors of its products; those nested in others are left
+    out.
     """
     factors = (f for v, _ in form.terms for f in _factors(v))
     return [f for f in factors if isinstance(f, (Quotient, SymbolicQuotient))]
@@ -292,5 +298,5 @@ def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list
 
 
 def _is_lower_bound(form: Affine) -> bool:
-    """Whether ``form >= 0`` says that one variable is not negative: a single positive term, no positive constant."""
+    """Whether ``form >= 0`` is like ``v >= 0`` or ``v >= 1``: a single positive term and no positive constant."""
     return len(form.terms) == 1 and form.terms[0][1] > 0 and form.constant <= 0

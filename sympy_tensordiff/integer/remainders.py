@@ -54,15 +54,15 @@ def remainders_in(form: Affine) -> tuple[Affine, list[Remainder]]:
 
 
 def _nesting_depth(variable: Any) -> int:
-    """Return how deeply compounds are nested in a variable; 0 for a plain one."""
+    """Return how deeply floors and other nonlinear terms are nested in a variable; 0 for a plain one."""
     if not isinstance(variable, Compound):
         return 0
     return 1 + max((_nesting_depth(v) for form in variable.forms() for v in form.variables()), default=0)
 
 
 def _is_kept_by_sympy(dividend: Affine) -> bool:
-    """Return whether SymPy 1.14 keeps a remainder of ``dividend`` correct: it evaluates ``Mod(2*Mod(i, 3), 3)`` to
-    ``2*Mod(i, 3)``.
+    """Return whether SymPy evaluates a remainder of ``dividend`` correctly. Version 1.14 turns ``Mod(2*Mod(i, 3), 3)``
+    into ``2*Mod(i, 3)``.
     """
     return all(abs(part.constant) == 1 for part, _, _ in remainders_in(dividend)[1])
 
@@ -161,7 +161,7 @@ def digits_in(form: Affine) -> tuple[Affine, list[Remainder]]:
 
 
 def _as_variable(form: Affine) -> Any:
-    """Return the variable that a form consists of; None for all other forms."""
+    """Return the variable if a form is a single variable; else None."""
     return form.terms[0][0] if len(form.terms) == 1 and form.terms[0][1] == 1 and not form.constant else None
 
 

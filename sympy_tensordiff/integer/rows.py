@@ -16,7 +16,7 @@ Rows: TypeAlias = tuple[Constraint, ...]
 
 
 def atoms_in(parts: Iterable[Affine | Constraint]) -> frozenset[Variable]:
-    """Return all plain variables of forms or constraints, those inside floors and other compounds included."""
+    """Return all plain variables in forms or constraints, also those inside of floors and other nonlinear terms."""
     found: set[Variable] = set()
     for part in parts:
         for v, _ in (part.form if isinstance(part, Constraint) else part).terms:
@@ -123,7 +123,9 @@ def bounds_with_divisors(variable: Variable, forms: Iterable[Affine]) -> Sides:
 
 
 def rows_connected_to(rows: Rows, variables: frozenset[Variable], sizes: frozenset[Variable]) -> Rows:
-    """Return the rows that are linked to ``variables`` by chains of common variables other than ``sizes``."""
+    """Return the rows that contain one of ``variables``, and those that share a variable (not one of ``sizes``) with a
+    row returned.
+    """
     known = set(variables - sizes)
     others = [row.form.atoms() - sizes for row in rows]
     left = [*range(len(rows))]
@@ -150,14 +152,15 @@ def bounds_a_loop(row: Constraint, variables: Sequence[Variable]) -> bool:
 
 
 def renaming_map(variables: Iterable[Variable], others: Iterable[Variable]) -> dict[Variable, Affine]:
-    """Return the mapping that replaces each of ``variables`` by the one of ``others`` at the same position."""
+    """Return the mapping from each of ``variables`` to the variable at the same position in ``others``."""
     return {v: Affine.variable(w) for v, w in zip(variables, others, strict=True)}
 
 
 # Cached: most rows recur in other systems.
 @lru_cache(maxsize=8192)
 def normalise(row: Constraint) -> Constraint | bool:
-    """Return the row in lowest terms and tightened over the integers; True or False if it is decided.
+    """Return the row in lowest terms, with its constant rounded: ``i >= 2`` for ``2*i >= 3``. True if it always holds,
+    False if it never does.
 
     ``2*i - 1 >= 0`` becomes ``i - 1 >= 0`` (the constant is floored), ``2*i == 3`` is False,
     ``2*i + 2 mod 4 == 0`` becomes ``i + 1 mod 2 == 0``, ``floor(i/2) >= 3`` becomes ``i >= 6``, and a
@@ -244,7 +247,7 @@ def remainders(kind: str, form: Affine) -> tuple[Affine, int, range] | None:
 
 
 def _normalise_congruence(form: Affine, modulus: int) -> Constraint | bool:
-    """Return ``form mod modulus == 0`` in lowest terms, with least coefficients; True or False if it is decided."""
+    """Return ``form mod modulus == 0`` with least coefficients; True if it always holds, False if it never does."""
     terms = {v: c % modulus for v, c in form.terms}
     constant = form.constant % modulus
     common = gcd(modulus, *terms.values())
@@ -261,7 +264,7 @@ def _normalise_congruence(form: Affine, modulus: int) -> Constraint | bool:
 
 
 def normalise_rows(rows: Iterable[Constraint]) -> tuple[Constraint, ...] | None:
-    """Return all rows normalised, in order and without duplicates; None if one of them is False."""
+    """Return all rows in lowest terms, each once. None if one of them never holds."""
     result: dict[Constraint, None] = {}
     for row in rows:
         reduced = normalise(row)

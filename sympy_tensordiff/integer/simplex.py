@@ -51,7 +51,8 @@ class Dictionary:
         self.feasible = self._make_feasible()
 
     def minimum(self, form: Sequence[int], stop_at: int | None = None) -> Fraction | None:
-        """Return the least value of ``form`` over the system, which must be feasible; None if it is unbounded below.
+        """Return the least value of ``form`` over the system, which must be feasible. None if it is unbounded. With
+        ``stop_at``, any value at most that may be returned.
 
         With ``stop_at`` the search stops at the first value that is not above it.
         """
@@ -92,7 +93,7 @@ class Dictionary:
         return values
 
     def _copy(self) -> Dictionary:
-        """Return a copy to pivot in; the rows are shared, since they are never changed in place."""
+        """Return a copy of the dictionary in which pivots leave this one unchanged."""
         copy = Dictionary.__new__(Dictionary)
         copy.size, copy.feasible = self.size, self.feasible
         copy.columns, copy.basis, copy.rows = self.columns.copy(), self.basis.copy(), self.rows.copy()

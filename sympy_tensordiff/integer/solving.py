@@ -38,7 +38,8 @@ MAX_RESIDUES = 16
 
 
 def solve_equations(names: VariableNames, variables: Sequence[int], rows: Iterable[Constraint]) -> Solution | None:
-    """Solve all equations and congruences over ``variables``; None if they have no solution.
+    """Solve all equations and congruences in ``rows`` for ``variables`` over the integers; None if they have no
+    solution.
 
     Return ``(remaining, mapping, rows)``: the variables to sum over, new ones among them; the others in terms of these;
     and constraints: only inequalities contain a remaining variable, while equations and congruences are guards.
@@ -98,15 +99,17 @@ def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint,
 
 
 def _digit_order(floor: FloorQuotient) -> int:
-    """Return the sort key of quotients: the divisor, 0 for a symbolic one; the largest is replaced first."""
+    """Return the divisor of a quotient (0 if it is symbolic), as a sort key. The quotient with the largest divisor is
+    replaced first.
+    """
     return floor.divisor if isinstance(floor, Quotient) else 0
 
 
 def _split_into_digits(
     names: VariableNames, kept: Sequence[int], form: Affine, floor: FloorQuotient, t: int
 ) -> tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]] | None:
-    """Solve ``t = floor(p/M)`` by ``p = M*t + j`` with ``0 <= j < M``; return substitution, rows and the new variables,
-    or None.
+    """Replace a quotient ``t = floor(p/M)`` by the digits of p: ``p = M*t + j`` with ``0 <= j < M``. Return the
+    substitution, the new rows and the variables; None if that does not help.
 
     None if no variable can be solved for; and for a number ``M`` unless the form contains ``p`` twice and both digits
     are visible in it then: a single ``floor(p/2)`` leaves the range ``2*t .. 2*t + 1`` of ``p``.
@@ -150,7 +153,9 @@ def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tupl
 
 
 def _linear_equations(rows: Sequence[Constraint], kept: Sequence[int]) -> list[Constraint]:
-    """Return the equations that are linear in the remaining variables, none of which selects a tensor entry in them."""
+    """Return the equations that are linear in the variables ``kept`` and in which none of these selects a
+    tensor entry.
+    """
     result: list[Constraint] = []
     unknowns: frozenset[Variable] = frozenset()
     selecting: frozenset[Variable] = frozenset()
@@ -175,7 +180,7 @@ def _forms_equal_to_zero(rows: Sequence[Constraint]) -> Iterable[Affine]:
 
 
 def _replace_row(rows: tuple[Constraint, ...], old: Constraint, *new: Constraint) -> tuple[Constraint, ...]:
-    """Return ``rows`` with ``old`` replaced by ``new`` ones."""
+    """Return ``rows`` with the row ``old`` replaced by the rows ``new``."""
     return tuple(r for row in rows for r in (new if row is old else (row,)))
 
 
@@ -198,7 +203,9 @@ def _divide_by_content(row: Constraint, kept: Sequence[int]) -> tuple[Constraint
 
 
 def _exact_quotient(form: Affine, divisor: int) -> Affine:
-    """Return ``form / divisor``, which is an integer, as a floor without sign and constant inside."""
+    """Return ``form/divisor``, which is known to be an integer, as a form: a floor where a coefficient is not
+    divisible.
+    """
     if form.terms and form.terms[0][1] < 0:
         return -_exact_quotient(-form, divisor)
     return quotient(form + -form.constant % divisor, divisor)
@@ -253,7 +260,8 @@ def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tup
 
 
 def split_by_residue(variables: frozenset[int], rows: tuple[Constraint, ...]) -> list[tuple[Constraint, ...]] | None:
-    """Split the first row that allows several remainders into one congruence for each; return the systems, or None.
+    """Return the systems into which ``rows`` split by the first row that allows several remainders, one congruence for
+    each remainder. None if there is no such row.
 
     Variables that equations will eliminate are left out, since their rows need no split, and rows about tensor entries
     are only tested.

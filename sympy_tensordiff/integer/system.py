@@ -43,7 +43,9 @@ class EquationSolver:
             self.has_implicit_equality = True
 
     def _reduce_one_equation(self) -> bool:
-        """Eliminate a column by one equation, or reduce its coefficients; return False on a contradiction."""
+        """Use one equation to eliminate a column, or to make its coefficients smaller. Return False if the equations
+        contradict each other.
+        """
         equation = self.equations.pop()
         constant = equation.pop()
         content = gcd(*equation)
@@ -80,7 +82,9 @@ class EquationSolver:
                     vectors[i] = changed
 
     def _tighten(self) -> bool:
-        """Tighten, merge parallel inequalities, make opposite ones equations; return False on a contradiction."""
+        """Round the constants of inequalities, keep the strongest of parallel ones, and turn opposite ones into
+        equations. Return False on a contradiction.
+        """
         strongest: dict[Direction, int] = {}
         multiplicity: dict[Direction, int] = {}
         for vector in self.forms:
@@ -236,8 +240,8 @@ class System:
         return self.dictionary().point()
 
     def _least_in_box(self, vector: Sequence[int]) -> int | None:
-        """Return a lower bound of the linear form ``vector``, without its constant, from the ranges of the columns;
-        None without one.
+        """Return the least value of the linear form ``vector``, without its constant, in the ranges of the columns;
+        None if it is unbounded there.
         """
         total = 0
         for c, low, high in zip(vector, self.lows, self.highs, strict=False):
@@ -249,7 +253,9 @@ class System:
         return total
 
     def vector(self, form: Affine) -> Vector | None:
-        """Return ``form`` over the columns, the constant last; None if it has a variable that no row contains."""
+        """Return ``form`` as coefficients of the columns, with the constant last. None if it contains a variable that
+        the rows do not.
+        """
         result = [0] * self.width
         result.append(form.constant)
         for v, c in form.terms:
@@ -261,7 +267,8 @@ class System:
         return result
 
     def tightened(self, form: Affine) -> tuple[Direction, int] | None:
-        """Return ``form >= 0`` over the columns as (coefficients, constant), in lowest terms; None as for `vector`.
+        """Return ``form >= 0`` in lowest terms, as (coefficients of the columns, constant). None if it contains a
+        variable that the rows do not.
 
         The coefficients are all zero if the equations make the form a constant.
         """
@@ -293,7 +300,9 @@ class System:
         return None if vector is None else self._minimum_of_vector(vector, None)
 
     def _minimum_of_vector(self, vector: Vector, stop_at: int | None) -> Fraction | None:
-        """Return the least value of a vector, or the first one found up to ``stop_at``; None if unbounded below."""
+        """Return the least value of a vector over the rational points; any value at most ``stop_at`` may be returned.
+        None if it is unbounded.
+        """
         if all(self.only_in_box[i] for i, c in enumerate(vector[:-1]) if c):
             least = self._least_in_box(vector)
             return None if least is None else Fraction(least + vector[-1])

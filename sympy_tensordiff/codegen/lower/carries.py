@@ -105,8 +105,8 @@ def _moving_side(rows: Rows, v: int, w: int) -> int:
 
 
 def has_windows(variables: Sequence[int], rows: Rows) -> bool:
-    """Whether both bounds of one of `variables` depend on others, as in ``i <= j <= i + 2``, so that a full array would
-    waste memory.
+    """Whether one of `variables` is bounded by others from both sides, as ``i <= j <= i + 2``. An array over both would
+    be mostly unused.
     """
     for v in variables:
         own = [row.form for row in rows if row.form.coefficient(v)]

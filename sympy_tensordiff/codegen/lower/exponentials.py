@@ -79,7 +79,7 @@ class Exponentials:
     # -------------------------------------------------------------- values as they are computed
 
     def final(self, node: Node) -> Recursion[Node]:
-        """Return `node` rewritten so that no exponential in it overflows, from the cache."""
+        """Return `node` rewritten so that no exponential in it overflows. Results are cached."""
         if node not in self.done:
             self.done[node] = yield self._final(node)
         return self.done[node]
@@ -149,7 +149,9 @@ class Exponentials:
     # -------------------------------------------------------------- values in scaled form
 
     def scaled(self, node: Node) -> Recursion[Scaled]:
-        """Return `node` as ``exp(shift)*rest``; with the shift 0 if it has no exponential, or if it cannot overflow."""
+        """Return `node` as ``exp(shift)*rest``, so that the exponential can be divided by another one. The shift is 0
+        if nothing in it can overflow.
+        """
         if node not in self.known:
             self.known[node] = yield self._scaled(node)
         return self.known[node]
@@ -170,7 +172,9 @@ class Exponentials:
         return Scaled({}, (yield self.final(node)))
 
     def _rule(self, node: Node) -> Recursion[Scaled]:
-        """Return `node` as ``exp(shift)*rest`` by the rule for its op; with the shift 0 if there is none."""
+        """Apply the rule for the op of `node`: return it as ``exp(shift)*rest``, with the shift 0 if there is
+        no rule.
+        """
         found = Scaled({}, node)
         if is_call(node, sympy.exp):
             exponent = yield self.final(node.args[0])
@@ -242,7 +246,9 @@ class Exponentials:
         return replace(found, shift={shift: 1}, rest=where(found.rest, graph.zero))
 
     def _sum(self, node: Node) -> Recursion[Scaled]:
-        """Return a sum over a range as ``exp(shift)*rest``, with the largest shift of its terms."""
+        """Return a sum of exponentials over a range as ``exp(shift)*rest``: the shift is the greatest exponent of a
+        term.
+        """
         graph = self.graph
         variables, rows, body = self.open(node)
         inner_rows, body = (rows + body.data, body.args[0]) if body.op == "guard" else (rows, body)
@@ -266,7 +272,7 @@ class Exponentials:
         return replace(found, shift={**shift, greatest: shift.get(greatest, 0) + 1}, rest=rest, summed=True)
 
     def _addition(self, node: Node) -> Recursion[Scaled]:
-        """Return an addition as ``exp(shift)*rest``, with the largest shift of its terms."""
+        """Return an addition of exponentials as ``exp(shift)*rest``: the shift is the greatest exponent of a term."""
         graph = self.graph
         terms = yield from in_turn(map(self.scaled, node.args))
         if not any(term.shift for term in terms):
@@ -328,7 +334,7 @@ def _depends_on_arguments(shift: Mapping[Node, Any]) -> bool:
 
 
 def finite(graph: Graph, shift: Node) -> Node:
-    """Return `shift` where it is finite, else 0, since an infinite largest exponent cannot be subtracted."""
+    """Return ``shift`` where it is finite, else 0: subtracting an infinite exponent would give nan."""
     size = graph.call(sympy.Abs, (shift,))
     # No infinite constant is needed to tell: twice infinity is not greater.
     return graph.select(graph.compare("lt", size, graph.scale(2, size)), shift, graph.zero)

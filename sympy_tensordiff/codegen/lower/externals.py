@@ -19,7 +19,9 @@ Implementations = dict[External, Callable[..., Any]]
 
 
 def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External], backend: str) -> Implementations:
-    """Return for each user function in `needed` its implementation: from `functions`, else SciPy's, else raise."""
+    """Return the implementation of each user function in `needed`: from the user's `functions`, else from SciPy. Raise
+    `ArgumentError` if there is none.
+    """
     if not isinstance(functions, Mapping | None):
         raise ArgumentTypeError(f"functions must be a mapping from names to callables, not {functions!r}")
     given: dict[tuple[str, tuple[int, ...]], Any] = {}
@@ -51,7 +53,7 @@ def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External], backen
 
 
 def called(functions: Mapping[Any, Any], needed: Sequence[External]) -> dict[Any, Any]:
-    """Return the entries of `functions` that the user functions in `needed` use, derivatives included."""
+    """Return those entries of the user's dictionary `functions` that a program needs, including the derivatives."""
     names = {external.name for external in needed}
     return {key: function for key, function in functions.items() if parse_key(key)[0] in names}
 
@@ -84,7 +86,7 @@ def show_key(external: External) -> str:
 
 
 def _canonical(orders: tuple[int, ...]) -> tuple[int, ...]:
-    """Return `orders`, or () if all are 0: the function itself has one key for any number of arguments."""
+    """Return the derivative `orders` of a key; () instead of zeros, which denote the function itself."""
     return orders if any(orders) else ()
 
 
@@ -132,7 +134,8 @@ def for_backend(external: External, function: Callable[..., Any], backend: str) 
 
 
 def llvm_text(external: External, function: Callable[..., Any], dtype: np.dtype[Any]) -> tuple[str, str]:
-    """Return the LLVM module that Numba makes of a scalar `function` for a dtype, and the name of the function in it.
+    """Return the LLVM text that Numba makes of a scalar `function` for a dtype, and the name of the function in that
+    text.
 
     Raise `UnsupportedError` where Numba compiles nothing.
     """
@@ -187,7 +190,7 @@ def _is_on_device(function: Any) -> bool:
 
 
 def _refusal(external: External, what: str, error: Exception) -> ArgumentError:
-    """Return the error that Numba cannot do `what` (such as compile) with the implementation of a user function."""
+    """Return the error to raise when Numba fails to do `what`, such as "compile", with a user's function."""
     reason = " ".join(str(error).split())[:300]
     return ArgumentError(
         f"the implementation of {show_key(external)} is not for this backend: Numba cannot {what} ({reason}); "

@@ -15,7 +15,7 @@ from sympy_tensordiff.integer.rows import Rows, partition
 
 
 class Terms(NamedTuple):
-    """A sum: its variables, the constraints on them, and the summand."""
+    """A sum to be computed as a matrix product: its variables, the constraints on them, and the summand."""
 
     variables: tuple[int, ...]
     rows: Rows
@@ -24,7 +24,9 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True)
 class Matrix:
-    """A product of factors as one tensor; its axes are labelled by index forms such as ``i + k``."""
+    """A product of factors, seen as a tensor: its axes are labelled by the index forms on which the factors depend,
+    such as ``i + k``.
+    """
 
     factors: tuple[Node, ...]
     labels: tuple[Affine, ...]
@@ -46,8 +48,8 @@ class TriangularBound(NamedTuple):
 
     @staticmethod
     def of(terms: Terms, around: Sequence[int]) -> TriangularBound | None:
-        """Return the triangular bound of a sum, such as ``j <= i``; None unless exactly one outer index bounds its only
-        variable.
+        """Return the bound of a sum over one variable that relates it to one outer index, such as ``j <= i``. None if
+        there is none or more than one.
         """
         if len(terms.variables) != 1:
             return None

@@ -68,7 +68,9 @@ def _scaled_erfc(x: Scalar) -> Scalar:
 
 
 def _exponentials_of_square(x: Scalar, factor: int | Fraction) -> tuple[Scalar, Scalar]:
-    """Return two scalars whose product is ``exp(factor*x**2)``, computed so that rounding ``x**2`` loses no digits."""
+    """Return two numbers, as code expressions, whose product is ``exp(factor*x**2)``. The rounding error of ``x**2`` is
+    in the second one, so that no digits are lost.
+    """
     rounded = Operation("mul", (Operation("floor", (Operation("mul", (x, Number(64))),)), Number(Fraction(1, 64))))
     rest = Operation("mul", (Operation("add", (x, _negative(rounded))), Operation("add", (x, rounded))))
     square = Operation("pow", (rounded, Number(2)))
@@ -175,8 +177,8 @@ _LARGEST_EXPONENT = 16
 
 
 def has_root(exponent: Node) -> bool:
-    """Whether `exponent` is an odd multiple of 1/2 of moderate absolute value above 1, such as 3/2 or -5/2: roots and
-    products compute the power.
+    """Whether ``x**exponent`` is computed by a square root and products: for odd multiples of 1/2 such as 3/2 or -5/2,
+    if not too large.
     """
     value = exponent.data if exponent.op == "const" else 0
     return isinstance(value, Fraction) and value.denominator == 2 and 1 < abs(value) < _LARGEST_EXPONENT

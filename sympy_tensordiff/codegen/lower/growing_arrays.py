@@ -77,7 +77,9 @@ class _Inlining:
         self.done: dict[Node, Node] = {}
 
     def run(self, root: Node) -> Node:
-        """Return `root` with reads of growing arrays replaced by formulas; after `MAX_READS` of them, reads stay."""
+        """Return `root` with reads of growing arrays replaced by their formulas. After `MAX_READS` replacements, the
+        others stay.
+        """
         outside = set(breadth_first(root, lambda part: () if part.op in BINDERS else part.args))
         for part in reachable(root, known=self.done):
             if part in outside:
@@ -85,7 +87,9 @@ class _Inlining:
         return self.done[root]
 
     def replaced(self, part: Node) -> Node:
-        """Return the node `part`, whose arguments are done, with reads of growing arrays replaced by formulas."""
+        """Return `part`, whose arguments have been rewritten, as a formula if it reads a growing array; else with its
+        new arguments.
+        """
         graph = self.graph
         if part.op in BINDERS:
             if not any(inner in self.growing for inner in reachable(part)):

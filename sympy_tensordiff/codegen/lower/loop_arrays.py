@@ -41,12 +41,12 @@ class LoopArray:
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The axes on which the stored values depend; along other axes equal values are repeated."""
+        """The axes on which the stored value depends. Along the other axes, equal values are repeated."""
         return tuple(axis for axis in self.candidate.axes if axis in self.candidate.node.free)
 
 
 class LoopArrays:
-    """The arrays of one program that store values of loops; equal values share one array."""
+    """The arrays of a program that store one value per iteration of a loop. Equal values share one array."""
 
     def __init__(self, graph: Graph, lowering: Lowering) -> None:
         self.graph = graph
@@ -59,7 +59,9 @@ class LoopArrays:
         """Index forms as they are compared where some facts hold."""
 
     def open(self, node: Node) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return the variables, constraints and body of a binder, the same ones each time; record the constraints."""
+        """Return the variables, constraints and body of a binder, always with the same variables, and record the
+        constraints.
+        """
         if node not in self.opened:
             self.opened[node] = variables, rows, _ = self.graph.open(node)
             self.around.update(dict.fromkeys(variables, rows))
@@ -116,7 +118,9 @@ class LoopArrays:
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
     def binders(self, variables: Sequence[int]) -> dict[int, Rows]:
-        """Map each of `variables`, and each variable that its range depends on, to the constraints of its binder."""
+        """Map each of `variables` to the constraints of the sum or comprehension that binds it, and so for the
+        variables on which its range depends.
+        """
         found: dict[int, Rows] = {}
         waiting = list(variables)
         while waiting:
@@ -167,7 +171,8 @@ class LoopArrays:
     def entry(
         self, arrays: Sequence[LoopArray], value: Node, known: Rows, nonzero: Sequence[Affine] = ()
     ) -> Node | None:
-        """Return a read of one of `arrays` that provably equals `value`, or a choice among several by cases; else None.
+        """Return a read of one of `arrays` that is proved to equal `value`, or a choice between reads by cases. None if
+        there is no proof.
 
         Several arrays may hold values of one form, each for a case of its own: the rows of the array decide. If no
         single entry is in bounds at all points, several entries become cases: of ``a[i]*a[j]`` for ``i < j``,
@@ -200,8 +205,8 @@ class LoopArrays:
         return None if rest or not terms else self.graph.add(terms)
 
     def forms(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[list[Affine]]:
-        """Yield index tuples at which the array stores exactly `value`, found by matching `value` with the stored
-        expression.
+        """Yield the indices (one form per axis) at which the array stores `value`. They are found by matching `value`
+        with the stored formula.
         """
         around = dict(zip(stored.candidate.axes, stored.candidate.forms, strict=True))
         scope = value.free.union(self.lowering.outside, *(row.form.atoms() for row in known))

@@ -43,8 +43,8 @@ def in_memory_order(
     context: Context,
     hints: Callable[[Affine], int],
 ) -> tuple[tuple[int, ...], Rows]:
-    """Return the ``variables`` of a reduction in the loop order that reads memory contiguously, and their constraints
-    in this order.
+    """Return the ``variables`` of a reduction in the order of loops that reads memory contiguously, the innermost one
+    last, and constraints for this order.
 
     The rows bound each variable by those before it. Both are returned as they are where another order does not read
     fewer cache lines, calls functions more often, or has no bounds.
@@ -88,8 +88,8 @@ def stride(parts: Sequence[Node], v: int) -> Stride:
 
 
 def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | None:
-    """Return constraints with the same integer points in which each variable is bounded by earlier ones; None if one
-    has no bounds.
+    """Return constraints equivalent to ``rows`` in which each variable is bounded by those before it. None if a
+    variable has no bounds.
 
     >>> i, j, n = (Affine.variable(v) for v in (1, 2, 3))
     >>> triangle = (Constraint("ge", j), Constraint("ge", i - j), Constraint("ge", n - i))

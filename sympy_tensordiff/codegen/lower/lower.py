@@ -42,12 +42,14 @@ _ACCUMULATORS: dict[Reduction, str] = {"sum": "s", "prod": "product", "max": "gr
 
 
 class Lowering(Matrices):
-    """Builds the kernels of one program: translates each node into statements. Parameters are those of `Storage`."""
+    """Translates the nodes of one program into statements of loop nests. Its parameters are those of `Storage`."""
 
     # -------------------------------------------------------------- values
 
     def value(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return the scalar expression of `node` in `block`; statements that it needs are added to blocks."""
+        """Return `node` as a scalar expression for use in `block`. The statements that compute it are added to `block`
+        or to blocks around it.
+        """
         match node.op:
             case "const":
                 return scalars.constant(node.data)
@@ -68,9 +70,7 @@ class Lowering(Matrices):
         return value
 
     def _compute(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return the value of `node` in `block` as a scalar expression: read from an array that stores it, or computed
-        there.
-        """
+        """Return `node` as a scalar expression: a read if an array stores its value, else a computation in `block`."""
         # What an equation of indices guards is worth an array, not the zeros around it.
         stays = node.op in ("read", "compare", "and", "or", "not") or is_where_equal(node)
         asks = not stays and (node.height or is_dear(node) or self._is_repeated(node, block.context))
@@ -114,7 +114,9 @@ class Lowering(Matrices):
         return operation(node, args)
 
     def _stored_value(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return a read of an array that stores `node`, perhaps times a number; None if no array is worth it."""
+        """Return a read of an array with the value of `node`, perhaps times a number. The array is created if that is
+        worthwhile; None if it is not.
+        """
         if (use := self.shifts.members.get(node)) is not None:
             shifted: scalars.Scalar | None = yield self._at_shift(use, block.context)
             return shifted
@@ -202,7 +204,7 @@ class Lowering(Matrices):
         return scalars.Operation("mul", (number, found))
 
     def _read(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return the read of a tensor's array; for a tensor without an array the entry is computed in place."""
+        """Return the read of a tensor's array. A tensor that has no array is computed at this entry."""
         tensor = node.args[0]
         index = tuple(self.form(form) for form in node.data)
         if tensor.op == "tensor":
@@ -215,7 +217,7 @@ class Lowering(Matrices):
         return Load(stored.array, (*(self.form(form) for form in prefix), *index))
 
     def _entry(self, tensor: Node, place: Sequence[Affine], block: Block) -> Node:
-        """Return the entry of a comprehension at the index `place` as a node; out of bounds it is 0."""
+        """Return the formula of a comprehension's entry at the index `place`. It is 0 out of bounds."""
         variables, rows, body = self.graph.open(tensor)
         forms = dict(zip(variables, place, strict=True))
         known = (*self.facts, *block.context.rows)
@@ -225,7 +227,9 @@ class Lowering(Matrices):
         return entry
 
     def _guard(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return a name for the value of a guard: an accumulator that is 0 unless its `If` statement runs."""
+        """Return the name of a scalar that has the value of the guard's body if its conditions hold, and is 0
+        otherwise. An `If` statement computes it.
+        """
         name = self._local("s")
         block.statements.append(accumulator(name))
         inner = Block(block.context.inside((), node.data), frozenset(), block)
@@ -281,12 +285,13 @@ class Lowering(Matrices):
         return frozenset(private)
 
     def _must_stay_conditional(self, node: Node, block: Block) -> bool:
-        """Whether `node` calls a user function that may only be called where its condition holds."""
+        """Whether `node` calls a user function, which must not be called where the condition around it fails."""
         is_private = any(around.private is not None and node in around.private for around in block.outwards())
         return is_private and calls_external(node)
 
     def _sums_first(self, node: Node, block: Block) -> Recursion[None]:
-        """Compute the sums among the terms of an addition first, those over the same range in shared loops.
+        """Add the loops of all sums among the terms of an addition before the terms are added. Sums over one range
+        share their loops.
 
         With temporaries they share arrays instead: sums that depend on enclosing indices come first, others read them.
         """
@@ -344,7 +349,9 @@ class Lowering(Matrices):
         return names[0]
 
     def _reductions(self, nodes: Sequence[Node], block: Block) -> Recursion[list[Name]]:
-        """Add shared loops for reductions of one kind over the same range; return their accumulators."""
+        """Add one loop nest that computes several reductions of one kind over the same range; return their
+        accumulators.
+        """
         op: Reduction = nodes[0].op  # type: ignore[assignment]
         variables, rows, body = self.graph.open(nodes[0])
         bodies = [body]
@@ -378,8 +385,8 @@ class Lowering(Matrices):
         return [Name(name) for name in names]
 
     def _record_chain(self, node: Node, summand: Node, context: Context) -> None:
-        """Record the factor of `summand` by which a running sum changes along the last axis, as ``a`` in ``Sum_{j <= i}
-        a**(i - j)*x[j]``.
+        """Record the factor by which a running sum changes along the last axis: ``a`` in ``Sum_{j <= i} a**(i -
+        j)*x[j]``. The scheduler then computes the sum in one pass.
         """
         if not self._axes or context.variables != self._axes or len(self.graph.bound(node)) != 1:
             return
@@ -390,7 +397,9 @@ class Lowering(Matrices):
     def _additions(
         self, array: str, variables: Sequence[int], part: ScatterTerm, block: Block
     ) -> Recursion[tuple[loops.Statement, ...]]:
-        """Return the loops over `variables`, outermost first, that add the scatter `part` to `array`."""
+        """Return loops over `variables` around a statement that adds the value of the scatter `part` to an entry of
+        `array`.
+        """
         blocks = nested_blocks(variables, part.rows, block)
         innermost = Block(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
         value = yield self.value(part.value, innermost)
@@ -435,7 +444,9 @@ class Lowering(Matrices):
         return lows, highs
 
     def _product(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return a product; factors that do not depend on the inner loops are multiplied outside of them."""
+        """Return a product as a scalar expression. Factors that are constant in inner loops are multiplied outside of
+        these.
+        """
         groups: dict[int, tuple[Block, list[Node]]] = {}
         powers = inverse_norms(self.graph, node.args)
         roots = [factor for factor in node.args if is_inverse_root(factor)] if len(node.args) > 1 else []
@@ -509,7 +520,9 @@ class Lowering(Matrices):
     # -------------------------------------------------------------- where values are computed
 
     def _outermost_block(self, node: Node, block: Block) -> Block:
-        """Return the outermost enclosing block in which `node` can be computed (loop-invariant code motion)."""
+        """Return the outermost block around `block` in which `node` can be computed, since it depends on no loop
+        further inside (code motion).
+        """
         best = block
         while block.parent is not None and block.own.isdisjoint(node.free):
             private = block.private is not None and node in block.private

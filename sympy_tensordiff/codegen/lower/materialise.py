@@ -48,7 +48,7 @@ def arrays_of(roots: Sequence[Node]) -> set[Node]:
 
 
 class _Materialising:
-    """The algorithm of `arrays_of`: decides for each tensor whether it is stored, users before arguments."""
+    """Decides for `arrays_of` which tensors are stored in arrays. A tensor is visited after all nodes that use it."""
 
     def __init__(self, parts: Sequence[Node]) -> None:
         self.arrays: set[Node] = set()
@@ -97,7 +97,8 @@ class _Materialising:
                 self.record_use(arg, node, user, _repeats(node, arg))
 
     def record_use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
-        """Record a use of `node` in the loop that fills the array `user`; store it if it is costly and used often.
+        """Record that `by`, in the loop that fills the array `user`, uses `node`. Store `node` in an array if it is
+        costly and now used more than once.
 
         It becomes an array if it is repeated or has several users, and is more than a few operations.
         """
@@ -247,7 +248,9 @@ def factorized(node: Node) -> Node | None:
 
 
 def is_positive(graph: Graph, matrix: Node) -> bool:
-    """Whether `matrix` is known to be positive definite: declared, or a sum, positive multiple or inverse of such."""
+    """Whether `matrix` is known to be positive definite: it is declared so, or is a sum, a positive multiple or an
+    inverse of such matrices.
+    """
     stack = [matrix]
     while stack:
         node = stack.pop()
@@ -265,7 +268,7 @@ def is_positive(graph: Graph, matrix: Node) -> bool:
 
 
 def array_operands(node: Node) -> tuple[Node, ...] | None:
-    """Return the arguments that the library call for `node` takes as arrays; None if it is not a library call."""
+    """Return the arguments of `node` that a library call reads as arrays; None if no library computes `node`."""
     if node.op in ("inv", "cof", "lse", "scan"):
         return node.args
     if (found := determinant(node)) is not None:
@@ -330,7 +333,7 @@ def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -
 
 
 def _used_elsewhere(node: Node, totals: Sequence[Counter[Node]]) -> set[Node]:
-    """Return the nodes below `node` that something outside of it uses, directly or through such nodes."""
+    """Return the nodes below `node` that are used by nodes outside of it too, and all nodes below these."""
     here = uses(node)
     found = {part for part in here if any(total[part] > here[part] for total in totals)}
     stack = list(found)

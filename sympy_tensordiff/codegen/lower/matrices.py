@@ -55,7 +55,9 @@ class Matrices(Storage):
     """Whether the backend has products over trapezoids."""
 
     def _as_product(self, node: Node, context: Context) -> Recursion[Node | None]:
-        """Return the sum `node` as a read of an array that a matrix product fills; None if loops are as good."""
+        """Return the sum `node` as the read of an array that a library's matrix product fills; None if loops are as
+        fast.
+        """
         if not self.library or node.args[0].op != "mul" or self._is_excluded(node):
             return None
         for split in self._splits(node, context):
@@ -152,8 +154,8 @@ class Matrices(Storage):
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
 
     def _chosen(self, split: Split) -> tuple[Matrix, Matrix, Ranges, Split] | None:
-        """Return the two groups of factors whose matrix product is cheapest, with label ranges; None if loops are
-        cheaper.
+        """Return the factors of a split in the two groups whose matrix product is cheapest, with the ranges of the
+        labels. None if loops are cheaper.
 
         Among equals one of two factors in a sum of the others comes first: other sums may need it.
         """
@@ -195,7 +197,9 @@ class Matrices(Storage):
         return Matrix(factors, self.planner.labels(self.graph.mul(factors), split.context, split.summed))
 
     def _ranges(self, pair: tuple[Matrix, Matrix], split: Split) -> Ranges | None:
-        """Return the ranges of all labels; None if the pair is not a matrix product with independent labels."""
+        """Return the range of each label of a product of two matrices. None if it is not a matrix product: the labels
+        must be independent.
+        """
         both, first, second, summed = split.roles(*pair)
         if not first or not second or not summed:
             return None
@@ -298,8 +302,8 @@ class Matrices(Storage):
         return self.graph.read(tensor, [labels[n] - ranges[labels[n]][0] for n in axes])
 
     def _in_order(self, first: Matrix, second: Matrix, split: Split) -> tuple[Matrix, Matrix]:
-        """Return the two matrices as left and right operand, so that the innermost enclosing index is the last axis of
-        the result.
+        """Return the two matrices in the order, left and right, that makes the innermost index around the sum the last
+        axis of the result.
         """
         _, rows, columns, _ = split.roles(first, second)
         is_turned = max(map(split.place, rows)) > max(map(split.place, columns))
@@ -318,7 +322,9 @@ class Matrices(Storage):
     def _operand(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
-        """Return the array that stores a matrix, new or existing, and its axis labels; None if this is impossible."""
+        """Return the name of an array with the entries of a matrix, and the labels of its axes. It may be an existing
+        array. None if it cannot be stored.
+        """
         own_summed = split.own_summed(matrix, roles[2])
         if self._is_whole(matrix, ranges) and not own_summed:
             read = matrix.factors[0]
@@ -350,7 +356,9 @@ class Matrices(Storage):
         return kept.array, chosen.forms
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
-        """Return one entry of a matrix: the product of its factors, summed over variables in no other factor."""
+        """Return the formula of a matrix entry: the product of its factors, summed over those variables that only this
+        matrix contains.
+        """
         own_summed = split.own_summed(matrix, roles[2])
         node = self.graph.mul(matrix.factors)
         bounds = [row for row in split.bounds if not row.form.atoms().isdisjoint(own_summed)]

@@ -44,7 +44,8 @@ class Context:
 
 @dataclass(frozen=True)
 class StorageCandidate:
-    """An expression as a function of a few index forms, such as ``i + k``, which become the axes of an array.
+    """A value that could be stored in an array: a function of a few index forms, such as ``i + k``, which become the
+    axes.
 
     ``node`` is the part with ``axes`` in place of the forms; ``rows`` say where it is needed;
     ``lows`` and ``highs`` bound each axis over the sizes.
@@ -112,7 +113,8 @@ class Planner:
         return len(independent(dict.fromkeys(vector for vector in vectors if any(vector))))
 
     def candidate(self, node: Node, context: Context, rounded: bool = False) -> StorageCandidate | None:
-        """Return `node` as a function of as few integers as possible, for storage; None if one of these has no bounds.
+        """Return `node` as a function of as few integers as possible, so that an array with these as axes can store it.
+        None if an integer has no bounds.
 
         Bounds that are quotients count only where they may be ``rounded``.
         """
@@ -133,7 +135,9 @@ class Planner:
         return None if domain is None else StorageCandidate(node, axes, tuple(forms), *domain)
 
     def _renamed(self, forms: Sequence[Affine], context: Context) -> tuple[tuple[Affine, ...], Context]:
-        """Return forms and context with standard names for the loops, so that equal loop nests share a cache key."""
+        """Return `forms` and `context` with the loops renamed to standard names, so that equal loop nests have equal
+        cache keys.
+        """
         while len(self._loops) < len(context.variables):
             self._loops.append(self.graph.fresh(f"j{len(self._loops)}"))
         loops = tuple(self._loops[: len(context.variables)])
@@ -213,7 +217,9 @@ class Planner:
         return StorageCandidate(self._over(node, axes, used, inverse), axes, tuple(labels), rows, lows, highs)
 
     def range(self, label: Affine, context: Context) -> tuple[Affine, Affine] | None:
-        """Return the lowest and highest value of `label` as forms of the sizes; None unless each is a single form."""
+        """Return the lowest and the highest value of `label` in the loops of `context`, as forms in the sizes; None if
+        one is not a single form.
+        """
         (renamed,), loops = self._renamed([label], context)
         if (renamed, loops) not in self._ranges:
             axes = self._numbered(1)
@@ -243,7 +249,9 @@ class Planner:
         return self._numbered_nodes[key]
 
     def is_safe(self, node: Node, rows: Rows) -> bool:
-        """Whether the divisors in `node` are positive wherever `rows` hold, so that it may be computed."""
+        """Whether all divisors in `node` are positive wherever `rows` hold, so that computing it there cannot divide by
+        0.
+        """
         divisors = symbolic_divisors(form for form in self._forms(node) if form.compounds())
         return all(is_implied(Constraint("ge", divisor - 1), (*self.facts, *rows)) for divisor in divisors)
 
@@ -357,7 +365,7 @@ def _vector(form: Affine, used: Sequence[int]) -> tuple[int, ...]:
 
 
 def _with_inner_forms(*forms: Affine) -> list[Affine]:
-    """Return `forms`, and the forms inside of quotients and other compounds in them."""
+    """Return `forms` with the forms inside of their quotients and other nonlinear terms."""
     found = list(forms)
     for form in found:
         found += (inner for compound in sorted(form.compounds()) for inner in compound.forms())

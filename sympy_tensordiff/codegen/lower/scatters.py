@@ -132,8 +132,8 @@ def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
 
 
 def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectIndex | None:
-    """Return the entry ``r[q]`` outside of a reduction that is compared with entries inside, as in ``Sum_i v(i)*[r[i]
-    == r[q]]``; else None.
+    """Return the entry ``r[q]`` with which a reduction compares entries: in ``Sum_i v[i]*[r[i] == r[q]]``, where q is
+    an index outside. None if there is none.
 
     Only the value of ``r[q]`` counts, so that an array of the sums for all values serves all ``q``.
     """
@@ -149,7 +149,7 @@ def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectI
 
 
 def _terms(graph: Graph, node: Node) -> list[Node]:
-    """Return the sum `node` of an addition as a list of sums, one per term; other reductions as they are."""
+    """Return a sum of an addition as one sum per term; any other reduction as the only element of a list."""
     (body,) = node.args
     return [graph.rebind(node, arg) for arg in body.args] if body.op == "add" and node.op == "sum" else [node]
 
@@ -163,7 +163,7 @@ def _tests(graph: Graph, node: Node) -> Rows:
 
 
 def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
-    """Return the guard constraints of a summand, and the value under them."""
+    """Return a summand without its guards, and the constraints of these: ``((rows), value)`` for ``[rows]*value``."""
     rows: Rows = ()
     while True:
         factors = body.args if body.op == "mul" else (body,)
@@ -192,8 +192,8 @@ def _solved(
 
 
 def _window(rows: Sequence[Constraint], axis: int) -> Rows:
-    """Return the constraints by which integer-array entries bound `axis` from both sides, as ``p[k] <= i < p[k + 1]``;
-    else ().
+    """Return the two constraints by which integer-array entries bound `axis`, as in ``p[k] <= i < p[k + 1]``; ()
+    without such bounds.
     """
     found = [row for row in rows if row.kind == "ge" and data_entries([row.form]) and axis not in row.form.hidden()]
     signs = {row.form.coefficient(axis) for row in found}
@@ -252,7 +252,7 @@ def _part(
 
 
 def _bound(variables: Sequence[int], rows: Rows) -> bool:
-    """Whether each of `variables` has a lower and an upper bound in terms of earlier ones."""
+    """Whether each of `variables` has lower and upper bounds in which only earlier ones occur."""
     for n, v in enumerate(variables):
         later = frozenset(variables[n + 1 :])
         signs = {row.form.coefficient(v) > 0 for row in rows if _bounds_of(row, v, later)}
@@ -380,7 +380,9 @@ class _Diagonal:
         self.replace(row, axis, step * Affine.variable(new) + first)
 
     def part(self, facts: Rows, value: Node) -> ScatterTerm | None:
-        """Return the scatter of `value` on these entries; None if no equation or congruence restricts the axes."""
+        """Return the scatter that adds `value` at these entries; None if the guard has no equation or congruence for
+        the axes.
+        """
         if all(place == Affine.variable(axis) for axis, place in self.index.items()):
             return None
         variables, extents = tuple(self.left), tuple(self.left.values())

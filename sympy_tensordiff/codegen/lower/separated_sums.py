@@ -90,7 +90,7 @@ def _separated(graph: Graph, node: Node, axes: Sequence[int]) -> Node:
 
 
 def _terms(graph: Graph, body: Node) -> list[Scaled]:
-    """Return the terms of `body` with the additions among its factors multiplied out; none if they are too many."""
+    """Return the terms of `body`, with products of additions multiplied out; [] if they are too many."""
     found: list[Scaled] = []
     waiting: list[Scaled] = [(1, [body])]
     while waiting and len(found) + len(waiting) <= MAX_TERMS:
@@ -108,7 +108,7 @@ def _terms(graph: Graph, body: Node) -> list[Scaled]:
 
 
 def _added(graph: Graph, terms: Sequence[Scaled]) -> Node:
-    """Return the addition of `terms`, with the factors that all of them have taken out."""
+    """Return the sum of `terms`, with their common factors in front of it."""
     first = terms[0][1]
     common = [factor for factor in first if all(factor in factors for _, factors in terms)]
     rests = [graph.scale(number, graph.mul([f for f in factors if f not in common])) for number, factors in terms]
@@ -127,7 +127,7 @@ def _may_cancel(one: Sequence[tuple[Node, Number]], two: Sequence[tuple[Node, Nu
 
 
 def is_short_range(rows: Rows, v: int) -> bool:
-    """Return whether constant bounds of `v` in `rows` make its loop one that is unrolled."""
+    """Return whether `v` has constant bounds in `rows` with so few values between that its loop will be unrolled."""
     own = [row.form for row in rows if row.kind == "ge" and row.form.atoms() == {v}]
     lows = [-form.constant for form in own if form.coefficient(v) == 1]
     highs = [form.constant for form in own if form.coefficient(v) == -1]
@@ -140,5 +140,5 @@ def _is_read(factor: Node) -> bool:
 
 
 def _is_short(extent: Affine) -> bool:
-    """Return whether an axis of this extent is unrolled."""
+    """Return whether a loop over an axis of this `extent` will be unrolled."""
     return bool(extent.is_constant and extent.constant <= UNROLLED)

@@ -21,7 +21,9 @@ class ShiftNormaliser:
         """The starts of the first candidate, by its node with axes that start at 0."""
 
     def with_known_axes(self, found: StorageCandidate) -> StorageCandidate:
-        """Return the candidate with its axes shifted to match the first candidate seen that is equal up to shifts."""
+        """Return the candidate with its axes shifted by integers, so that it equals the first candidate seen that
+        differs by a shift only.
+        """
         starts = _least_shifts(found)
         first = self._first.setdefault(
             self.graph.substitute(found.node, _shift_substitution(found, [-s for s in starts])), starts
@@ -30,12 +32,16 @@ class ShiftNormaliser:
 
 
 def at_origin(graph: Graph, found: StorageCandidate) -> StorageCandidate:
-    """Return the candidate with its axes shifted so that the smallest constant in index forms is 0."""
+    """Return the candidate with its axes shifted so that its least read is at the axis itself: ``x[a] + x[a + 1]`` for
+    ``x[a - 1] + x[a]``.
+    """
     return _moved(graph, found, [-start for start in _least_shifts(found)])
 
 
 def _moved(graph: Graph, found: StorageCandidate, by: Sequence[int]) -> StorageCandidate:
-    """Return the candidate `found` with its axes shifted by the integers `by`; its forms and bounds change likewise."""
+    """Return the candidate `found` with the integers `by` added to its axes. Its forms and bounds change so that it is
+    the same value.
+    """
     if not any(by):
         return found
     places = _shift_substitution(found, by)

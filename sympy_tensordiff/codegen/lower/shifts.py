@@ -82,7 +82,7 @@ class _LoopBody:
     """About how many operations these parts take."""
 
     def store(self, node: Node) -> None:
-        """Record that `node` is an entry of an array, so that nothing in it is computed here."""
+        """Record that an array stores `node`, so that this loop reads it and need not compute what is below it."""
         self.stored.add(node)
         self.is_changed = True
 
@@ -202,7 +202,7 @@ class Shifts:
         return all(is_implied(row.substitute(forms), known) for row in domain.rows)
 
     def _best(self, places: Sequence[_LoopBody], values: dict[int, _Candidate | None]) -> _Candidate | None:
-        """Return the value whose storage saves most; None without one.
+        """Return the value whose storage saves the most operations in the program; None if storing none of them pays.
 
         `values` are those found before, by the numbers of their structures; those in loops that have changed since then
         are looked at again. How much a structure may save at most is known from its number of uses, so that the uses
@@ -234,7 +234,9 @@ class Shifts:
         return self._saved(max(self._work_at(place, part) for place, part, _ in uses), count, 1) if count > 1 else 0
 
     def _best_of(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> _Candidate | None:
-        """Return the value of one structure whose storage saves most; None without one."""
+        """Return the value whose storage saves the most among `uses`, which are equal up to indices; None if storing
+        none of them pays.
+        """
         values: dict[Node, list[tuple[_LoopBody, Instance]]] = {}
         for place, part, guards in uses:
             context = place.context.inside((), guards)
@@ -306,7 +308,9 @@ class Shifts:
         return Instance(part, number, replace(candidate, node=value, forms=at))
 
     def _number_and_core(self, node: Node) -> tuple[Number, Node]:
-        """Return `node` as ``(number, core)``, with one core for all multiples, such as ``2*a - 2*b`` and ``b - a``."""
+        """Return `node` as ``(number, core)`` such that all multiples of a value have the same core: ``2*a - 2*b`` and
+        ``b - a``.
+        """
         graph, done = self.graph, self._normals
         for part in reachable(node, known=done):
             found = graph.with_args(part, [done[arg] for arg in part.args])

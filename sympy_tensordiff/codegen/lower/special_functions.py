@@ -43,7 +43,7 @@ def _for_arrays(name: str, formula: Callable[..., Function]) -> Special:
 
 
 def _log_integral(expi: Function) -> Function:
-    """Return the logarithmic integral by the exponential one."""
+    """Return the logarithmic integral as a function, ``li(x) = expi(log(x))``, from the exponential integral `expi`."""
     log = np.log
     return lambda x: expi(log(x))
 
@@ -59,7 +59,8 @@ def _expint_compiled(expn: Function) -> Function:
 
 
 def _polygamma_compiled(psi: Function) -> Function:
-    """Return polygamma by the sum of n! (-1)**(n + 1)/(x + k)**(n + 1), its tail by Euler and Maclaurin.
+    """Return polygamma for compiled code: the sum of ``n!*(-1)**(n + 1)/(x + k)**(n + 1)`` over k, with the
+    Euler-Maclaurin formula for large k.
 
     At negative x, a part of the sum over all integers k that does not depend on how far x is from 0::
 
@@ -127,7 +128,7 @@ def _principal(lambertw: Function) -> Function:
 
 
 def _whole_order(function: Function) -> Function:
-    """Return `function` with its first argument, the order, converted to an integer."""
+    """Return `function` wrapped so that its first argument, an order, is converted to an integer."""
     return lambda n, x: function(n.astype(int), x)
 
 
@@ -196,7 +197,9 @@ def implementation(name: str, count: int, backend: str) -> Function | None:
 
 
 def _array_function(name: str) -> Function:
-    """Return SciPy's array function by its name; ``"name n"`` is the n-th of its several results."""
+    """Return SciPy's array function with this name. For ``"name n"``, return the function that gives its result number
+    n.
+    """
     from scipy import special
 
     name, _, part = name.partition(" ")
@@ -232,8 +235,10 @@ _PLAIN: dict[int, Callable[[Any], Function]] = {
 }
 
 
-def _two(function: Any, part: int) -> Function:
-    """Return result number `part` of a compiled function that writes two results to pointers."""
+def _result_of_two(function: Any, part: int) -> Function:
+    """Return a function of x that calls `function`, which writes two results to memory, and returns result number
+    `part`.
+    """
     empty = np.empty
 
     def of_two(x: float) -> Any:
@@ -245,8 +250,10 @@ def _two(function: Any, part: int) -> Function:
     return of_two
 
 
-def _four(function: Any, part: int) -> Function:
-    """Return result number `part` of a compiled function that writes four results to pointers."""
+def _result_of_four(function: Any, part: int) -> Function:
+    """Return a function of x that calls `function`, which writes four results to memory, and returns result number
+    `part`.
+    """
     empty = np.empty
 
     def of_four(x: float) -> Any:
@@ -258,4 +265,4 @@ def _four(function: Any, part: int) -> Function:
     return of_four
 
 
-_PARTS = {2: _two, 4: _four}
+_PARTS = {2: _result_of_two, 4: _result_of_four}

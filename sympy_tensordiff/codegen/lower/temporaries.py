@@ -37,7 +37,7 @@ class Entry(NamedTuple):
 
 
 class Storage:
-    """Builds the kernels of one program, and decides which values get temporary arrays.
+    """Builds the kernels of one program. It decides which intermediate values are stored in temporary arrays.
 
     `names` maps variables and scalar nodes (sizes, free indices, scalar arguments) to names, `arrays` maps tensors'
     names to arrays. `facts` are the constraints on sizes and free indices. Without `temporaries`, only comprehensions
@@ -120,7 +120,9 @@ class Storage:
         return trampoline(self._output(node, name))
 
     def _output(self, node: Node, name: str) -> Recursion[programs.Array]:
-        """Add the kernel that computes the result `node` into an array called `name`; return it (a recursion)."""
+        """Do the work of `output` as a recursion: add the kernel that computes `node` into the array `name`, and return
+        the array.
+        """
         graph = self.graph
         extents: Sequence[Affine] = ()
         axes: tuple[int, ...] = ()
@@ -143,7 +145,9 @@ class Storage:
         return array
 
     def _register_result(self, name: str, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> None:
-        """Record that the result array `name` stores `body` over `axes`, so that other kernels can read it."""
+        """Record that the result array `name` has the entries `body` at the indices `axes`, so that other kernels may
+        read them there.
+        """
         if not (body.height or is_dear(body)) or body.op == "read":
             return
         candidate = self.planner.candidate(body, Context(tuple(axes), ranges(axes, extents)))
@@ -205,8 +209,8 @@ class Storage:
     def _temporary(
         self, node: Node, context: Context, shared: bool = False
     ) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
-        """Return an array that stores `node`, created if new, and the index of its entry; None if storing is not worth
-        it.
+        """Return an array that stores `node`, which is created if it is new, and the index of the value in it. None if
+        storing it does not pay.
 
         A ``shared`` value gets an array wherever it can be stored.
         """
@@ -301,7 +305,7 @@ class Storage:
         return tuple(index[place] for place in stored.order) or index
 
     def allocated(self, candidate: StorageCandidate) -> tuple[str, tuple[Affine, ...], list[Affine]]:
-        """Return the name, the lowest indices and the extents of a new array for a candidate."""
+        """Return the name of a new array for `candidate`, and for each axis its lowest value and its extent."""
         name = self._fresh(self.graph.labels.get(candidate.node, "t"))
         lows = tuple(self._extreme(low, True, name) for low in candidate.lows)
         extents = []

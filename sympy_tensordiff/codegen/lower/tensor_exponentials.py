@@ -48,7 +48,8 @@ def without_large_tensors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 class _TensorExponentials(Exponentials):
-    """The rules of `without_large_tensors`, with results cached by node. Shifts have the shape of what they belong to.
+    """The rules of `without_large_tensors`, with results cached by node. A shift has the shape of the tensor from which
+    it was taken.
 
     The exponentials in `kept` stay as they are.
     """
@@ -91,7 +92,9 @@ class _TensorExponentials(Exponentials):
         return self.graph.ein(1, operands, labels, dict(enumerate(like.shape)))
 
     def _rule(self, node: Node) -> Recursion[Scaled]:
-        """Return `node` as ``exp(shift)*rest`` by the rule for its op; with the shift 0 if there is none."""
+        """Apply the rule for the op of `node`: return it as ``exp(shift)*rest``, with the shift 0 if there is
+        no rule.
+        """
         if _is_exponential(node) and node not in self.kept:
             self.scaled_exponentials.add(node)
             exponent = yield self.final(node.args[0])
@@ -121,7 +124,8 @@ class _TensorExponentials(Exponentials):
         return replace(found, rest=self.graph.select(condition, *branches))
 
     def _addition(self, node: Node) -> Recursion[Scaled]:
-        """Return an addition with a sum over axes as ``exp(shift)*rest``, with the largest shift of its terms.
+        """Return an addition in which a term is a sum of exponentials over axes as ``exp(shift)*rest``: the shift is
+        the greatest exponent.
 
         Other additions are left to `exponentials`: differences are rewritten before, so that they keep their digits.
         """
@@ -221,7 +225,7 @@ def _is_iterated(operand: Node, value: Scaled, labels: Labels, output: Labels) -
 
 
 def _has_exponentials(tensor: Node) -> bool:
-    """Return whether an exponential is part of the entries of `tensor`, not only of numbers in it."""
+    """Return whether the entries of `tensor` contain exponentials of tensors. Exponentials of scalars do not count."""
     return any(map(_is_exponential, breadth_first(tensor, lambda part: part.args if part.shape else ())))
 
 

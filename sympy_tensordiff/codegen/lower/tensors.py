@@ -52,7 +52,7 @@ RecurrenceBuilder: TypeAlias = Callable[[Sequence[Node], Sequence[str], Mapping[
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One array of a program and how it is filled: by its entries in index notation, or by a library call.
+    """The definition of one array of a program: the formula of its entries, or the library call that fills it.
 
     ``array`` represents it in the index notation of later definitions.
     """
@@ -225,7 +225,9 @@ class _Definitions:
         return Definition(name, array, trampoline(self.entries(node)))
 
     def scan(self, nodes: Sequence[Node]) -> list[Definition]:
-        """Return one definition per result in `nodes` of one scan; the step of the first fills them all."""
+        """Return the definitions of the arrays for all results (`nodes`) of one scan. The first one has the step that
+        fills them all.
+        """
         assert self.recurrence is not None
         names = [self.names[node] for node in nodes]
         operands = {arg: self.name(arg) for node in nodes for arg in node.args}
@@ -237,7 +239,7 @@ class _Definitions:
     # -------------------------------------------------------------- library calls
 
     def step(self, node: Node, name: str) -> ProductStep | Apply | None:
-        """Return the library call that computes `node`; None where loops do."""
+        """Return the library call that computes `node`; None if loops compute it."""
         if (found := determinant(node)) is not None:
             return self.step_of_factors(name, found[0], found[1])
         match node.op:
@@ -392,11 +394,15 @@ class _Logarithm:
             self.arrays[what] = graph.tensor(f"array {name}", tuple(shape))
 
     def outer(self, items: Sequence[T]) -> list[T]:
-        """Return the elements of `items`, one per axis, that belong to axes that are not summed."""
+        """Return those of `items`, which has one per axis, that belong to axes over which the log-sum-exp does
+        not sum.
+        """
         return [item for axis, item in enumerate(items) if axis not in self.summed]
 
     def with_shares(self, entries: Node | None) -> Node | None:
-        """Return `entries` with ``exp(z - logsumexp(z))`` replaced by ``power*share``, of two arrays; None for None."""
+        """Return `entries` with each ``exp(z[i] - logsumexp(z))`` replaced by the product of entries of the arrays
+        "power" and "share". None for None.
+        """
         if entries is None or self.definition.array not in (parts := reachable(entries)):
             return entries
         done: dict[Node, Node] = {}
@@ -422,8 +428,8 @@ class _Logarithm:
         return None
 
     def read(self, what: str, index: Sequence[Affine]) -> Node:
-        """Return the read at `index`, an index of the log-sum-exp's tensor, of its auxiliary array named `what`: shift,
-        power, total or share.
+        """Return the read of the auxiliary array `what` ("shift", "power", "total" or "share") at `index`, an index of
+        the tensor z.
         """
         return self.graph.read(self.arrays[what], index if what == "power" else self.outer(index))
 
@@ -446,7 +452,9 @@ class _Logarithm:
         yield replace(self.definition, entries=self.comprehension(value, self.outer(self.axes)))
 
     def defined(self, what: str, value: Node) -> Definition:
-        """Return the definition of the array called `what` (shift, power, total, share) with the entries `value`."""
+        """Return the definition of the auxiliary array `what` ("shift", "power", "total" or "share") with the entries
+        `value`.
+        """
         array = self.arrays[what]
         axes = self.axes if what == "power" else self.outer(self.axes)
         return Definition(array.data[0].removeprefix("array "), array, self.comprehension(value, axes))

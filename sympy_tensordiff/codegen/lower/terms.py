@@ -128,7 +128,9 @@ def defined_at_zero(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _product(graph: Graph, node: Node, args: Sequence[Node]) -> Node:
-    """Return the product `node` over its new factors ``args``, as a select if it may be ``0*inf``."""
+    """Return the product `node` with the new factors ``args``. If it may be ``0*inf``, return a select that is 0 where
+    a factor is 0.
+    """
     for power in node.args:
         if power.op == "pow" and power.args[0].op != "const" and power.args[1].op not in ("const", "index"):
             logarithms = [n for n, factor in enumerate(node.args) if _is_logarithm(factor, power.args[0])]
@@ -158,7 +160,8 @@ def _is_positive(exponent: Node) -> bool:
 
 
 def _has_logarithm(graph: Graph, factor: Node, base: Node) -> bool:
-    """Whether `factor` is a multiple of the logarithm of a product with the factor `base`, or a sum with such a term.
+    """Whether `factor` contains, as a factor or in a term, the logarithm of a product with the factor `base`, so that
+    it is infinite where that is 0.
 
     The other terms of the sum are logarithms or finite: times `base`, they tend to 0 as well.
     """
@@ -261,7 +264,9 @@ def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[No
 
 
 def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequence[Node], facts: Rows) -> Node:
-    """Return the sum of a product as nested sums, each over the factors that depend on its index."""
+    """Return the sum of a product over several indices as nested sums, where each factor is outside of the sums on
+    whose index it does not depend.
+    """
     inner: list[int] = []
     for v in reversed(variables):
         inner.insert(0, v)
@@ -278,7 +283,9 @@ def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequenc
 
 
 def with_canonical_differences(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with ``Sum_i x[i]*(W[i, p] + W[p, i])`` as two sums: each reads the tensor along its rows."""
+    """Return `roots` with ``Sum_i x[i]*(W[i, p] + W[p, i])`` split into two sums, so that each of them reads W along
+    its rows.
+    """
     return rewritten(graph, roots, lambda node: _split_twins(graph, node) if node.op == "sum" else node)
 
 
@@ -295,7 +302,7 @@ def _split_twins(graph: Graph, node: Node) -> Node:
 
 
 def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
-    """Whether `node` adds multiples of entries of one tensor with permuted indices, as ``W[i, p] + W[p, i]``.
+    """Whether `node` adds entries of one tensor with permuted indices, as ``W[i, p] + W[p, i]``, perhaps times numbers.
 
     One of the indices alone is bound: it runs along the rows of one entry, and along the columns of another.
     """

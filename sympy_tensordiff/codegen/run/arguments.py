@@ -82,8 +82,8 @@ class ArgumentChecker:
         return np.dtype(np.result_type(*strong).type if strong else np.float64)
 
     def _suspects(self, read: Sequence[Any], sizes: dict[str, int]) -> tuple[DataCheck, ...]:
-        """Return the checks of integer arrays that the extremes of the arrays do not settle, so that each entry must be
-        tested.
+        """Return the checks of index arrays that their least and greatest entries do not decide, so that each entry has
+        to be checked.
 
         Raise DataIndexError if data are outside their known range.
         """
@@ -184,7 +184,9 @@ _MAX_INDEX = 2**40
 def _raise_failing_check(
     checks: Sequence[Check], error: type[TensorDiffError], values: dict[str, int], origin: dict[str, str]
 ) -> None:
-    """Raise ``error`` for the first check that fails; it names the sizes."""
+    """Raise ``error`` for the first of ``checks`` that fails at the sizes ``values``. Its message names the sizes and
+    where they come from.
+    """
     for check in checks:
         if all(row.holds(values) for row in check.violation) and _may_happen(check, values):
             names = {name for row in (*check.violation, *check.points) for name in row.form.atoms()} & origin.keys()
@@ -192,7 +194,9 @@ def _raise_failing_check(
 
 
 def _may_happen(check: Check, values: dict[str, int]) -> bool:
-    """Whether the violation of a check has an integer point at these sizes; True if the search takes too long."""
+    """Whether there is an integer point at which `check` is violated for the given sizes; True if the search takes too
+    long.
+    """
     if not check.points:
         return True
     sizes = {name: Affine.of(value) for name, value in values.items()}
@@ -209,7 +213,9 @@ def _sizes_text(names: frozenset[str] | set[str], values: dict[str, int], origin
 
 
 def _solve_size(solved: Solved, length: int, values: dict[str, int], least: int) -> int:
-    """Return the size that gives an axis this ``length``, at least ``least``; raise ArgumentError if there is none."""
+    """Return the size for which the axis of an argument has this ``length``. Raise ArgumentError if there is none of at
+    least ``least``.
+    """
     coefficient, rest = (part.evaluate(values) for part in solved.parts)
     rest = length - rest
     if not coefficient or rest % coefficient or (value := rest // coefficient) < least:
@@ -339,7 +345,9 @@ def read_number(argument: Argument, value: Any) -> Any:
 
 
 def refuse_asymmetric(name: str, matrix: NDArray[Any]) -> None:
-    """Raise ArgumentError unless a matrix equals its transpose, up to the root of the precision, relatively."""
+    """Raise ArgumentError unless ``matrix`` is symmetric, up to a relative error of the square root of the
+    precision.
+    """
     if np.array_equal(matrix, matrix.T):
         return  # nearly all are symmetric to the last digit
     gap = np.abs(matrix - matrix.T)
@@ -354,7 +362,7 @@ def refuse_asymmetric(name: str, matrix: NDArray[Any]) -> None:
 
 
 def entry_text(label: str, value: NDArray[Any], place: tuple[int, ...]) -> str:
-    """Return an entry of an integer array with its value, for messages."""
+    """Return a text like ``idx[2, 3] is 7`` on the entry of an integer array at ``place``, for messages."""
     return f"{label}[{', '.join(map(str, place)) or '()'}] is {value[place]}"
 
 

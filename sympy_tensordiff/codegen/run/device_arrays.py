@@ -100,13 +100,15 @@ def describe_array(label: str, value: Any, stream: int) -> DeviceArray:
 
 
 def _device_of(value: Any) -> int:
-    """Return the number of the device that holds an array; 0 if the array does not have it."""
+    """Return the number of the device whose memory contains an array; 0 if the array does not tell."""
     context = getattr(getattr(value, "gpu_data", None), "context", None)
     return int(context.device.id) if context is not None else 0
 
 
 def check_unconverted(label: str, array: DeviceArray, dtype: np.dtype[Any]) -> DeviceArray:
-    """Return a device array that kernels use directly; raise if its dtype is not ``dtype`` or it is not contiguous."""
+    """Return ``array`` if kernels can use it without conversion; raise if its dtype is not ``dtype`` or it is not
+    contiguous.
+    """
     if array.dtype != dtype:
         raise ArgumentTypeError(
             f"{label} has dtype {array.dtype} on the device, where the results have {dtype}: convert it first"

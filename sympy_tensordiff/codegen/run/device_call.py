@@ -148,7 +148,9 @@ class DeviceCalls:
     def _for_checks(
         self, cuda: Any, given: Mapping[str, DeviceArray], argument: Argument, value: Any, queue: Any
     ) -> Any:
-        """Return an argument as the argument checks need it: index arrays copied to the host, others described."""
+        """Return an argument in the form that the argument checks need: an index array copied to the host, any other
+        array as its description.
+        """
         array = given.get(argument.name)
         if array is None:
             if argument.kind == "array" and argument.shape and argument.dtype == "real":

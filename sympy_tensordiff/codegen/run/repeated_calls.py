@@ -19,7 +19,7 @@ Comparing 4 MB takes 0.6 ms, the checks that it saves take 4 ms.
 
 @dataclass(frozen=True, slots=True)
 class LastCall:
-    """The types, shapes and index arrays of the last call; a call that agrees in these needs no further checks."""
+    """The facts about the last call (types, shapes, index arrays), so that an equal call needs no further checks."""
 
     expected: tuple[tuple[Any, Any, Any], ...]
     """The type of each argument, then the dtype and shape of an array, or None and the number."""
@@ -60,7 +60,9 @@ class LastCall:
         return same and all([np.array_equal(values[position], values[position].T) for position in self.symmetric])
 
     def _prepare_one(self, value: Any, dtype: Any, shape: Any) -> Any:
-        """Return a number or an array of another library for the driver; None if it must be checked."""
+        """Return one argument, a number or an array of another library, for the driver; None if it needs the full
+        checks.
+        """
         if dtype is None:
             if type(value) is int:
                 return value if value == shape else None
@@ -80,7 +82,9 @@ def _fits(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
 def remember(
     arguments: Sequence[Argument], values: Sequence[Any], prepared: PreparedArguments, run: Callable[..., None]
 ) -> LastCall | None:
-    """Return the record of a checked call, for quick checks of the next one; None if that must be checked fully."""
+    """Return the record of a call for quick checks of the next one; None if the next one needs the full checks
+    anyway.
+    """
     if prepared.suspects:  # whether data are out of bounds may depend on numbers
         return None
     expected: list[tuple[Any, Any, Any]] = []

@@ -155,7 +155,7 @@ def extents_of_argument(reader: Reader, tensor: TensorSymbol, fixed: Any, names:
 
 
 def over_names(form: Any, names: dict[Any, str]) -> Any:
-    """Return a form with names in place of variables."""
+    """Return a form of the graph with its variables replaced by their names in the program."""
     return form.substitute({v: form.variable(names[v]) for v in form.atoms()})
 
 
@@ -203,7 +203,7 @@ def named_arguments(args: Sequence[Any], exprs: Sequence[Any] = ()) -> tuple[Arg
 
 
 def size_checker(args: Sequence[Any], exprs: Sequence[Any], may_be_empty: bool = False) -> ArgumentChecker:
-    """Return the object that checks arguments and computes sizes from them.
+    """Return an object that checks arguments and computes the sizes from them, without a compiled program.
 
     Raise `ArgumentError` if no argument determines a size in a shape.
     """

@@ -86,7 +86,9 @@ def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: st
         angles: dict[Scalar, str] = {}
 
         def near(value: Scalar) -> Scalar:
-            """Return a sine or cosine as the function for small angles of a named angle; other nodes unchanged."""
+            """Return a sine or cosine with the function for small angles, applied to the name of its angle; other nodes
+            unchanged.
+            """
             if not _is_sine_or_cosine(value):
                 return value
             assert isinstance(value, Operation)

@@ -21,7 +21,8 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 def check_blocks(nest: BlockNest, step: Kernel | FusedKernels, prover: Prover, known: Collection[str]) -> None:
-    """Raise VerificationError if threads of a block may race: access one shared entry without a barrier in between.
+    """Raise VerificationError if threads of a block may race: two of them access one shared entry, one writes it, and
+    no barrier is in between.
 
     All accesses are in bounds, no two threads write one entry of a result, none reads a result, and between two
     barriers no two threads of a block touch one entry of a shared array unless both read.

@@ -40,7 +40,7 @@ class BlockNest:
 
     @property
     def coordinates(self) -> tuple[tuple[str, Affine], ...]:
-        """All coordinates of a thread and of its block, with their extents."""
+        """The coordinates of a thread and of its block as pairs of name and extent."""
         return (*self.blocks, *self.entries, self.x, self.y)
 
     @property
@@ -57,6 +57,6 @@ def alloc_shape(alloc: Alloc) -> tuple[Affine, ...]:
 
 
 def shared_size(alloc: Alloc) -> int:
-    """Return the number of entries of a shared array: one for each thread if its shape depends on sizes."""
+    """Return the number of entries to allocate for a shared array: `THREADS` if its shape depends on sizes."""
     shape = alloc_shape(alloc)
     return prod(extent.constant for extent in shape) if all(extent.is_constant for extent in shape) else THREADS

@@ -86,7 +86,7 @@ def copied(step: Step) -> tuple[Factor, Load] | None:
 
 
 def eliminate_dead_steps(program: Program) -> Program:
-    """Return the program without steps that only fill temporaries which nothing reads, and without these arrays.
+    """Return the program without the temporaries that nothing reads, and without the steps that only fill these.
 
     Law: each step that is left fills a result, or an array that a later step reads.
     """
@@ -136,7 +136,9 @@ def without_aliases(program: Program) -> Program:
 
 
 def _copied(step: Step) -> tuple[str, int] | None:
-    """Return ``(array, sign)`` if a kernel only computes ``sign*array`` entry by entry; None for other steps."""
+    """Return ``(array, sign)`` for a kernel that only copies an array, or its negative, entry by entry; None for other
+    steps.
+    """
     found = copied(step)
     if found is None or found[0] not in (1, -1):
         return None
@@ -160,7 +162,9 @@ def _reading(step: Step, aliases: Aliases) -> Step:
 
 
 def _read(value: Scalar, aliases: Aliases) -> Scalar:
-    """Return the read ``value`` of a copy as that of the copied array, with its sign; other values unchanged."""
+    """Return ``value`` with the array read instead if it reads a copy of it (with its sign); any other expression
+    unchanged.
+    """
     if isinstance(value, Load) and value.array in aliases:
         name, sign = aliases[value.array]
         load = Load(name, value.index)

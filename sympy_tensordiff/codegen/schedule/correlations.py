@@ -56,7 +56,9 @@ def with_correlations(program: Program) -> Program:
 
 
 class _CorrelationFinder:
-    """Finds contractions over copied sliding windows, and replaces them by correlations without the copies."""
+    """Finds contractions whose operands are copies of sliding windows, and replaces them by correlations that read the
+    windows in place.
+    """
 
     def __init__(self, program: Program) -> None:
         self.prover = Prover(program)
@@ -64,8 +66,8 @@ class _CorrelationFinder:
         self.taken = all_names(program)
 
     def correlation(self, step: ContractionStep) -> tuple[Correlation, list[Step], Step] | None:
-        """Return ``(correlation, steps it replaces, last of these)`` for the contraction `step`; None if it is not one
-        over windows.
+        """Return ``(correlation, replaced steps, last of these)`` for a contraction that reads copies of sliding
+        windows; None for others.
         """
         plain = in_views(step, self.prover.shapes, partial(reserve_name, taken=set(self.taken)))
         gone: list[Step] = []
@@ -149,7 +151,9 @@ class _CorrelationFinder:
 
 
 def _window_sum(kernel: Kernel) -> tuple[Load, list[Loop], tuple[Affine, ...]] | None:
-    """Return ``(load, loops, index)`` if a kernel does nothing but sum one read over loops; else None."""
+    """Return ``(load, loops, index)`` for a kernel that only adds up ``load`` over ``loops`` into the entry at
+    ``index``; else None.
+    """
     if len(kernel.body) != 3:
         return None
     start, statement, end = kernel.body
@@ -278,7 +282,7 @@ def own_axis(view: Load, label: str) -> int | None:
 
 
 def length(extent: Affine) -> int:
-    """Return the expected length of an axis with this extent."""
+    """Return the length that is assumed for an axis with this `extent`: a typical one if it depends on sizes."""
     return extent.constant if extent.is_constant else UNKNOWN
 
 
@@ -322,10 +326,12 @@ def _longest(labels: Sequence[str], lengths: Mapping[str, int]) -> str | None:
 
 
 def _labels(view: Load, lengths: Mapping[str, int]) -> set[str]:
-    """Return the loop labels that occur in the indices of ``view``: those with an entry in ``lengths``."""
+    """Return the labels, keys of ``lengths``, that occur in the indices of ``view``."""
     return {name for form in view.index for name in form.atoms() if name in lengths}
 
 
 def _block_utilisation(size: int, block: int) -> float:
-    """Return the fraction of its blocks of length `block` that an axis of length `size` fills: 1 for whole blocks."""
+    """Return which part of its blocks of length `block` an axis of length `size` fills: 0.75 for 12 and 16, 1 for whole
+    blocks.
+    """
     return size / (max(-(-size // block), 1) * block)

@@ -92,7 +92,9 @@ class Site:
     ends: set[str] = field(default_factory=set)
 
     def is_unrolled(self, loop: Loop) -> bool:
-        """Return whether `loop` has few iterations, given the lengths of the axes of arrays."""
+        """Return whether `loop` has so few iterations that compilers unroll it; lengths of array axes may be needed to
+        know that.
+        """
         lows, highs = (
             tuple([Bound(bound.form.substitute(self.prover.lengths), bound.divisor) for bound in side])
             for side in (loop.lows, loop.highs)
@@ -116,7 +118,9 @@ Made: TypeAlias = "tuple[tuple[Alloc, ...], tuple[Statement, ...]]"
 
 
 class Rule(NamedTuple):
-    """A scheduling rule with its reason; its function ``do`` returns the new statements, None if it does not apply."""
+    """A scheduling rule: its name, the reason for it, and the function ``do``, which returns the new statements, or
+    None if the rule does not apply.
+    """
 
     name: str
     reason: str
@@ -124,8 +128,8 @@ class Rule(NamedTuple):
 
 
 def scheduled(kernel: Kernel, site: Site) -> Nest:
-    """Return the loop nest of `kernel`: the first applicable rule of `ROWS` rewrites its loops over rows, then further
-    rules rewrite single loops.
+    """Return the loop nest of `kernel`, scheduled for a CPU: one rule of `ROWS` for the loops over its axes, then rules
+    of `LOOPS` for single loops.
     """
     if kernel.array in site.bare:
         kernel = replace(kernel, body=with_entries_as_scalars(kernel.body, {kernel.array}))
@@ -267,7 +271,9 @@ def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[State
 
 
 def _in_chains(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return a maximum or minimum over ``loop`` as `CHAINS` independent ones (rfactor); None for other loops."""
+    """Return a maximum or minimum over ``loop`` computed in `CHAINS` independent accumulators (rfactor), since each
+    comparison waits for the one before; None for other loops.
+    """
     goes_on = any(not bound.form.atoms().isdisjoint(site.ends) for bound in bounds(loop))
     return rfactor(loop, CHAINS, site.fresh) if is_extremum(loop) and not goes_on else None
 
@@ -295,8 +301,8 @@ def is_extremum(loop: Loop) -> bool:
 
 
 def _jammed_rows(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return a loop that adds terms to a row of sums, with several terms added in each pass over the row
-    (unroll-and-jam); None for other loops.
+    """Return a loop like ``for i: row[j] += a[i]*b[i, j] for all j`` with several i per pass over the row, which is
+    then read less often (unroll-and-jam); None for other loops.
     """
     if not is_sum_of_rows(loop):
         return None
@@ -341,8 +347,8 @@ def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
 
 
 def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return ``loop`` distributed over two loops, strip by strip: the first computes its reductions, the second applies
-    vector functions to their results; None if that is not possible.
+    """Return ``loop`` in strips with two loops each: the first computes reductions, the second functions of their
+    results, with vector instructions. None if that is not possible.
 
     The local arrays between them are added to ``site.buffers``. Long sums in a loop that runs once (``is_one``) are
     added up strip by strip.

@@ -74,14 +74,15 @@ def _with_names(body: Sequence[Statement], made: Collection[str]) -> tuple[State
     """Return ``body`` with reads of rank-0 arrays replaced by the scalars in ``made`` of the same name."""
 
     def by_name(part: Scalar) -> Scalar:
-        """Return the name of a scalar for a read of an array of rank 0."""
+        """Return the scalar of the same name for a read of an array of rank 0; other nodes unchanged."""
         return Name(part.array) if isinstance(part, Load) and not part.index and part.array in made else part
 
     return with_values(body, by_name)
 
 
 def _are_independent(reductions: Sequence[Statement], functions: Sequence[Statement], made: Collection[str]) -> bool:
-    """Return whether all iterations of ``reductions`` can run before those of ``functions``.
+    """Return whether the statements ``reductions`` of all iterations can run before the statements ``functions`` of any
+    iteration.
 
     The reductions define the scalars ``made``, and nothing else; they read nothing that the functions write.
     """

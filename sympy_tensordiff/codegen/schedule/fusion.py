@@ -59,7 +59,9 @@ entries 93 and 73 us, of 12 195 and 139 us, of 16 155 and 175 us, of 100 0.45 an
 
 
 def fuse(program: Program, prover: Prover) -> Program:
-    """Return the program with kernels over one leading axis fused into common loops, unless "fuse" is off."""
+    """Return the program with kernels over the same first axis fused into common loops, unless its options switch that
+    off.
+    """
     if "fuse" in program.rules_off:
         return program
     result = replace(program, kernels=tuple(_Fusion(program, prover).steps()))
@@ -173,7 +175,9 @@ class _Fusion:
         return bool(shape) and shape[0] == group.extent and self.is_row_kernel(kernel)
 
     def joins(self, step: Kernel, group: _Group, producers: Sequence[Kernel] = ()) -> bool:
-        """Whether fusing `step`, with kernels ``producers`` that only it reads, into `group` is legal and useful."""
+        """Whether `step` can be fused into `group` and that pays. `producers` are kernels that only `step` reads, to be
+        fused with it.
+        """
         if isinstance(step, Scatter | Table):
             return False
         read = self.flow.reads(step)
@@ -245,7 +249,9 @@ class _Fusion:
 
 
 def single_reduction(kernel: Kernel) -> tuple[Set, Loop, Set] | None:
-    """Return ``(start, loop, store)`` of a kernel that only computes one reduction; else None."""
+    """Return ``(start, loop, store)`` of a kernel that consists of one reduction: initialisation, loop and store. None
+    for other kernels.
+    """
     if len(kernel.body) != 3:
         return None
     start, loop, store = kernel.body
@@ -274,7 +280,9 @@ def _reads_only_at(kernel: Kernel, arrays: AbstractSet[str], variable: str) -> b
 
 
 def runs_in_blocks(step: Step, prover: Prover) -> bool:
-    """Whether `step` can be split into blocks along its first axis: no reduction and no prefix scan runs along it."""
+    """Whether threads can compute `step` in blocks of rows: no reduction and no prefix scan runs along its
+    first axis.
+    """
     if isinstance(step, Correlation):
         return True
     if isinstance(step, ContractionStep | Trapezoid):
@@ -288,7 +296,7 @@ def runs_in_blocks(step: Step, prover: Prover) -> bool:
 
 
 def is_plain_total(kernel: Kernel) -> bool:
-    """Whether the entries of `kernel` are sums, for which the parts of several blocks can be added up."""
+    """Whether each entry of `kernel` is a sum, so that several threads can compute partial sums of it."""
     found = single_reduction(kernel)
     if not kernel.axes or found is None:
         return False
@@ -315,7 +323,9 @@ def nest_of(step: Kernel | FusedKernels, site: Site) -> Nest:
 
 
 def in_plain_loops(step: Kernel | FusedKernels, site: Site, error: VerificationError) -> Nest:
-    """Return the unscheduled nest of `step`; raise `error` if it was unscheduled already."""
+    """Return the unscheduled nest of `step`, since the scheduled one raised `error`. Raise `error` if that one was not
+    scheduled either.
+    """
     if site.is_plain:
         raise error
     nest = nest_of(step, replace(site, is_plain=True, fired={}, ends=set()))
@@ -384,7 +394,7 @@ class _Parts:
         self.inside += nest.body
 
     def total(self, kernel: Kernel) -> None:
-        """Add a reduction over the common loop: each iteration updates all entries of its result."""
+        """Add a `kernel` that is a reduction over the common loop: each iteration updates all entries of its result."""
         if (found := single_reduction(kernel)) is None or total_loop(kernel, self.step.extent) is None:
             raise VerificationError(f"{kernel.array} has no loop over all values of {self.step.axis}")
         (accumulator, loop, store), axes = found, kernel.axes

@@ -33,7 +33,7 @@ TYPICAL = 1024
 Values = Mapping[Any, Any]
 
 
-class Figures(NamedTuple):
+class LaunchCosts(NamedTuple):
     """The predicted costs of one kernel launch, per thread unless stated otherwise.
 
     Attributes
@@ -63,7 +63,7 @@ class Figures(NamedTuple):
 
 
 def computed_sizes(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return `sizes` with the sizes added that the program computes from them."""
+    """Return `sizes` with those sizes added that the program computes from them."""
     known = dict(sizes)
     for size in program.sizes:
         values = [int(form.evaluate(known)) for form in (size.lows or size.highs)]
@@ -71,7 +71,7 @@ def computed_sizes(program: Program, sizes: Mapping[str, int]) -> dict[str, int]
     return known
 
 
-def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list[Figures]:
+def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list[LaunchCosts]:
     """Return the predicted costs of each launch of a program at the given sizes."""
     program = device.program
     known, shapes = computed_sizes(program, sizes), array_shapes(program)
@@ -165,7 +165,7 @@ class _ModelBlocks:
 
 
 class _Count:
-    """Counts the reads and operations that one warp of a launch executes."""
+    """Counts the reads and operations of a GPU launch, by running through its nest for one warp of threads."""
 
     def __init__(self, launch: _Threads | _ModelBlocks, shapes: Shapes, known: Values, itemsize: int) -> None:
         self.launch, self.itemsize = launch, itemsize
@@ -182,13 +182,13 @@ class _Count:
         self.short: list[Loop] = []
         """The loops of a few constant iterations around the current statement."""
 
-    def figures(self, name: str) -> Figures:
+    def figures(self, name: str) -> LaunchCosts:
         """Return the predicted costs of one kernel launch, counted by running through its statements."""
         if self.warp:
             self.count(self.launch.body, self.warp, 1)
         sectors = self.worst[max(self.worst)] if self.worst else 1.0
         counts = self.loads, self.shared_loads, self.operations
-        return Figures(name, self.launch.threads, self.launch.lanes, *counts, sectors, self.serial)
+        return LaunchCosts(name, self.launch.threads, self.launch.lanes, *counts, sectors, self.serial)
 
     def count(self, body: Sequence[Statement], warp: Sequence[dict[Any, Any]], times: int) -> None:
         """Add the costs of the statements `body`, which the threads of `warp` execute `times` times."""
@@ -288,10 +288,12 @@ def _middle(loop: Loop, warp: Sequence[dict[Any, Any]]) -> tuple[int, list[dict[
 
 
 def block_shape(columns: int, rows: int, outer: int) -> tuple[int, int, int]:
-    """Return the threads of a block along x, y and z for one thread per entry, as the generated ``launch`` does."""
+    """Return the numbers of threads of a block along x, y and z, for entries in `columns`, `rows` and `outer` axes. The
+    generated ``launch`` chooses them so.
+    """
 
     def share(extent: int, most: int) -> int:
-        """Return the extent, divided into as many equal pieces as it takes for none to be longer than ``most``."""
+        """Return ``extent/n``, rounded up, for the least n for which this is at most ``most``."""
         return ceil(extent / ceil(extent / most))
 
     width = columns if columns <= 128 else ceil(share(columns, 256 if outer * rows == 1 else 128) / 8) * 8

@@ -90,8 +90,8 @@ class InvariantReads:
                         yield entry
 
     def entries(self, statement: Statement, arrays: Collection[str]) -> Iterator[Entry]:
-        """Yield the integer-array entries in the indices of `statement` and, if ``self.has_values``, its reads of
-        ``arrays``.
+        """Yield the integer-array entries in the indices of `statement`. With ``self.has_values``, also yield its reads
+        of ``arrays``.
         """
         own = [replace(statement, body=()) if isinstance(statement, Loop | If) else statement]
         for entry in data_entries(forms(own)):
@@ -102,7 +102,7 @@ class InvariantReads:
                 yield value
 
     def is_inside(self, entry: Entry, context: Rows) -> bool:
-        """Whether `entry` is provably in bounds in the context, entries in its own index included."""
+        """Whether `entry`, and the entries in its own index, are proved to be in bounds in the context."""
         own = entry if isinstance(entry, Load) else Load(entry.tensor, entry.index)
         if any(isinstance(inner, MaskedEntry) for inner in data_entries(own.index)):
             return False

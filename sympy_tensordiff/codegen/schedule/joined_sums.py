@@ -48,12 +48,14 @@ def _joined(statement: Statement) -> Statement:
         return statement
 
     def adding(part: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return an addition to the inner sum as an addition to the outer one; another statement unchanged."""
+        """Return an addition to the inner sum's accumulator as one to the outer sum's; any other statement
+        unchanged.
+        """
         return (replace(part, target=add.target) if is_addition(part) and part.name == start.name else part,)
 
     return replace(statement, body=(*lets, *rewrite([inner], adding)))
 
 
 def split_off_definitions(body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
-    """Split `body` into its scalar definitions and all other statements."""
+    """Return the definitions of scalars in `body`, and the other statements."""
     return [s for s in body if is_let(s)], [s for s in body if not is_let(s)]

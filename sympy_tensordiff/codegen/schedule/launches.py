@@ -73,7 +73,9 @@ def _private(program: Program, launches: Collection[_Launch]) -> frozenset[str]:
 
 
 def common_axes(step: Kernel | FusedKernels) -> tuple[str, ...]:
-    """Return the axes of `step` along which there are threads: those that all of its kernels have in common."""
+    """Return the names of the axes along which the launch of `step` has threads: the leading axes that all its kernels
+    share.
+    """
     if isinstance(step, Kernel):
         return step.axes
     first, *others = (kernel.axes for kernel in step.kernels)
@@ -116,7 +118,7 @@ class _Launch:
         return not self.filled.isdisjoint((step.array, *uses(step).arrays))
 
     def takes(self, step: Kernel) -> bool:
-        """Whether the kernel `step` can be merged into this launch, and that is useful."""
+        """Whether merging the kernel `step` into this launch is possible and useful."""
         box = self.common(step)
         if isinstance(step, Scatter) or not box or self.weight + weight(step.body) > MAX_KERNEL_OPERATIONS:
             return False
@@ -174,7 +176,9 @@ class Device(NamedTuple):
 
 
 def on_device(program: Program) -> Device:
-    """Return `program` as GPU launches in which blocks of threads share memory for long sums and products."""
+    """Return `program` prepared for a GPU: its steps as launches, in which blocks of threads share memory for long sums
+    and matrix products.
+    """
     products = {step.array: step for step in program.kernels if isinstance(step, ContractionStep)}
     plain = recomputed(calls_in_loops(program))
     shapes = array_shapes(plain)

@@ -97,8 +97,8 @@ def _with_copies(program: Program) -> Program:
         fresh: list[Step] = []
 
         def visit(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
-            """Return a repeated strided read `load` as the contiguous read of a copy, whose step is added; other reads
-            unchanged.
+            """Return a read that strides over memory repeatedly as a contiguous read of a copy; the step that makes the
+            copy is added. Other reads are unchanged.
             """
             rank, run = len(load.index), run_of(load, variable)
             if run is None or run == (rank - 1, 1) or run[1] > MOST_CLASSES or not _is_repeated(load, around, run[1]):
@@ -137,7 +137,8 @@ def _with_copies(program: Program) -> Program:
 
 
 def _is_repeated(load: Load, around: Sequence[str], factor: int) -> bool:
-    """Whether enclosing loops read the same entries repeatedly, so that a copy pays; `factor` is the stride.
+    """Whether the loops `around` a read access each of its entries several times, so that a contiguous copy pays;
+    `factor` is its stride.
 
     With a stride, an entry is repeated where more loops than axes are in the indices, too.
     """
@@ -200,7 +201,7 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
 
 
 def _last(place: int, rank: int) -> list[int]:
-    """Return the axis numbers below `rank` with `place` moved to the end."""
+    """Return the numbers ``0, ..., rank - 1`` of axes with `place` moved to the end."""
     return [m for m in range(rank) if m != place] + [place]
 
 

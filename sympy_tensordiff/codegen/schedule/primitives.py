@@ -163,7 +163,7 @@ def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence
 
 
 def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
-    """Whether each entry of a row has exactly one term more than the entry before it, and the first entry has one."""
+    """Whether each entry of a row has exactly one term more than the entry before, and the first one has one term."""
     loop, here = scan.loop, (Bound(Affine.variable(row.variable)),)
     if scan.downward:
         return loop.lows == here and loop.highs == (Bound(last),)
@@ -190,7 +190,7 @@ def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fres
 
 
 def _flagged(flag: Name, condition: Scalar) -> tuple[Set, Set]:
-    """Return the statements that clear `flag`, and that set it if `condition` holds."""
+    """Return two statements: ``flag = 0``, and ``flag = 1`` if `condition` holds."""
     return Set(flag, FALSE), Set(flag, condition, "any")
 
 
@@ -222,8 +222,8 @@ def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
 
 
 def jam(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Return sums over `loop`, each iteration of which runs along a row, with `count` iterations per pass
-    (unroll-and-jam).
+    """Return a loop that adds terms to a whole row in each iteration, changed so that `count` iterations are made in
+    one pass over the row (unroll-and-jam).
 
     The row of sums is read and written once for them; the terms are added in the order in which they were.
 
@@ -272,8 +272,8 @@ def _in_steps(
 
 
 def split_sums(loop: Loop, sums: Sequence[str], size: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Return a loop whose `sums` are accumulated in parts of `size` terms, which are added to totals in double
-    precision.
+    """Return a loop whose `sums` are computed in parts of `size` terms each. The parts are added to totals in double
+    precision, for accuracy.
 
     A part has ``size`` terms, or is a round of the loop where that holds other loops.
     """
@@ -301,8 +301,8 @@ def localise(body: Sequence[Statement], arrays: frozenset[str]) -> tuple[Stateme
 
 
 def cut(loop: Loop, number: int) -> tuple[Loop, ...]:
-    """Return `loop` split into the loops before, inside and after the range in which the guard statement ``number``
-    runs.
+    """Return three loops: `loop` before, inside and after the range in which the statement `number` of its body, a
+    guard, runs.
 
     Statement ``number`` of the loop is an `If`, whose conditions on the variable bound it by integer forms.
 

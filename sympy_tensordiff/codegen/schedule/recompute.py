@@ -90,7 +90,7 @@ def _is_of_pairs(kernel: Kernel, shapes: Shapes) -> bool:
 
 
 def _rounds(loop: Loop) -> int | None:
-    """Return the number of iterations of a loop if it is a small constant; else None."""
+    """Return the number of iterations of a loop if that is a small constant; else None."""
     forms = [loop.highs[0].form, loop.lows[0].form]
     is_plain = len(loop.highs) == len(loop.lows) == loop.highs[0].divisor == loop.lows[0].divisor == 1
     length = forms[0] - forms[1] + 1
@@ -128,7 +128,7 @@ def _times(user: Kernel, array: str, shapes: Shapes) -> int | None:
 
 
 def _reads(statement: Statement, array: str) -> list[Load]:
-    """Return the distinct reads of `array` in a statement itself, without its body."""
+    """Return the different reads of `array` in a statement, without those in its body."""
     if not isinstance(statement, Set):
         return []
     found = [node for node in scalars([statement]) if isinstance(node, Load) and node.array == array]
@@ -160,7 +160,7 @@ def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
         if isinstance(statement, Set) and values:
 
             def chosen(part: Scalar) -> Scalar:
-                """Return the name of the computed value in place of its read; other nodes unchanged."""
+                """Return the name of the value if `part` reads the array; other nodes unchanged."""
                 return values.get(part, part) if isinstance(part, Load) else part
 
             statement = replace(statement, value=rewrite_scalar(statement.value, chosen))

@@ -221,7 +221,9 @@ def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
 
 
 def sums_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
-    """Return a plan to move the loop over the last axis inside of the sums of `kernel`; None if nothing is gained."""
+    """Return a plan to move the loop over the last axis of `kernel` inside of its sums, so that memory is read
+    contiguously; None if nothing is gained.
+    """
     if not kernel.axes or not stays_in_rows(kernel):
         return None
     extent = kernel.box(prover.shapes)[-1]
@@ -231,7 +233,9 @@ def sums_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
 
 
 def scans_plan(kernel: Kernel) -> RowPlan | None:
-    """Return a plan for a kernel with prefix scans along its last axis; None without any."""
+    """Return a plan to continue sums of `kernel` from entry to entry along its last axis (prefix scans); None if it has
+    none of these.
+    """
     return None if not kernel.axes or isinstance(kernel, Scatter) else RowPlanner(kernel, is_long=False).plan_of_scans()
 
 
@@ -254,7 +258,7 @@ def runs_in_strips(kernel: Kernel, prover: Prover) -> bool:
 
 
 class RowPlanner:
-    """Finds the sums of one kernel that run better with the loop over the last axis inside."""
+    """Finds the sums of a kernel inside of which the loop over its last axis should be moved."""
 
     def __init__(self, kernel: Kernel, is_long: bool) -> None:
         self.kernel = kernel
@@ -263,7 +267,7 @@ class RowPlanner:
         self.depends = dependences(kernel)
 
     def plan(self) -> RowPlan | None:
-        """Return the plan with the kernel's body in segments; None if no sum gains from it."""
+        """Return the plan, with the kernel's body cut into segments; None if no sum gains from it."""
         segments: list[Segment] = []
         pending = Segment("entry")
         for statement in self.kernel.body:
@@ -302,7 +306,7 @@ class RowPlanner:
         return RowPlan(self, [s for s in segments if s.body], names, tuple(scans))
 
     def varies(self, statement: Statement) -> bool:
-        """Whether an expression in ``statement``, its body included, depends on the last axis."""
+        """Whether a value or bound in ``statement``, its body included, depends on the last axis."""
         for part in statements([statement]):
             if isinstance(part, Set) and (isinstance(part.target, Load) or self.axis in self.depends[part.name]):
                 return True
@@ -331,7 +335,7 @@ class RowPlanner:
         return all(self.is_movable(inner) for inner in nested)
 
     def is_window(self, loop: Loop) -> bool:
-        """Whether `loop` has few iterations at each entry of the row, as a window that moves along it."""
+        """Whether `loop` has few iterations for each entry of the row, as a window ``i <= j <= i + 2`` has."""
         found = interchange_bounds(loop, self.axis)
         steps = None if found is None else most_steps(found[0])
         return steps is not None and steps <= _MAX_SHORT_WINDOW

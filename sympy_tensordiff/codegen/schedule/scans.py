@@ -74,7 +74,9 @@ def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[Prefix
 
 
 class _ScanFinder:
-    """Finds loops of one kernel that are prefix scans along its last axis."""
+    """Finds the loops of a kernel that are prefix scans: reductions that continue from entry to entry along its last
+    axis.
+    """
 
     def __init__(self, kernel: Kernel, outside: Mapping[str, bool]) -> None:
         self.axis = kernel.axes[-1]
@@ -235,7 +237,9 @@ class _ScanFinder:
         return self.axis in scalar_names(value, self.depends)
 
     def written_out(self, value: Scalar) -> Scalar | None:
-        """Return `value` with scalar names replaced by their definitions; None if that is not possible or gets long."""
+        """Return `value` with the definitions of its scalars put in; None if one is no plain definition, or the result
+        is long.
+        """
         known = {accumulator.name for scan in self.found for accumulator in scan.accumulators}
         known |= {name for name, is_same in self.outside.items() if is_same}
         while True:
@@ -246,7 +250,7 @@ class _ScanFinder:
                 return value if names & self.declared.keys() <= known else None
 
             def written(part: Scalar, lets: Mapping[str, Set] = lets) -> Scalar:
-                """Return the definition of a name; other nodes unchanged."""
+                """Return the value with which the scalar `part` is defined; other nodes unchanged."""
                 return lets[part.name].value if isinstance(part, Name) and part.name in lets else part
 
             value = rewrite_scalar(value, written)

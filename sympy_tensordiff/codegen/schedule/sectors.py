@@ -30,7 +30,9 @@ def neighbours(box: Mapping[str, Affine], first: str) -> dict[str, int]:
 
 
 def width_of(box: Mapping[str, Affine]) -> int:
-    """Return how many neighbouring entries a block computes: a warp, or all entries if these are fewer."""
+    """Return the number of neighbouring entries that a block computes: 32 (a warp), or all entries if there are
+    fewer.
+    """
     count = times(*box.values()) if box else Affine.of(1)
     return min(WARP, count.constant) if count.is_constant else WARP
 

@@ -88,7 +88,9 @@ def _names_in(statement: Statement) -> set[str]:
 
 
 def _varying(kernel: Kernel) -> set[str]:
-    """Return the last axis of a kernel and the scalars that depend on it."""
+    """Return the names that differ between entries along the last axis: the axis itself, and the scalars computed from
+    it.
+    """
     found, before = {kernel.axes[-1]}, 0
     own = [s for s in statements(kernel.body) if isinstance(s, Set) and isinstance(s.target, Name)]
     while len(found) > before:
@@ -114,7 +116,9 @@ class _Jam:
         return list(rewrite(body, lambda statement, _: self.copies(statement)))
 
     def copies(self, statement: Statement) -> tuple[Statement, ...]:
-        """Return the copies of a statement; a loop or guard, whose body has them already, unchanged."""
+        """Return one copy of a statement per entry along the short axis. A loop or guard, whose body has its copies
+        already, is returned once.
+        """
         if isinstance(statement, Set):
             touched = _names_in(statement) | {statement.name}
             if isinstance(statement.target, Load):

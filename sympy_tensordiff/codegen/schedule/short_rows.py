@@ -107,9 +107,7 @@ Beside one loop over 5,000 to 10**6 terms (entries, exponentials, cosines), part
 
 
 def long_sums(loop: Loop) -> list[str]:
-    """Return the accumulators of sums in `loop` that may have many terms and are declared outside of it; [] if it is
-    short.
-    """
+    """Return the accumulators, declared outside of `loop`, to which it adds many terms; [] if it has few iterations."""
     steps = [most_steps(inner) for inner in (loop, *loops(loop.body))]
     known = [count for count in steps if count is not None]
     if len(known) == len(steps) and prod(known) <= PART:

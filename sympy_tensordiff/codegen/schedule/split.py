@@ -70,7 +70,9 @@ def _fits(value: Scalar) -> bool:
 
 
 class _Splitter:
-    """Splits the expressions of one kernel; ``outside`` are names that are taken."""
+    """Splits long expressions of one kernel into several statements. ``outside`` are names that new scalars must not
+    have.
+    """
 
     def __init__(self, kernel: Kernel, outside: set[str]) -> None:
         self.own = kernel
@@ -94,7 +96,9 @@ class _Splitter:
         return [*before, new]
 
     def value(self, value: Scalar, before: list[Statement]) -> Scalar:
-        """Return ``value`` with too deep or large parts replaced by names, with assignments appended to ``before``."""
+        """Return ``value`` with parts that are too deep or large replaced by names. Their assignments are appended to
+        ``before``.
+        """
         done: dict[int, Scalar] = {}
         depths: dict[int, int] = {}
         sizes: dict[int, int] = {}
@@ -114,8 +118,8 @@ class _Splitter:
         return done[id(value)]
 
     def folded(self, node: Operation, before: list[Statement]) -> Operation:
-        """Return a sum or product of many operands as nested ones of at most ``WIDTH``: the first group is named and
-        continued.
+        """Return a sum or product of many operands as nested ones of at most ``WIDTH`` operands: the first ones are
+        named, and the name is an operand of the next.
         """
         arguments = node.arguments
         while len(arguments) > WIDTH:
@@ -261,5 +265,5 @@ class _Pieces:
         return with_values([*ordered, store], self.read)
 
     def read(self, value: Scalar) -> Scalar:
-        """Return the array read that replaces a name; other nodes unchanged."""
+        """Return the read of the array that stores the scalar `value`, if there is one; other nodes unchanged."""
         return self.loads.get(value.name, value) if isinstance(value, Name) else value

@@ -66,7 +66,9 @@ class Stages(NamedTuple):
 
 
 def _in_stages(program: Program, work: _Stages) -> Stages:
-    """Return the program with each kernel replaced by its stages, made by `work`."""
+    """Return the program with each long reduction replaced by the kernels for partial sums and totals that `work`
+    makes.
+    """
     steps: list[Step] = []
     for step in program.kernels:
         for part in work.prepared_steps(step):
@@ -118,7 +120,9 @@ class ChosenLoop(NamedTuple):
 
 
 class _Stages:
-    """Distributes the reductions of one program over blocks of threads that share memory, in at most two stages."""
+    """Divides the long reductions of one program among blocks of threads. Each takes one kernel, or two: partial sums
+    and totals.
+    """
 
     def __init__(self, program: Program) -> None:
         self.taken = all_names(program)
@@ -225,8 +229,8 @@ class _Stages:
         array: str,
         chunk: int = 1,
     ) -> tuple[Kernel, Kernel]:
-        """Split the reduction at position ``number`` of the kernel's body into a kernel for ``count`` partial sums and
-        one that adds them; partial sum p runs over the chunks p, p + count, ... of ``chunk`` iterations.
+        """Return two kernels for a long reduction, at position ``number`` of the kernel's body: one computes ``count``
+        partial sums, the other one adds them. Partial sum p has the chunks p, p + count, ... of ``chunk`` iterations.
         """
         loop, start, before = chosen.loop, chosen.start, chosen.before
         shape, own = self.shapes[kernel.array], set(own_names(kernel))
@@ -331,7 +335,7 @@ class _Stages:
             )
 
     def thread_count(self, chosen: ChosenLoop, array: str) -> Affine:
-        """Return how many threads share a sum, as a size of its own if it depends on sizes."""
+        """Return how many threads share one sum. If this depends on sizes, it is a new size that the host computes."""
         if chosen.is_across:
             return Affine.of(chosen.threads)
         threads = 8 * minimum_of([quotient(chosen.length, 8), quotient(chosen.work, 16), Affine.of(32)])

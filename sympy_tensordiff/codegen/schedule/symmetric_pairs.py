@@ -57,7 +57,8 @@ class Packed:
 
 
 def with_packed_pairs(program: Program, hints: Hints, graph: Graph, entries: Mapping[str, Entry]) -> Program:
-    """Return the program in which arrays symmetric in two axes are stored packed, if matrix products then save work.
+    """Return the program in which symmetric arrays are stored packed, with each pair of equal entries once, if this
+    saves work in matrix products.
 
     ``hints`` are the expected sizes by their names; ``entries`` of the arrays are nodes of ``graph``.
     """
@@ -76,7 +77,7 @@ def exchangeable_axes(graph: Graph, entry: Entry) -> Iterator[tuple[int, int]]:
 
 
 class _Packing:
-    """Packs the symmetric arrays of one program."""
+    """Decides which symmetric arrays of a program are stored packed, and rewrites the steps that fill and read them."""
 
     def __init__(self, program: Program, hints: Hints, graph: Graph, entries: Mapping[str, Entry]) -> None:
         self.program = program
@@ -163,7 +164,9 @@ class _Packing:
         return entrywise(found.name, axes, body, store.value)
 
     def multiplied(self, step: ContractionStep) -> tuple[Array, list[Step]]:
-        """Return the array of a product over packed arrays, and its steps: the product, and the kernel to unpack it."""
+        """Return the new array of a product with packed operands, and two steps: the product, and the kernel that
+        unpacks it into the array of `step`.
+        """
         name = reserve_name(f"{step.array}_pairs", self.taken)
         pairs: list[tuple[int, int, Packed]] = []
         for operand in step.operands:
@@ -185,7 +188,9 @@ class _Packing:
 
 
 def _packed_labels(operand: Operand, step: ContractionStep, found: Packed) -> tuple[int, int] | None:
-    """Return the labels of the packed axes of an operand; None unless they are kept and occur in no other operand."""
+    """Return the labels of the two packed axes of an operand. None if they are summed over, or occur in the other
+    operand.
+    """
     first, second = (operand.labels[axis] for axis in found.axes)
     everywhere = Counter((*step.left.labels, *step.right.labels))
     if first == second or everywhere[first] > 1 or everywhere[second] > 1:
@@ -194,7 +199,9 @@ def _packed_labels(operand: Operand, step: ContractionStep, found: Packed) -> tu
 
 
 def _unpacking_kernel(step: ContractionStep, name: str, pairs: Sequence[tuple[int, int, Packed]]) -> Kernel:
-    """Return the kernel that unpacks a product: entry ``(i, j)`` is read at distance and first index of its pair."""
+    """Return the kernel that unpacks a product: it reads entry ``(i, j)`` at the distance of i and j and at their first
+    index.
+    """
     axes = tuple([f"i{n}" for n in range(len(step.output))])
     choices: list[list[tuple[Constraint, dict[int, Affine]]]] = []
     for place, other, found in pairs:

@@ -150,7 +150,7 @@ def without_guard(kernel: Kernel, shapes: Shapes) -> Kernel | None:
 
 
 def _extent(loop: Loop) -> Affine | None:
-    """Return the length of a loop from 0 to one bound; None for another loop."""
+    """Return the number of iterations of a loop from 0 to a single upper bound; None for any other loop."""
     plain = len(loop.highs) == 1 == loop.highs[0].divisor == loop.step and loop.lows == (Bound(ZERO),)
     return loop.highs[0].form + 1 if plain else None
 
@@ -273,8 +273,8 @@ class _TileNest:
             yield If(tuple(inside), (Set(Load(name, (term, place + SIDE * number)), read),))
 
     def terms(self, term: Set, sums: Mapping[tuple[int, int], str]) -> Iterator[Statement]:
-        """Yield the statements that load one term of each tile into registers, and add the products to all sums of the
-        thread.
+        """Yield the statements for one term of the sums: a thread loads its entries of both tiles into registers, and
+        adds their products to all of its sums.
         """
         values: dict[tuple[Load, int], Name] = {}
         for load, (name, axis) in self.tiles.items():

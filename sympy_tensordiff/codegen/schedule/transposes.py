@@ -66,7 +66,7 @@ def transposed_reads(kernel: Kernel, shapes: Shapes) -> tuple[str, tuple[Load, .
 
 
 def last_axis(box: Mapping[str, Affine]) -> str:
-    """Return the axis of an array along which neighbouring entries lie: the last one with more than one entry."""
+    """Return the last axis of an array with more than one entry: neighbouring entries in memory differ along it."""
     return next((axis for axis, extent in [*box.items()][::-1] if extent != Affine.of(1)), "")
 
 
