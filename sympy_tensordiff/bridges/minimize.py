@@ -62,7 +62,9 @@ class MinimizeProblem:
         return float(value) if self._is_scalar else np.ravel(value)
 
     def jac(self, x: Any) -> Any:
-        """Return the gradient of the loss as a vector; of residuals the Jacobian, sparse if its pattern is known."""
+        """Return the gradient of the loss as a vector. For a vector of residuals, return their Jacobian, as a sparse
+        matrix if its pattern is known.
+        """
         if self._is_scalar:
             return to_flat_vector(self._kernel(gradient)(*self._call_arguments(x)))
         arrays = self._call_arguments(x)
@@ -72,7 +74,7 @@ class MinimizeProblem:
         return np.concatenate([np.reshape(block, (rows, -1)) for block in self._kernel(jacobian)(*arrays)], axis=1)
 
     def fun_and_jac(self, x: Any) -> tuple[float, NDArray[Any]]:
-        """Return the loss and its gradient from one kernel, for ``minimize(problem.fun_and_jac, x0, jac=True)``."""
+        """Return ``(loss, gradient)``, computed together, for ``minimize(problem.fun_and_jac, x0, jac=True)``."""
         self._check_scalar("fun_and_jac")
         value, *parts = self._value_and_gradient(*self._call_arguments(x))
         return float(value), to_flat_vector(parts)
@@ -116,7 +118,9 @@ class MinimizeProblem:
         return lambdify((*self._args, *more), outputs, **self._options)
 
     def _kernel(self, derivative: Callable[..., Any]) -> Any:
-        """Return the compiled ``derivative`` (such as `gradient`) of the loss with respect to the variables, cached."""
+        """Return the compiled function ``derivative(loss, variables)``, for instance the gradient. It is
+        compiled once.
+        """
         if derivative not in self._kernels:
             self._kernels[derivative] = self._compile(derivative(self._loss, self._variables))
         return self._kernels[derivative]
@@ -139,7 +143,7 @@ class MinimizeProblem:
 
     @cached_property
     def _structured_jacobian(self) -> Any:
-        """The Jacobian as a structured derivative, or None if the residuals do not support it."""
+        """The Jacobian of the residuals as a structured derivative; None if their formula has no known sparsity."""
         try:
             return structured_jacobian(self._args, self._loss, self._variables, **self._structured_options)
         except UnsupportedError:
@@ -147,7 +151,7 @@ class MinimizeProblem:
 
     @property
     def _structured_options(self) -> dict[str, Any]:
-        """The options for sparse kernels, which run on the CPU."""
+        """The options of `lambdify` for sparse derivatives, which run on the CPU."""
         if self._options.get("backend", "llvm") in BACKENDS:
             return self._options
         return {name: value for name, value in self._options.items() if name != "backend"}
@@ -167,7 +171,7 @@ class MinimizeProblem:
         return self._flat
 
     def _shapes_for_length(self, length: int) -> list[tuple[int, ...]]:
-        """Return the shapes of the variables whose vector has this length; at most one size may be unknown. Raise
+        """Return the shapes of the variables whose flat vector has this length. One size may be unknown; raise
         `ArgumentError` if the length does not determine it.
         """
         extents = [[sympy.sympify(extent) for extent in getattr(v, "shape", ())] for v in self._variables]

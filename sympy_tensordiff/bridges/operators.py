@@ -39,7 +39,7 @@ def import_optional(name: str, title: str, extra: str) -> Any:
 
 
 def merge_arguments(function: BridgedFunction, arrays: Sequence[Any], integers: Sequence[Any]) -> list[Any]:
-    """Merge the items of ``arrays`` and of ``integers`` into one list in the order of the arguments."""
+    """Return the items of ``arrays`` and of ``integers`` as one list, in the order of the function's arguments."""
     rest, numbers = iter(arrays), iter(integers)
     count = len(arrays) + len(integers)
     return [next(numbers) if position in function.integers else next(rest) for position in range(count)]
@@ -74,7 +74,9 @@ class BridgedFunction:
         self.checker = ArgumentChecker(self.operator.kernel.program, may_be_empty=True)
 
     def _positions_of_wrt(self, wrt: Any) -> frozenset[int]:
-        """Return the positions of the arguments in ``wrt``, of all real arguments if it is None; raise for others."""
+        """Return the positions of the arguments in ``wrt``; of all real arguments for None. Raise `ArgumentError` if
+        one is no real argument.
+        """
         if wrt is None:
             return self.reals
         variables = tuple(wrt) if isinstance(wrt, tuple | list | sympy.Tuple) else (wrt,)
@@ -133,7 +135,9 @@ class _DerivableOperator:
         return self.derive(("batched", flags))
 
     def derive(self, step: Step) -> Any:
-        """Return the operator derived by ``step`` (the name of the rule and its arguments), created at first use."""
+        """Return the operator that a rule such as "pullback" makes of this one. ``step`` is the rule's name and its
+        arguments; the result is cached.
+        """
         if step not in self._derived:
             self._derived[step] = result = getattr(self, f"_{step[0]}")(*step[1:])
             result.path = (*self.path, step)
@@ -277,13 +281,15 @@ class Batched(_DerivableOperator):
         )
 
     def _pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Batched:
-        """Create the operator of `pullback`; the cotangents of arguments without the axis are summed over it."""
+        """Create the operator for the cotangents of the arguments. Cotangents of arguments without the batch axis are
+        summed over it.
+        """
         rest = [flag for p, flag in enumerate(self.flags) if p not in self.unused_by_pullback(positions)]
         flags = (*rest, *(not self.summed[k] for k in given))
         return Batched(self.inner.pullback(positions, given), flags, tuple(not self.flags[p] for p in positions))
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
-        """Create the operator that maps this one over one more leading axis."""
+        """Create the operator that applies this one along a further leading axis."""
         return Batched(self, flags, (False,) * len(self.outputs))
 
 
@@ -293,8 +299,8 @@ class Batched(_DerivableOperator):
 def apply_pullback(
     apply: Callable[..., Any], operator: Any, values: Sequence[Any], positions: Sequence[int], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Return the cotangents of the arguments at ``positions``, None for all other arguments and if all ``cotangents``
-    are None.
+    """Return a list of cotangents, one per argument: None for arguments that are not at ``positions``, and for all if
+    all ``cotangents`` are None.
     """
     given = tuple(k for k, c in enumerate(cotangents) if c is not None)
     results: list[Any] = [None] * len(values)
@@ -312,7 +318,9 @@ def apply_pullback(
 def apply_over_axis(
     apply: Callable[..., Any], to_front: Callable[..., Any], operator: Any, values: Sequence[Any], axes: Sequence[Any]
 ) -> Any:
-    """Return results mapped over one axis of each argument (``axes``; None: no axis), the axis first in the results."""
+    """Return the results of ``operator`` applied along one axis of each argument, whose number is in ``axes`` (None: no
+    axis). It is the first axis of the results.
+    """
     with_leading_axis = [
         value if axis is None else to_front(value, axis) for value, axis in zip(values, axes, strict=True)
     ]

@@ -125,12 +125,14 @@ def _traced_function(torch: Any, function: BridgedFunction) -> Callable[..., Any
 
 
 def _autograd_of(torch: Any, operator: Any) -> Any:
-    """Return the autograd function of an operator that is a program of PyTorch; create it at the first use."""
+    """Return the autograd function whose passes are PyTorch programs of ``operator`` and its derivatives; it is created
+    once.
+    """
     if operator.autograd is not None:
         return operator.autograd
 
     def apply(derived: Any, *values: Any) -> Any:
-        """Return the results of a derived operator for the given arguments."""
+        """Return the results of an operator derived from this one, with its own autograd function."""
         return _autograd_of(torch, derived).apply(*values)
 
     class TracedOperator(torch.autograd.Function):  # type: ignore[misc]
@@ -177,8 +179,8 @@ def key_of(function: Callable[..., Any]) -> str:
 
 
 def _convert_arguments(torch: Any, function: BridgedFunction, values: Sequence[Any]) -> list[Any]:
-    """Return the arguments as tensors of one type and ints; raise for a wrong type, or if an argument outside ``wrt``
-    needs a gradient.
+    """Return the arguments as tensors of one type and ints. Raise for another type, or if an argument outside of
+    ``wrt`` requires a gradient.
     """
     tensors: list[Any] = []
     types = []
@@ -277,13 +279,15 @@ def _arrays_and_integers(torch: Any, values: Sequence[Any]) -> tuple[list[Any], 
 
 
 def _operator_key(operator: Any) -> str:
-    """Return a name of an operator that is valid in another process, which may load compiled code."""
+    """Return a name of an operator that is also valid in another process, so that compiled code can be stored
+    with it.
+    """
     return json.dumps([operator.function.key, operator.path])
 
 
 def _register_function(function: BridgedFunction) -> None:
-    """Register a function under a key made from its content, or under a random key if it contains callables or the key
-    belongs to another function.
+    """Register a function under a key, so that operators can be found by names. The key is a hash of the content, or
+    random if that is not possible.
     """
     parts = sympy.Tuple(sympy.Tuple(*function.args), sympy.Tuple(*function.operator.outputs))
     content = sympy.srepr(parts), function.backend, function.is_tuple
@@ -306,7 +310,7 @@ _functions: dict[str, BridgedFunction] = {}
 
 @cache
 def _operator_of_key(key: str) -> Any:
-    """Return the operator of a key, deriving it from its registered function."""
+    """Return the operator with this key: it is derived from the function registered under the first part of the key."""
     name, path = json.loads(key)
     operator: Any = _functions[name].operator
     for step in path:
@@ -315,7 +319,9 @@ def _operator_of_key(key: str) -> Any:
 
 
 def _custom_op(torch: Any) -> Any:
-    """Create the one PyTorch operator for all functions, which have keys, since compiled code outlives a process."""
+    """Create the PyTorch operator that all functions share. It gets the key of the function as an argument, so that
+    compiled code is valid in other processes.
+    """
 
     def apply(operator: Any, *values: Any) -> Any:
         """Call the PyTorch operator with all arguments in order."""
@@ -349,7 +355,9 @@ def _custom_op(torch: Any) -> Any:
         ctx.save_for_backward(*tensors)
 
     def backward(ctx: Any, cotangents: Any) -> Any:
-        """Return the gradients of the tensors, None for integers and key: the backward pass of the operator."""
+        """Return the gradients of the tensors, and None for integers and the key (the backward pass of the
+        operator).
+        """
         function = ctx.operator.function
         needed = merge_arguments(function, ctx.needs_input_grad[0], [False] * len(ctx.integers))
         positions = [p for p, need in enumerate(needed) if need]

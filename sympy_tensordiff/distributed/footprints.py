@@ -36,9 +36,7 @@ MAX_SEARCH_STEPS = 200
 
 
 def variable_name(symbol: Any) -> str:
-    """Return the name of the variable that represents ``symbol`` in constraints; dummies with equal names get different
-    ones.
-    """
+    """Return the name that stands for ``symbol`` in constraints. Two dummies with equal names get different ones."""
     return f"{symbol.name}.{symbol.dummy_index}" if isinstance(symbol, sympy.Dummy) else str(symbol.name)
 
 
@@ -48,8 +46,8 @@ def to_affine_form(form: Any) -> Affine:
 
 
 def limit_constraints(index: Any, low: Any, high: Any) -> Rows:
-    """Return the constraints ``low <= index <= high``; an end that is not affine is left out, which only enlarges a
-    footprint.
+    """Return the constraints ``low <= index <= high``. An end that is not affine is left out, so that footprints may
+    become larger, never smaller.
     """
     lows = low.args if isinstance(low, sympy.Max) else (low,)
     highs = high.args if isinstance(high, sympy.Min) else (high,)
@@ -61,8 +59,8 @@ def limit_constraints(index: Any, low: Any, high: Any) -> Rows:
 
 
 def _affine_constraint(kind: Any, expr: Any) -> Rows:
-    """Return the constraint ``expr >= 0`` (``kind`` "ge") or ``expr == 0`` ("eq"); () if ``expr`` reads data or is not
-    affine, which only enlarges a footprint.
+    """Return the constraint ``expr >= 0`` ("ge") or ``expr == 0`` ("eq"). () if ``expr`` reads data or is not affine,
+    so that footprints may become larger.
     """
     if data_of(expr):
         return ()
@@ -83,7 +81,7 @@ class GuardedExpression(NamedTuple):
 
 
 def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
-    """Yield all reads of tensor symbols in ``expr``, each with the constraints that guard it."""
+    """Yield all reads of tensors in ``expr``, each with the constraints under which it is evaluated."""
     stack: list[GuardedExpression] = [GuardedExpression(expr, rows, ())]
     seen = set(stack)
     while stack:
@@ -118,7 +116,7 @@ def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedE
 
 
 def _children(expr: Any, rows: Rows, inner: tuple[Expr, ...]) -> Iterator[GuardedExpression]:
-    """Yield the arguments of ``expr``, each with the constraints that guard it."""
+    """Yield the arguments of ``expr``, each with the constraints under which it is evaluated."""
     if isinstance(expr, TensorEntry):
         yield from (GuardedExpression(index, rows, inner) for index in expr.indices)
     elif isinstance(expr, Piecewise):
@@ -210,8 +208,8 @@ def _nonnegative_condition(form: Any) -> Any:
 
 
 def _alternatives(condition: Any) -> list[Rows]:
-    """Return the alternatives of ``condition``, each as constraints; parts that depend on tensor values are left out.
-    [] if it is false.
+    """Return ``condition`` as alternative systems of constraints, one per operand of an "or"; [] if it is false.
+    Conditions on tensor values are left out.
     """
     if condition == sympy.false:
         return []
@@ -229,7 +227,7 @@ def _alternatives(condition: Any) -> list[Rows]:
 
 
 def _constraints_of_relation(condition: Any) -> Rows:
-    """Return the constraint of an affine relation of integers; () for any other condition."""
+    """Return a relation between affine integers as constraints; () for any other condition."""
     if condition.has(TensorEntry) or not isinstance(condition, Relational) or isinstance(condition, sympy.Ne):
         return ()
     if not all(s.is_integer for s in condition.free_symbols):
@@ -290,8 +288,8 @@ def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: i
 
 
 def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> ReadRanges:
-    """Return the ranges of entries that ``read`` takes from its tensor while one block is computed, in terms of sizes
-    and block origins.
+    """Return the ranges of entries that ``read`` takes from its tensor while one block is computed, as forms in the
+    sizes and the first indices of the block.
     """
     loops = {variable_name(s) for s in (*outer, *read.inner)}
     rows = list(read.rows)

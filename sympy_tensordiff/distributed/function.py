@@ -114,8 +114,8 @@ class DaskFunction:
         return self._programs[key]
 
     def _compile(self, blocks: dict[str, int | None]) -> _BlockProgram:
-        """Split the expressions for these block sizes and compile the kernels; raise if ``blocks`` names an unknown
-        size or splits nothing.
+        """Split the expressions into kernels for these block sizes, and compile them. Raise if ``blocks`` names an
+        unknown size or splits nothing.
         """
         splitter = ResultSplitter(blocks)
         results = [splitter.add(one) for one in self._exprs]
@@ -233,7 +233,7 @@ class DaskFunction:
     # ------------------------------------------------------------------------ what a block reads, what a call costs
 
     def footprint(self, block: Sequence[int], kernel: int = 0, **sizes: int) -> dict[str, tuple[slice, ...]]:
-        """Return the slices of every argument that one block reads.
+        """Return for each argument the slices, one per axis, that contain all entries which one block reads.
 
         Parameters
         ----------
@@ -288,7 +288,7 @@ class DaskFunction:
         return found
 
     def cost(self, itemsize: int | None = None, **sizes: int) -> BlockCost:
-        """Return the tasks and bytes of a call at given sizes, counted from the footprints without any array.
+        """Return the predicted number of tasks and bytes of a call at given sizes. No array is needed for it.
 
         ``itemsize`` is the number of bytes of an entry; by default that of the last call, or 8.
         """
@@ -310,8 +310,8 @@ class DaskFunction:
         return BlockCost(kernel_tasks, reduction_tasks, read, reduced, peak)
 
     def _complete_sizes(self, sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
-        """Return the sizes by name and the bytes of an entry: of the last call if ``sizes`` is empty; raise
-        `ArgumentError` if one is missing.
+        """Return the sizes by name, and the bytes of an entry. Without ``sizes``, those of the last call are returned;
+        raise `ArgumentError` if one is missing.
         """
         _ = self._program
         if not sizes:
@@ -330,7 +330,9 @@ class DaskFunction:
 
     @property
     def plan(self) -> str:
-        """The block loops, the reductions over them, each kernel's inputs, and the cost of the last call, as text."""
+        """A text on the loops over blocks, the reductions over them, the inputs of each kernel, and the cost of the
+        last call.
+        """
         lines = []
         names = {number: f"stage {stage.name}" for stage, number in self._program.stages.items()}
         names |= {number: f"result {k}" for k, number in enumerate(self._program.results)}

@@ -64,7 +64,7 @@ class KernelInput(NamedTuple):
     """The symbol inside the kernel."""
 
     def slices(self, variables: Mapping[str, int], shape: Sequence[int], *, exact: bool = True) -> Any:
-        """Return the slice of each axis that a block reads, or None if it reads nothing."""
+        """Return the slice of each axis that a block reads from the argument; None if it reads nothing."""
         nonempty = [ranges for read in self.ranges if (ranges := read.evaluate(variables, exact=exact)) is not None]
         if not nonempty:
             return None
@@ -120,7 +120,9 @@ class BlockKernel:
         self.function = lambdify([*given, *self.numbers], results, backend, **options)
 
     def _make_facts(self) -> Rows:
-        """Return the constraints that sizes are positive and that a block is inside the range of its loop."""
+        """Return the constraints that hold in every block: sizes are positive, and a block is inside of the range that
+        is split.
+        """
         rows = [Constraint("ge", to_affine_form(size - 1)) for size in self.sizes]
         for loop in self.loops:
             first, last = to_affine_form(loop.origin), to_affine_form(loop.origin + loop.extent - 1)
@@ -171,8 +173,8 @@ class BlockKernel:
     def _slice_of_axis(
         self, tensor: TensorSymbol, axis: int, ranges: Any, split: Mapping[str, Any], is_always_read: bool
     ) -> AxisSlice | None:
-        """Return the slice of one axis that covers ``ranges``; None for the whole axis; raise if index arrays select
-        from a split axis.
+        """Return the slice of one axis that contains all ``ranges`` of reads; None if that is the whole axis. Raise if
+        an index array selects from a split axis.
         """
         extent = sympy.sympify(tensor.shape[axis])
         if None in ranges:
@@ -202,7 +204,9 @@ class BlockKernel:
     # ------------------------------------------------------------------------ the expression of one block
 
     def _block_expression(self, part: PartialResult) -> Any:
-        """Return the partial result for one block: indices count from the block origin, reads use the sliced inputs."""
+        """Return the formula of a partial result for one block, in which indices count from the first index of the
+        block and reads use the sliced inputs.
+        """
         body = rebuild(part.value, self._shift_node)
         body = body.xreplace({index: index + loop.origin for index, _, loop in part.axes if loop})
         body = rebuild(body, _expand_indices)
@@ -233,14 +237,16 @@ class BlockKernel:
     # ------------------------------------------------------------------------ one block in numbers
 
     def values(self, block: Mapping[BlockLoop, tuple[int, int]], sizes: Mapping[str, int]) -> dict[str, int]:
-        """Return the values of all variables for one block, given ``(origin, extent)`` for each loop, and the sizes."""
+        """Return the values of all integer variables of a kernel for one block: ``block`` gives the first index and the
+        length along each loop.
+        """
         variables = dict(sizes)
         for loop, (origin, extent) in block.items():
             variables[variable_name(loop.origin)], variables[variable_name(loop.extent)] = origin, extent
         return variables
 
     def is_empty(self, variables: Mapping[str, int]) -> bool:
-        """Return whether a block reduces over no point, such as a block of ``k <= i`` above the diagonal."""
+        """Return whether a block has nothing to sum, such as a block above the diagonal for ``k <= i``."""
         return all(
             domains and not any(one.evaluate(variables) is not None for one in domains) for domains in self.domains
         )
@@ -248,8 +254,8 @@ class BlockKernel:
     def slices(
         self, variables: dict[str, int], shapes: Mapping[Any, tuple[int, ...]]
     ) -> list[tuple[slice, ...] | None]:
-        """Return the slices of each input that the block loads, None for a scalar; add the first indices to
-        ``variables``.
+        """Return for each input the slices that the block loads, None for a scalar. The first index of each slice is
+        added to ``variables``.
 
         If a block reads nothing of an input, it loads one entry: kernels do not take empty arrays.
         """
@@ -287,7 +293,7 @@ def _shape_depends_on(part: PartialResult, arg: Any) -> bool:
 
 
 def _axis_constraints(part: PartialResult) -> Rows:
-    """Return the ranges of the axes in one block as constraints."""
+    """Return the constraints that the indices of a partial result's axes are inside of one block."""
     rows: Rows = ()
     for index, extent, loop in part.axes:
         ends = (loop.origin, loop.origin + loop.extent - 1) if loop else (sympy.S.Zero, extent - 1)
@@ -296,7 +302,9 @@ def _axis_constraints(part: PartialResult) -> Rows:
 
 
 def _expand_indices(old: Any, new: Any) -> Any:
-    """Return an entry with expanded indices; any other node unchanged."""
+    """Return an entry with its indices multiplied out, so that they are recognised as affine; any other node
+    unchanged.
+    """
     return new.tensor[tuple(map(sympy.expand, new.indices))] if isinstance(new, TensorEntry) else new
 
 

@@ -77,7 +77,9 @@ class BlockLoops:
         return found
 
     def _loop(self, bounds: Bounds, block: int, number: int) -> BlockLoop:
-        """Return the loop of a range, created at first use; ``number`` distinguishes nested loops over one range."""
+        """Return the loop over the blocks of a range, the same one at each call. ``number`` distinguishes nested loops
+        over one range.
+        """
         key = (bounds[1:], block, number)
         if key not in self.loop_of_key:
             k = len(self.loop_of_key)
@@ -87,7 +89,7 @@ class BlockLoops:
         return self.loop_of_key[key]
 
     def range_of(self, index: Expr, binders: tuple[IndexRange, ...]) -> Bounds | None:
-        """Return the range of ``index`` in terms of sizes, or None if no bounds express it."""
+        """Return the range of ``index`` as bounds in the sizes alone; None if there are none."""
         rows = [row for binder in binders for row in limit_constraints(*binder)]
         sizes = {s for binder in binders for end in binder[1:] for s in end.free_symbols} - {b.index for b in binders}
         facts = tuple(row for s in sizes for row in limit_constraints(s, sympy.S.One, s))
@@ -137,8 +139,8 @@ def binders_of(total: Any) -> tuple[IndexRange, ...]:
 
 
 def restrict_to_block(total: Any, body: Expr, loops: list[BlockLoop | None]) -> Expr:
-    """Return the reduction ``total`` with the body ``body``, each range with one of ``loops`` (None: not split)
-    restricted to a block.
+    """Return the reduction ``total`` with the new ``body``, and with each range that has a loop in ``loops`` restricted
+    to one block of it.
     """
     limits = []
     for (index, low, high), loop in zip(binders_of(total), loops, strict=True):
@@ -153,7 +155,7 @@ def restrict_to_block(total: Any, body: Expr, loops: list[BlockLoop | None]) -> 
 
 
 def range_end(bounds: Bounds | None, side: str, binders: tuple[IndexRange, ...]) -> Expr | None:
-    """Return the lower or upper end of a range as an expression in sizes; None if it is not a single form."""
+    """Return the lower or upper end of a range as an expression in the sizes; None if it is not a single form."""
     form = single_end([bounds], side) if bounds else None
     symbols = {variable_name(s): s for b in binders for end in b[1:] for s in end.free_symbols}
     return None if form is None else to_expression(form, symbols)

@@ -63,10 +63,10 @@ def _numbered_index(name: str, number: int) -> Expr:
 
 
 def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
-    """Decorator: cache the results of a recursive method by its arguments."""
+    """Decorator for a recursive method: cache its results by its arguments."""
 
     def visit(self: ResultSplitter, *args: Any) -> Walk:
-        """Return the cached result, or run the walk and cache it."""
+        """Return the cached result for these arguments, or compute and cache it."""
         key = (walk, *args)
         if key not in self.memo:
             self.memo[key] = yield walk(self, *args)
@@ -112,7 +112,9 @@ class ResultSplitter:
         return axes, self._rename_bound_indices(expr.args[0] if limits else expr).xreplace(fresh)
 
     def _number_index(self, index: Any, name: str, number: int) -> Expr:
-        """Return the numbered index that replaces ``index``; remember its name if ``blocks`` names it."""
+        """Return a numbered index in place of ``index``. If the user's ``blocks`` names the old one, that is recorded
+        for the new one.
+        """
         own = self.loops.named_indices.get(index, index.name)
         if own not in self.blocks:
             return _numbered_index(name, number)
@@ -127,8 +129,8 @@ class ResultSplitter:
         heights: dict[Any, int] = {}
 
         def change(old: Any, new: Any) -> Any:
-            """Return the rebuilt node ``new`` with numbered indices if it is a reduction; raise `UnsupportedError` for
-            a node that needs a whole array.
+            """Return a reduction with numbered indices, any other node as it was rebuilt (``new``). Raise
+            `UnsupportedError` for a node that needs a whole array.
             """
             height = max((heights[arg] for arg in parts(old)), default=0)
             if isinstance(old, IndexedReduction):
@@ -153,7 +155,9 @@ class ResultSplitter:
 
     @memoise_walk
     def _split_index_cases(self, expr: Any, binders: tuple[IndexRange, ...]) -> Walk:
-        """Rewrite periodic and clamped indices in ``expr`` as conditions, so that each read is affine."""
+        """Return ``expr`` with entries at periodic or clamped indices, such as ``x[(i + 1) mod n]``, written as a
+        choice of entries at affine indices.
+        """
         if isinstance(expr, TensorEntry):
             return self._split_entry_cases(expr, binders)
         if not expr.has(*PIECEWISE_AFFINE):
@@ -166,8 +170,8 @@ class ResultSplitter:
         return expr if all(a is b for a, b in zip(args, expr.args, strict=True)) else expr.func(*args)
 
     def _split_entry_cases(self, entry: Any, binders: tuple[IndexRange, ...]) -> Any:
-        """Rewrite one entry with periodic or clamped indices as a choice of affine reads; unchanged if not possible or
-        not split.
+        """Return one entry at a periodic or clamped index as a choice of entries at affine indices; unchanged if its
+        tensor is not split or that is not possible.
         """
         sizes = {str(s) for extent in entry.tensor.shape for s in sympy.sympify(extent).free_symbols}
         is_named = not self.loops.named_indices.keys().isdisjoint(entry.free_symbols)
@@ -307,8 +311,8 @@ class ResultSplitter:
         return expr.func(*args)
 
     def _shifted_exponential(self, total: Any, binders: tuple[IndexRange, ...]) -> Walk:
-        """Rewrite ``sum exp(f)``, which may overflow, as ``exp(M)*sum exp(f - M)`` with the maximum ``M`` of ``f``;
-        None for any other sum.
+        """Return ``sum exp(f)`` as ``exp(M)*sum exp(f - M)``, where M is the maximum of f, so that it does not
+        overflow; None for any other sum.
         """
         factors = sympy.Mul.make_args(total.args[0])
         powers = [f for f in factors if isinstance(f, sympy.exp)]
@@ -370,8 +374,8 @@ class UnevaluatedPiecewise(Piecewise):  # type: ignore[misc]
 
 
 def rebuild(expr: Any, change: Callable[[Any, Any], Any]) -> Any:
-    """Rebuild ``expr`` from its arguments up, replacing each node by ``change(old, new)``; ``new`` is the node with
-    changed arguments.
+    """Return ``expr`` with each node replaced by ``change(old, new)``, bottom-up; ``new`` is the node with its
+    arguments replaced already.
     """
     rebuilt: dict[Any, Any] = {}
     for node in postorder(expr, rebuilt):

@@ -17,7 +17,9 @@ Direction: TypeAlias = tuple[int, ...]
 
 
 class EquationSolver:
-    """Solves equations over the integers by unimodular changes of columns, and tightens the inequalities."""
+    """Solves equations over the integers: it replaces the variables by fewer independent ones (columns), and tightens
+    the inequalities on these.
+    """
 
     def __init__(self, variables: Iterable[Variable], forms: list[Affine], equations: list[Affine]) -> None:
         index = {v: i for i, v in enumerate(variables)}

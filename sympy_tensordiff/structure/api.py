@@ -209,7 +209,7 @@ class StructuredDerivative:
     def evaluate_entries(
         self, entries: EntryEvaluator, call: CheckedArguments, out: NDArray[Any] | None = None
     ) -> NDArray[Any]:
-        """Return the values of ``entries`` at the arguments ``call``, written to ``out`` if given; raise
+        """Return the values of the matrix entries for the arguments ``call``, written to ``out`` if given; raise
         `ArgumentError` if ``out`` does not fit.
         """
         shape = entries.pattern.columns.shape
@@ -235,7 +235,7 @@ class StructuredDerivative:
         return [group for group in self._groups if group.dense]
 
     def shapes(self, environment: dict[Any, Any]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-        """Return the numeric shapes of the tensors along the rows, and of those along the columns."""
+        """Return the shapes, as numbers, of the tensors along the rows and of those along the columns of the matrix."""
         rows = self._variables if self.is_symmetric else self._functions
         found = [[_numeric_shape(tensor, environment) for tensor in side] for side in (rows, self._variables)]
         return found[0], found[1]
@@ -243,7 +243,9 @@ class StructuredDerivative:
     def multiply(
         self, arrays: Sequence[Any], environment: dict[Any, Any], vector: NDArray[Any], *, transposed: bool
     ) -> Any:
-        """Return the matrix, or its transpose, times ``vector``, by a compiled derivative along a direction."""
+        """Return the matrix (or its transpose) times ``vector``, computed as a directional derivative without the
+        matrix.
+        """
         rows, columns = self.shapes(environment)
         kernel = self._kernels.get(transposed)
         if kernel is None:
@@ -404,8 +406,8 @@ def _normalise_argument_order(kind: str, args: Any, function: Any, wrt: Any) -> 
 
 
 def check_variables(wrt: Any) -> tuple[Any, ...]:
-    """Return ``wrt`` as a tuple of real tensor symbols or symbols; raise if it is empty, repeats one or has another
-    type.
+    """Return ``wrt`` as a tuple of tensor symbols and scalar symbols. Raise if it is empty, repeats one, or has
+    anything but real symbols.
     """
     variables = tuple(wrt) if isinstance(wrt, tuple | list | sympy.Tuple) else (wrt,)
     if not variables:
@@ -419,8 +421,8 @@ def check_variables(wrt: Any) -> tuple[Any, ...]:
 
 
 def check_independent_variables(wrt: Any) -> tuple[Any, ...]:
-    """Return ``wrt`` as a tuple as `check_variables` does; raise `UnsupportedError` for a symmetric matrix, whose
-    entries depend on one another.
+    """Return the result of `check_variables`. Raise `UnsupportedError` for a symmetric matrix, whose entries cannot
+    vary independently.
     """
     variables = check_variables(wrt)
     for variable in variables:
@@ -438,7 +440,7 @@ def _numeric_shape(tensor: Any, environment: dict[Any, Any]) -> tuple[int, ...]:
 
 
 def split_flat_vector(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """Split a flat vector into views of the given shapes."""
+    """Return the parts of a flat vector that belong to arrays of the given shapes, as views with these shapes."""
     ends = [*accumulate(map(math.prod, shapes), initial=0)]
     return [vector[a:b].reshape(shape) for (a, b), shape in zip(pairwise(ends), shapes, strict=True)]
 

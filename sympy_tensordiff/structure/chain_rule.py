@@ -29,7 +29,7 @@ REDUCTIONS = (IndexedSum, IndexedMax, IndexedMin)
 
 
 class _GradientTerm(NamedTuple):
-    """One term of a first derivative: the entry ``value`` at ``position``, for all points of the ranges ``binders``."""
+    """One term of a gradient: it adds ``value`` to the entry at ``position``, for all index values in ``binders``."""
 
     binders: tuple[IndexRange, ...]
     value: Expr
@@ -53,7 +53,9 @@ def hessian_terms(loss: Any, variables: Sequence[Expr]) -> tuple[DerivativeTerm,
 
 
 def jacobian_terms(functions: Sequence[Any], variables: Sequence[Expr]) -> tuple[DerivativeTerm, ...]:
-    """Return the terms of the Jacobian of ``functions``; its rows number the entries of all functions, concatenated."""
+    """Return the terms of the Jacobian of ``functions``. Its rows are the entries of all functions, one function after
+    the other.
+    """
     found: list[DerivativeTerm] = []
     for number, function in enumerate(functions):
         shape = tuple(getattr(function, "shape", ()))
@@ -80,7 +82,7 @@ class _OuterFunction(NamedTuple):
 
 
 def _second_order_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[DerivativeTerm]:
-    """Yield the terms of the second derivative of ``scalar``; off-diagonal pairs occur once, marked as mirrored."""
+    """Yield the terms of the Hessian of ``scalar``. A term off the diagonal is given once, and marked as mirrored."""
     if isinstance(scalar, REDUCTIONS):
         binders, body, weight = _open_reduction(scalar)
         for term in _second_order_terms(body, variables):
@@ -143,8 +145,8 @@ def _gradient_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[_Grad
 
 
 def _split_outer_function(scalar: Expr, variables: tuple[Expr, ...]) -> _OuterFunction:
-    """Replace variable reads and reductions in ``scalar`` by symbols; raise `UnsupportedError` if what remains is not a
-    scalar function of these.
+    """Return ``scalar`` as a function of symbols that replace its reads of variables and its reductions. Raise
+    `UnsupportedError` if other tensor operations remain.
     """
     reads: dict[Expr, BlockIndex] = {}
     sums: dict[Expr, Expr] = {}

@@ -28,7 +28,7 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
 class FlatVariables:
-    """Converts between variables of known shapes and one flat vector of all their entries.
+    """Converts between the values of several variables and the flat vector of all their entries that solvers use.
 
     `shapes` are those of the `variables`, `names` their names, and `size` is the length of the vector.
     """
@@ -50,12 +50,12 @@ class FlatVariables:
         return split_flat_vector(vector, self.shapes)
 
     def unravel(self, x: Any) -> dict[str, Any]:
-        """Return the values in the flat vector ``x`` by variable name, each in its shape."""
+        """Return the values of the variables in the flat vector ``x`` as a dictionary by name, each in its shape."""
         return dict(zip(self.names, self.parts(x), strict=True))
 
     def ravel(self, values: Mapping[Any, Any]) -> NDArray[Any]:
-        """Return the flat vector of ``values``, given by name or by symbol; raise `ArgumentError` for wrong names or
-        shapes.
+        """Return the flat vector of ``values``, a dictionary by name or by symbol. Raise `ArgumentError` for wrong
+        names or shapes.
         """
         given = {str(getattr(key, "name", key)): np.asarray(value, dtype=float) for key, value in values.items()}
         if set(given) != set(self.names):
@@ -67,8 +67,8 @@ class FlatVariables:
 
 
 def variables_at_start(variables: Sequence[Any], start: Any, is_sequence: bool) -> tuple[FlatVariables, NDArray[Any]]:
-    """Return the variables in the shapes of the arrays ``start`` (one array, or a sequence if ``is_sequence``), and the
-    flat vector of these.
+    """Return the layout of the variables, with the shapes of the arrays in ``start``, and the flat vector of these.
+    `start` is one array, or a sequence if ``is_sequence``.
     """
     arrays = [np.asarray(array, dtype=float) for array in (start if is_sequence else (start,))]
     if len(arrays) != len(variables):
@@ -138,7 +138,7 @@ class NonlinearProgram:
         return to_flat_vector(self._constraints(*self._call_arguments(x)))
 
     def jacobianstructure(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return rows and columns of the entries of `jacobian`."""
+        """Return the rows and the columns of the values that `jacobian` returns."""
         if self._jacobian is None:
             return np.zeros(0, int), np.zeros(0, int)
         return self._jacobian.structure(*self._call_arguments(self.x0))
@@ -148,7 +148,7 @@ class NonlinearProgram:
         return np.zeros(0) if self._jacobian is None else self._jacobian.values(*self._call_arguments(x))
 
     def hessianstructure(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return rows and columns of the entries of `hessian`, on and below the diagonal."""
+        """Return the rows and the columns of the values that `hessian` returns: the lower triangle."""
         return self._hessian.structure(*self._lagrangian_arguments(self.x0, np.zeros(self.m), 1.0), lower=True)
 
     def hessian(self, x: NDArray[Any], lagrange: NDArray[Any], obj_factor: float) -> NDArray[Any]:
@@ -265,8 +265,8 @@ def nlp(
 def _flat_bounds(
     given: Any, tensors: Sequence[Any], shapes: Sequence[tuple[int, ...]], default: tuple[float, float]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return flat arrays of lower and upper bounds of ``tensors``. ``given`` is a mapping, a sequence of pairs, or None
-    for ``default``; a None end means no bound.
+    """Return the lower and the upper bounds of all entries of ``tensors`` as two flat arrays. ``given`` is a mapping or
+    a sequence of pairs; None stands for ``default``.
     """
     if given is None:
         pairs = [default] * len(tensors)

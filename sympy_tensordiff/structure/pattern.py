@@ -59,7 +59,7 @@ class SparsityPattern(NamedTuple):
 
 
 def group_terms(terms: Sequence[DerivativeTerm]) -> tuple[TermGroup, ...]:
-    """Group terms with equal ranges and conditions, renaming the indices of each to those of the first; terms that
+    """Return the terms in groups with equal ranges and conditions, so that one loop computes each group. Terms that
     cancel are dropped.
     """
     groups: dict[Any, list[DerivativeTerm]] = {}
@@ -83,7 +83,7 @@ def group_terms(terms: Sequence[DerivativeTerm]) -> tuple[TermGroup, ...]:
 
 
 def _add_equal_positions(terms: Sequence[DerivativeTerm]) -> tuple[DerivativeTerm, ...]:
-    """Merge terms at equal row and column positions by adding their values; drop those whose sum is 0."""
+    """Return ``terms`` with those at equal positions added up; a sum of 0 is dropped."""
     values: dict[Any, Any] = {}
     for term in terms:
         key = (term.row, term.column, term.mirrored)

@@ -33,7 +33,8 @@ def extract_common_subexpressions(values: Sequence[Any], axes: Sequence[tuple[An
 
 
 def _extract_square_roots(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """Return ``values`` with square roots that several of them contain read from comprehensions over ``axes``.
+    """Return ``values`` in which square roots that several of them contain are computed once: they are read from
+    comprehensions over ``axes``.
 
     Half-integer powers of one base are powers of its square root.
     """
@@ -47,12 +48,12 @@ def _extract_square_roots(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]
 
 
 def _unconditional_args(node: Any) -> tuple[Any, ...]:
-    """Return the arguments that are always computed with ``node``: none for a `Piecewise`."""
+    """Return the arguments of ``node`` that are computed whenever it is: () for a `Piecewise`."""
     return () if isinstance(node, sympy.Piecewise) else native_parts(node)
 
 
 def _choose_stored_nodes(nodes: dict[int, Any], roots: set[int]) -> set[int]:
-    """Return the ids of the nodes to store: those whose recomputation by all their consumers costs more than storing.
+    """Return the ids of the nodes to store: computing them again for each of their consumers would cost more.
 
     ``nodes`` maps ids to nodes, arguments before their users.
     """

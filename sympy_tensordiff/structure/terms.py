@@ -36,7 +36,7 @@ class BlockIndex(NamedTuple):
 
 
 class IndexRange(NamedTuple):
-    """An index of a term and its range, both ends included; the range may depend on the ranges before it."""
+    """An index and its range, both ends included. The ends may depend on the indices before it."""
 
     index: Expr
     low: Expr
@@ -98,7 +98,7 @@ class DerivativeTerm(NamedTuple):
         return self.renamed(Replacement(Substitution(names)))
 
     def renamed(self, names: Callable[[Any], Any]) -> DerivativeTerm:
-        """Return the term with ``names``, a substitution of indices, applied to all of its expressions."""
+        """Return the term with its indices replaced in all expressions by ``names``, a substitution."""
         binders = tuple(IndexRange(*map(names, binder)) for binder in self.binders)
         row, column = (BlockIndex(p.tensor, tuple(map(names, p.indices))) for p in (self.row, self.column))
         return DerivativeTerm(
@@ -158,7 +158,8 @@ GuardedSummands: TypeAlias = list[tuple[tuple[Boolean, ...], Expr]]
 
 
 def _guarded_summands(value: Expr, memo: dict[int, tuple[Expr, GuardedSummands]]) -> GuardedSummands:
-    """Split ``value`` into pairs of a summand and its conditions on indices; conditions on reals stay in the summand.
+    """Return ``value`` as pairs of conditions on indices and the summand under them. Conditions on real numbers stay in
+    the summands.
 
     A node without conditions stays the same object.
     """
@@ -168,8 +169,8 @@ def _guarded_summands(value: Expr, memo: dict[int, tuple[Expr, GuardedSummands]]
 
 
 def _transparent_args(value: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``value`` whose conditions also guard ``value``: those of sums, products and
-    index-conditioned `Piecewise`; () for other nodes.
+    """Return the arguments of ``value`` from which conditions can be moved out: terms, factors, and branches of a
+    `Piecewise` on indices. () for other nodes.
     """
     if isinstance(value, sympy.Mul | sympy.Add):
         return tuple(value.args)
@@ -179,7 +180,7 @@ def _transparent_args(value: Any) -> tuple[Any, ...]:
 
 
 def _combine_summands(value: Any, below: list[GuardedSummands]) -> GuardedSummands:
-    """Return the guarded summands of ``value``, given those of its `_transparent_args`."""
+    """Return the pairs of conditions and summands for ``value``, from those of its arguments."""
     if isinstance(value, Piecewise) and below:
         return _summands_of_branches([condition for _, condition in value.args], below)
     if isinstance(value, KroneckerDelta):
@@ -236,7 +237,8 @@ def _depends_on_reals(condition: Any) -> bool:
 
 
 def _eliminate_determined_indices(term: DerivativeTerm) -> DerivativeTerm:
-    """Eliminate each index that an equation with an index array determines, so that no point is searched for.
+    """Return the term without the indices that an equation with an index array determines, as ``j == idx[i]``, so that
+    these need not be searched.
 
     Under ``i == f[e]`` the points are those of ``e`` alone. Equations of affine forms stay: ranges express them.
     """
@@ -250,8 +252,8 @@ def _eliminate_determined_indices(term: DerivativeTerm) -> DerivativeTerm:
 
 
 def _eliminate_index(term: DerivativeTerm, equation: Any, binder: IndexRange) -> DerivativeTerm | None:
-    """Return ``term`` without ``binder``, whose index is solved for by ``equation``; None if the equation does not
-    determine it or another range uses it.
+    """Return ``term`` with one index replaced by its value in ``equation``. None if that does not determine it, or
+    another range depends on it.
     """
     index, low, high = binder
     others = tuple(b for b in term.binders if b is not binder)

@@ -57,7 +57,7 @@ class ValueKernel:
 
     @property
     def terms(self) -> list[DerivativeTerm]:
-        """The terms, with the name of the kernel result in place of each value."""
+        """The terms, in which the name of a kernel result stands for each value."""
         terms: list[DerivativeTerm] = []
         first = 0
         for group, number in zip(self.groups, self._value_counts, strict=True):
@@ -125,7 +125,8 @@ class _ValueBuffers(NamedTuple):
 
 
 class EntryEvaluator:
-    """Computes the values of all entries of a sparsity pattern, at the sizes and index arrays of that pattern.
+    """Computes the values of all entries of a sparsity pattern, for the sizes and index arrays for which the pattern
+    was found.
 
     `groups` are those from which `pattern` was made; `kernel` returns the `ValueKernel` of a tuple of groups.
     """
@@ -176,7 +177,7 @@ class EntryEvaluator:
 
     @cached_property
     def _kernel(self) -> ValueKernel:
-        """The compiled kernel for the term groups that have at least one index point."""
+        """The compiled function for the values of those groups of terms that have any points at these sizes."""
         return self._make_kernel(self._groups)
 
     @cached_property

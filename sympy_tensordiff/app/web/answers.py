@@ -130,7 +130,7 @@ def answer(request: Request, typeset: Typesetter | None = None) -> Answer:
 
 
 def answer_text(body: str, typeset: Typesetter) -> str:
-    """Answer a request of the page: take its JSON body as text, and return the answer as JSON text."""
+    """Return the answer to a request of the page as JSON text; ``body`` is the request, also JSON text."""
     try:
         return json.dumps(answer(parse_request(body.encode("utf-8", "surrogatepass")), typeset))
     except RequestError as error:
@@ -139,7 +139,9 @@ def answer_text(body: str, typeset: Typesetter) -> str:
 
 @lru_cache(maxsize=4)
 def parse_and_derive(language: str, source: str, order: int, wrt: tuple[str, ...]) -> tuple[Any, Any]:
-    """Return the parsed input and its derivative; the last few are cached, as a page requests several forms."""
+    """Return the parsed input and its derivative of the given order. The last few results are cached, since a page asks
+    for several forms of one.
+    """
     parsed = parsed_input(source, LANGUAGES[language])
     names = [name for name in wrt if name in parsed.tensors]  # a name may have been typed over
     if not names and not parsed.arguments:  # a matrix formula
@@ -152,7 +154,9 @@ def parse_and_derive(language: str, source: str, order: int, wrt: tuple[str, ...
 
 
 def formulas(parsed: Any, derivative: Any, typeset: Typesetter | None = None) -> Answer:
-    """Return the expression, its variables and sizes, and the derivative in all notations."""
+    """Return the dictionary for the page with the expression, its variables and sizes, and the derivative in all
+    notations.
+    """
     notations: dict[str, Callable[[], str]] = {
         "index": lambda: form_text(parsed, derivative, "index"),
         "einsum": lambda: thesis_text(derivative),
@@ -184,7 +188,7 @@ def bracket_note(expr: Any) -> str:
 
 
 def sizes_of(parsed: Any, given: Mapping[str, int]) -> dict[Any, int]:
-    """Return a value for each size: those in ``given``, and small, different ones for the others."""
+    """Return a number for each symbolic size: the given one, or a small one that differs from the others."""
     symbols = size_symbols(*parsed.tensors.values(), parsed.expression)
     return {symbol: given.get(str(symbol), n) for n, symbol in enumerate(symbols, start=2)}
 
@@ -241,7 +245,9 @@ def convexity(parsed: Any, given: Mapping[str, str], typeset: Typesetter | None 
 
 
 def text_or_error(write: Callable[[], str]) -> Answer:
-    """Return the text that ``write`` returns, or the error message if it raises or the text is too long."""
+    """Return ``{"text": write()}``, or ``{"error": message}`` if ``write`` raises or the text is too long to be
+    shown.
+    """
     try:
         text = write()
     except TensorDiffError as error:
