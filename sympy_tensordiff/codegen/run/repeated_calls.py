@@ -82,8 +82,8 @@ def _fits(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
 def remember(
     arguments: Sequence[Argument], values: Sequence[Any], prepared: PreparedArguments, run: Callable[..., None]
 ) -> LastCall | None:
-    """Return the record of a call for quick checks of the next one; None if the next one needs the full checks
-    anyway.
+    """Return the record of a call for quick checks of the next one; None if each call of this kind needs the full
+    checks.
     """
     if prepared.suspects:  # whether data are out of bounds may depend on numbers
         return None
