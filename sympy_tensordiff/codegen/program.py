@@ -359,7 +359,7 @@ def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[st
 
 
 def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
-    """Return the program with loop nests for all definitions that the results need."""
+    """Return the program with the loop nests and library calls of all definitions that the results need."""
     graph, expand, program = simplified.task.graph, simplified.task.options.expand, simplified.program
     tight = simplified.entries
     if expand or lowering.shares_rows:

@@ -152,8 +152,8 @@ class LaneConditions:
 
 
 def sort_conditions(lanes: Lanes, rows: Rows, masks_data: bool = False) -> LaneConditions:
-    """Return the constraints ``rows`` sorted into a Python ``if``, narrower spans and a mask; with ``masks_data``,
-    those on data are masked.
+    """Return the constraints ``rows`` sorted by how they are tested: by ``if``, by a narrower range, or by a mask. With
+    ``masks_data``, those on data go into the mask.
     """
     sorted_ = LaneConditions()
     for row in rows:

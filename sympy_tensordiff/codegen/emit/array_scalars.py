@@ -142,7 +142,7 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ integers
 
     def data(self, entry: IndirectIndex) -> str:
-        """Return the text of an entry of an integer array, over the current dimensions."""
+        """Return the text of an integer-array entry: an array of its values if its index is a current dimension."""
         if not entry.index:
             return self.names(entry.tensor)
         self.is_index, outer = True, self.is_index
@@ -175,7 +175,9 @@ class VectorPrinter(ScalarPrinter):
         return self.names(node.array) if node.array in self.bare else self.read_text(node.array, node.index)
 
     def name(self, name: str) -> str:
-        """Return the text of a named value, as a view that broadcasts over the current dimensions."""
+        """Return the text of a named value. If it is an array, it is a view with the axes that make it broadcast in the
+        current dimensions.
+        """
         home, text = self.stored.get(name), self.names(name)
         if home is None or not home.varies:
             return text
@@ -194,7 +196,8 @@ class VectorPrinter(ScalarPrinter):
         return entries, extents
 
     def read_text(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text of a read: slices or a view if the index is regular, else index arrays.
+        """Return the text of a read at ``index``, 0 out of bounds if the read is masked: a slice or view if possible,
+        else a read with index arrays.
 
         Under a mask, an index that may be out of bounds is clipped to the nearest entry, or reads a 0 behind the array;
         neither is used.
@@ -247,7 +250,8 @@ class VectorPrinter(ScalarPrinter):
         return self._strides([self.lanes.image(form) for form in load.index]) is not None
 
     def view_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], options: str = "") -> str:
-        """Return the text of array entries: slices or a view of the same memory if possible, else index arrays.
+        """Return the text of the array entries at ``index``: a slice or view of the memory if possible, else a read
+        with index arrays.
 
         ``options`` are further arguments of ``view``.
         """
@@ -364,7 +368,9 @@ class VectorPrinter(ScalarPrinter):
         return entries
 
     def slice_text(self, start: Affine, step: int, dim: Span, extent: Affine) -> str:
-        """Return a slice of an axis: from ``start`` with stride ``step``, one entry for each value of ``dim``."""
+        """Return a slice like ``2:n:3`` of an axis: it begins at ``start`` and has the stride ``step`` and one entry
+        per value of ``dim``.
+        """
         stop = start + step * (dim.length - 1) + 1
         if step == 1 and start == Affine.of(0) and stop == extent:
             return ":"
@@ -483,7 +489,7 @@ def slope_along(form: Affine, span: Span) -> int | None:
 
 
 def subscript(texts: Sequence[str]) -> str:
-    """Return slices in brackets, without whole axes at the end; "" if they select a whole array."""
+    """Return the slices ``texts`` in brackets, without trailing ``:``; "" if all of them are ``:``."""
     texts = list(texts)
     while texts and texts[-1] == ":":
         texts.pop()

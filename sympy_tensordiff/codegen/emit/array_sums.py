@@ -268,7 +268,9 @@ class Additions:
         """The lines that add to all entries of an accumulator."""
 
     def applies_to_all_lanes(self, name: str, frame: Frame) -> bool:
-        """Return whether an addition to ``name`` in ``frame`` needs no mask."""
+        """Return whether an addition to the accumulator ``name`` concerns all entries computed together, so that it
+        needs no mask.
+        """
         return frame.mask == self.values.stored[name].mask
 
     def single_addition(self, body: Sequence[Statement], frame: Frame) -> Set | None:
@@ -396,7 +398,9 @@ class Additions:
         return f"spread({', '.join([text, initial_value_text(reduction), *spans])})", frozenset(wanted_dims), ""
 
     def _target(self, name: str, frame: Frame) -> str:
-        """Return the text of the part of an accumulator that corresponds to the current dimensions."""
+        """Return the text of those entries of an accumulator's array that belong to the current dimensions, as
+        ``s[1:]``.
+        """
         home, text = self.values.stored[name], self.values.names(name)
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]
         if not home.varies or rest == home.lanes.dims:

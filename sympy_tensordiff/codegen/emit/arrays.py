@@ -216,7 +216,7 @@ class KernelPrinter:
         return self.names(self.kernel.array)
 
     def _filled(self, text: str) -> str:
-        """Return the text of an array of the kernel's shape, filled with ``text``, which is broadcast."""
+        """Return the text of an array of the kernel's shape whose entries are all equal to ``text``."""
         return f"np.broadcast_to({text}, {tuple_text(map(self.values.form, self.box))})" if self.box else text
 
     def print_body(self, body: tuple[Statement, ...], frame: Frame) -> None:

@@ -57,7 +57,9 @@ def fraction_text(value: Fraction) -> str:
 
 
 def number_text(value: int | Fraction | float) -> str:
-    """Return a non-negative constant as text, nan as ``math.nan``; raise UnsupportedError beyond doubles."""
+    """Return the text of a non-negative constant, such as ``0.5`` or ``math.nan``. Raise UnsupportedError if it is too
+    large for a double.
+    """
     if value != value:
         return "math.nan"
     try:
@@ -108,7 +110,7 @@ class ScalarPrinter(FormPrinter):
         return f"real({text})"
 
     def index_value(self, form: Affine) -> str:
-        """Return an integer form, used as a number, in the type of the result."""
+        """Return the text of an integer form that is used as a real number, converted to the type of the results."""
         return f"real({self.form(form)})"
 
     def integer_text(self, ends: Ends) -> str:
@@ -194,7 +196,9 @@ class ScalarPrinter(FormPrinter):
         return self.scalar(argument)
 
     def _comparison(self, function: str, left: Scalar, right: Scalar) -> tuple[str, int]:
-        """Return the text of a comparison and its precedence; integers are compared as integers."""
+        """Return the text of a comparison and its precedence. Two integers are compared without conversion to real
+        numbers.
+        """
         operator, own = self.operators[function]
         if (a := integer_form(left)) is not None and (b := integer_form(right)) is not None:
             # Integers are compared as integers: float32 cannot distinguish the large ones.

@@ -142,8 +142,8 @@ class CFile:
         return head
 
     def function_texts(self) -> tuple[list[str], list[str]]:
-        """Return the functions of the steps, and the functions that return the size of the scratch memory and run the
-        steps.
+        """Return two lists of C functions: those of the steps, and those that return the size of the scratch memory and
+        run all steps.
         """
         functions = Functions(self.names)
         steps = [(step, self.step_text(step)) for step in self.program.kernels]
@@ -403,7 +403,9 @@ class CFile:
         yield f"!is_symmetric({array}, {length})", 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Yield the lines that find the least and greatest entry of an integer array, and return their names."""
+        """Yield C lines that compute the least and the greatest entry of an integer array, and return (as a generator
+        does) the two names of these.
+        """
         yield from ()
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"
 

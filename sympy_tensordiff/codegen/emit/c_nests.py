@@ -223,7 +223,7 @@ class CPrinter(CForms, NestPrinter):
         self.line(depth, "}")
 
     def print_block_of(self, statement: Loop | If, path: StatementPath) -> None:
-        """Append the lines of a loop or guard, with the pragmas of a loop."""
+        """Append the lines of a loop or guard and of its body, with pragmas in front of a loop."""
         depth = len(path)
         if (
             isinstance(statement, Loop)
@@ -281,7 +281,9 @@ class CPrinter(CForms, NestPrinter):
         return found[::-1] if is_own and is_unread and isinstance(loop.step, int) and loop.step > 0 else []
 
     def print_partial_sums(self, loop: Loop, path: StatementPath, totals: Sequence[str]) -> None:
-        """Append a loop that computes ``totals`` as `PARTIAL_SUMS` independent sums, and a loop that adds these."""
+        """Append a loop that computes each of ``totals`` as `PARTIAL_SUMS` independent sums, and one that adds these
+        up, so that cores can share the work.
+        """
         part, step = self.names.fresh("part"), loop.step
         assert isinstance(step, int)
         names = {total: (self.names.fresh(f"{total}_own"), self.names.fresh(f"{total}_parts")) for total in totals}

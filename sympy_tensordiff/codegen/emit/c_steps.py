@@ -257,8 +257,8 @@ class CLibraryCallPrinter:
     def solved(
         self, factors: str, axes: Sequence[tuple[str, Affine]], source: str, target: str, is_transposed: bool = False
     ) -> None:
-        """Append the solution of linear systems, column by column, with right sides in ``source`` and results in
-        ``target``.
+        """Append C code that solves linear systems column by column: ``source`` is an entry of the right sides,
+        ``target`` one of the solutions.
 
         ``axes`` are the axes of the columns; the first one is that of the matrix.
         """

@@ -79,7 +79,7 @@ class CudaTexts(CPrinter):
         return lines
 
     def head_text(self, statement: Loop | If) -> str:
-        """Return the head of a ``for`` or ``if`` statement; a step may be a size."""
+        """Return the head of a ``for`` or ``if`` statement. The step of a loop may be an integer variable."""
         if isinstance(statement, If) or isinstance(statement.step, int):
             return super().head_text(statement)
         own = self.names(statement.variable)
@@ -211,7 +211,7 @@ class CudaFile(CFile):
 
     @property
     def last_code(self) -> str:
-        """The C expression for the last CUDA error, negated, which the searching function returns."""
+        """The C expression for the return code of the function that runs the search: the last CUDA error, negated."""
         return f"-(int)cuda{'Peek' if self.is_search else 'Get'}{'At' * self.is_search}LastError()"
 
     def __init__(self, program: Program, options: COptions, is_search: bool = False) -> None:
@@ -252,7 +252,7 @@ class CudaFile(CFile):
         return [*helpers.values(), *kernels, *start, *host, *end]
 
     def preamble(self, pieces: Sequence[str]) -> str:
-        """Return the top of a CUDA file, the same for all ``pieces``: the includes, the number type and the macros."""
+        """Return the top of a CUDA file: includes, number type and macros. It does not depend on ``pieces``."""
         return PREAMBLE.format(type=self.type)
 
     def prototype(self, head: str) -> str:
@@ -261,7 +261,9 @@ class CudaFile(CFile):
 
     @property
     def function_name(self) -> str:
-        r"""The replacement pattern (``\1`` is the old name) by which kernels get unique names across linked files."""
+        r"""The replacement pattern (``\1`` is the old name) that gives kernels names which are unique also if several
+        files are linked.
+        """
         return rf"{self.options.name}_\1"
 
     def usage_lines(self, unknown: str) -> list[str]:
@@ -329,7 +331,9 @@ class CudaFile(CFile):
         yield found, 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Yield the lines that compute the extremes of an integer array, and return the texts of these."""
+        """Yield C lines that compute the least and the greatest entry of an integer array, and return (as a generator
+        does) the texts of these.
+        """
         found = self.names.fresh(f"{array}_range")
         yield f"{INDENT}int64_t {found}[2];", 0
         yield f"find_range({found}, {array}, {count}, scratch, stream)", self.last_code

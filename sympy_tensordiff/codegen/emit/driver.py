@@ -157,8 +157,8 @@ def module_text(
     library: str = "",
     constants: str = "",
 ) -> str:
-    """Return a module that consists of ``pieces``, with the imports that they use of the standard library, NumPy and
-    ``modules``.
+    """Return the text of a module that consists of the function texts ``pieces``, with the imports that they need of
+    the standard library, NumPy and ``modules``.
     """
     text = "\n".join(pieces)
     lines = [f"import {module}" for module in STANDARD_MODULES if f"{module}." in text]
@@ -182,7 +182,9 @@ def without_unused_real(lines: list[str]) -> list[str]:
 
 
 def labels_text(program: Program, names: FormNames) -> str:
-    """Return the lines that define ARGUMENTS and FUNCTIONS: the user's names of arguments and functions, as data."""
+    """Return the lines that define ARGUMENTS and FUNCTIONS, tuples of the names that the user gave to arguments and
+    functions.
+    """
     lines = [f"ARGUMENTS = {tuple(a.label for a in program.arguments)!a}"]
     supplied = {names.functions[external]: (external.name, external.orders) for external in externals(program)}
     if supplied:
@@ -260,7 +262,7 @@ def host_driver(
     scratch: Sequence[Array] = (),
     name: str = "run",
 ) -> str:
-    """Return the function ``name`` that runs the steps of a program in host memory.
+    """Return the text of the function ``name`` that calls the functions of all steps, for arrays in host memory.
 
     ``call`` returns the call of a step, ``around`` is a ``with`` line around the calls; temporaries in ``scratch`` are
     parameters instead of being allocated.

@@ -251,7 +251,9 @@ class LibraryCall:
         self.lengths = {} if isinstance(step, Apply) else lengths(step, names)
 
     def value(self, step: ProductStep | Apply) -> tuple[str, str]:
-        """Return ``(description, expression text)`` of the result of a step except a contraction, without factor."""
+        """Return ``(description, expression text)`` of the result of a step that is no contraction; its numeric factor
+        is not included.
+        """
         if isinstance(step, Solve):
             return self.solve(step)
         if isinstance(step, Apply):
@@ -390,7 +392,9 @@ class LibraryMatrices(NamedTuple):
 
 
 def as_matrices(step: ContractionStep | Trapezoid) -> LibraryMatrices:
-    """Return a contraction as a batched matrix product; with exchanged operands if the result is transposed."""
+    """Return a contraction as a batched matrix product. If the result is stored transposed, it is written as ``(A B).T
+    == B.T A.T``.
+    """
     (left, right), out = step.operands, list(step.output)
     rows = [label for label in out if label not in right.labels]
     columns = [label for label in out if label not in left.labels]

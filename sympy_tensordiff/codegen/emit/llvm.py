@@ -98,7 +98,7 @@ class Module:
         nodes.append(f'{unrolled} = !{{!"llvm.loop.unroll.count", i32 {UNROLLED_ITERATIONS}}}')
 
         def node(match: re.Match[str]) -> str:
-            """Replace the placeholder of a loop's metadata by a reference to a new metadata node."""
+            """Return the reference to a new metadata node that replaces the placeholder at a loop."""
             properties = "!0" if match[1] == "0" else f"{unrolled if match[2] else rolled}, !{match[1]}"
             nodes.append(f"!{len(nodes)} = distinct !{{!{len(nodes)}, {properties}}}")
             return f", !llvm.loop !{len(nodes) - 1}"

@@ -85,7 +85,7 @@ def _suffix(real: str) -> str:
 
 
 def factorized(module: Module) -> str:
-    """Define the function that replaces a matrix by its factors, and return its symbol."""
+    """Define the LLVM function that overwrites a matrix by its triangular factors, and return its symbol."""
     f = _MatrixFunction(module)
     largest, place = f.slot(f.real), f.slot("i64")
     with f.loop("0", "%n") as k:
@@ -294,7 +294,9 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
                 return self.new(f"select i1 {is_one}, {self.real} 1.0, {self.real} 0.0")
 
             def target(index: Sequence[Affine]) -> Sequence[Affine]:
-                """Return the index of the result, whose axes may be exchanged."""
+                """Return the index in the result at which the solution's entry `index` is stored; axes may be
+                exchanged.
+                """
                 found = [*batch, *index]
                 return [found[axis] for axis in step.axes] if step.axes else found
 

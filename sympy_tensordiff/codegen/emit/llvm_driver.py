@@ -211,7 +211,9 @@ class LlvmStepPrinter:
 def _module_with_python_driver(
     program: Program, module: Module, entry: Callable[[], EntryPrinter], found: Sequence[StepFunction | None]
 ) -> ModuleText:
-    """Return a module with one entry point per compiled step, and a Python driver that calls these and libraries."""
+    """Return a module in which Python calls the steps: an entry point per compiled step, and a driver that calls these
+    and libraries.
+    """
     names = module_names(program, LIBRARY_NAMES)
     calls, pieces, entries = {}, [], {}
     for step, function in zip(program.kernels, found, strict=True):

@@ -179,7 +179,7 @@ class EntryPrinter(LlvmNestPrinter):
         return self.finish()
 
     def release_gil(self) -> None:
-        """Release the interpreter lock, so that other threads of Python can run."""
+        """Emit the release of Python's interpreter lock, so that other threads can run."""
         self.module.declare("PyEval_SaveThread", "ptr", [])
         self.module.declare("PyEval_RestoreThread", "void", ["ptr"])
         self.code = self.slot("i32")
@@ -197,7 +197,7 @@ class EntryPrinter(LlvmNestPrinter):
         return [Constraint("ge", form - 1) for form in forms if not self.temporaries.is_positive(form)]
 
     def run_step(self, step: Step, function: StepFunction) -> None:
-        """Call the function of a step, on several cores if it is divided among threads."""
+        """Emit the call of a step's function, on several cores if the step is divided among threads."""
         if function.turns:
             self.run_in_parallel(step, function)
             return
@@ -211,7 +211,7 @@ class EntryPrinter(LlvmNestPrinter):
         return self.arrays[name] if kind == "a" else self.numbers[name] if kind == "r" else self.atom(name)
 
     def run_in_parallel(self, step: Step, function: StepFunction) -> None:
-        """Run a step on the threads of Numba's pool; no result depends on their number."""
+        """Emit code that runs a step on the threads of Numba's pool. The number of threads does not change results."""
         totals = [k.array for k in step.kernels if k.array in step.totals] if isinstance(step, FusedKernels) else []
         parts = {
             name: self.allocate(f"{name} parts", [Affine.of(PARTIAL_TOTALS), *self.shapes[name]]) for name in totals
@@ -251,7 +251,9 @@ class EntryPrinter(LlvmNestPrinter):
             self.line(f"store {real} {total}, ptr {self.pointer_at(target, place)}")
 
     def finish(self) -> EntryPrinter:
-        """End the function: acquire the interpreter lock and raise the error for a return code; return this printer."""
+        """End the function: take back Python's interpreter lock, and raise the error that belongs to the return code.
+        Return this printer.
+        """
         self.line(f"call void @PyEval_RestoreThread(ptr {self.state})")
         self.module.declare("PyErr_SetString", "void", ["ptr", "ptr"])
         self.module.declare("PyErr_NoMemory", "ptr", [])
@@ -287,7 +289,9 @@ class EntryPrinter(LlvmNestPrinter):
         return self.call("ptr", "PyObject_GetAttrString", [module, "@error.class"], "ptr")
 
     def has_code(self, found: str, code: int) -> str:
-        """Return whether the bits of ``found``, combined return codes, include ``code``."""
+        """Emit the test whether ``found``, several return codes combined by "or", contains ``code``; return its
+        value.
+        """
         return self.new(f"icmp ne i32 {self.new(f'and i32 {found}, {code}')}, 0")
 
     def text(self, name: str) -> str:
@@ -301,7 +305,8 @@ class EntryPrinter(LlvmNestPrinter):
 
 
 def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]]:
-    """Return groups of temporaries that share memory: of one size, each filled after the last use of the one before it.
+    """Return the temporaries in groups that can use the same memory: arrays of one size, each of which is filled after
+    the last use of the one before.
 
     Constant tables have memory of their own, and so have temporaries that no step reads.
     """
@@ -380,8 +385,8 @@ class TaskPrinter(LlvmNestPrinter):
             self.values |= dict(zip(function.ends, (low, high), strict=True))
 
             def value(name: str, kind: str) -> str:
-                """Return the pointer or value of the step's argument ``name``; for an array with one copy per thread,
-                the thread's copy.
+                """Return the value passed for the step's argument ``name``; for an array with a copy per range, the
+                pointer to this range's copy.
                 """
                 pointer = self.atom(name) if kind == "i" else self.parameter(name, kind)
                 return (

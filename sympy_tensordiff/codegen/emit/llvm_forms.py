@@ -59,7 +59,9 @@ class LlvmFormPrinter(Builder):
         return self.new(f"call i32 @{function.symbol}({passed})")
 
     def parameter(self, name: str, kind: str) -> str:
-        """Return the value of a function parameter, which is added at its first use."""
+        """Return the value of a parameter of the function. The parameter is added to the function when it is first
+        used.
+        """
         if name not in self.passed:
             self.passed[name] = kind, f"%{kind}.{len(self.passed)}"
         return self.passed[name][1]

@@ -82,7 +82,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                 self.copy(self.base(one.array), last, self.body_entries(self.results[one.result]))
 
     def prepare_arguments(self) -> None:
-        """Compute the sizes of the body, and the pointers of constants and of the states before the first step."""
+        """Emit code for the sizes of the body, and for the pointers to constants and to the first states."""
         for size in self.body.sizes:
             ends = [self.over(form) for form in size.lows or size.highs]
             self.forms[size.name] = self.body_variable(size.name)
@@ -107,7 +107,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         (self.pointers if self.given[name] else self.numbers)[name] = pointer
 
     def prepare_results(self) -> None:
-        """Allocate temporaries and the buffers of results, and fill sums with zeros."""
+        """Emit code that allocates temporaries and buffers for results, and fills the sums with zeros."""
         for array in self.body.temporaries:
             self.pointers[array.name] = self.memory(array.name, array.shape)
         carried = {state.result for state in self.step.carried if self.given[state.argument]}
@@ -126,7 +126,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                 self.fill_zeros(self.base(one.array), self.body_entries(self.results[one.result]))
 
     def move_to(self, time: str) -> None:
-        """Set the time, and the pointers to the rows of arrays at this time."""
+        """Emit code that sets the time, and the pointers to the rows that belong to this time in all arrays."""
         if self.step.time:
             self.forms[self.step.time] = self.body_variable("time")
             self.values["body time"] = time
@@ -153,7 +153,9 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                 self.copy(self.row(one.array, time, shape), self.place(one.result), self.body_entries(shape))
 
     def exchange(self) -> None:
-        """Use the results as states of the next step, by exchanging buffers."""
+        """Emit code that makes the results of a step the states of the next one, by exchanging the pointers to their
+        buffers.
+        """
         for state in self.step.carried:
             if state.argument in self.states:
                 self.line(f"store ptr {self.place(state.result)}, ptr {self.states[state.argument]}")

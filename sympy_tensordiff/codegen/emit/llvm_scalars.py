@@ -176,7 +176,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return first
 
         def rest() -> Value:
-            """Return the condition that all arguments but the first hold."""
+            """Emit the condition that all arguments but the first hold, and return its value."""
             return self.condition_of(Operation(function, arguments[1:])), "i1"
 
         if function == "and":

@@ -26,7 +26,9 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
     """
 
     def print_correlation(self, step: Correlation, tiles: Tiling, copy: Load, is_wide: bool) -> None:
-        """Append the instructions of a correlation; ``copy`` is the copied operand, without the last index."""
+        """Append the instructions of a correlation. ``copy`` is the read of its copied operand without the last index,
+        that of the lanes.
+        """
         self.step, self.tiles, self.extents = step, tiles, dict(step.labels)
         self.symbol = tile_function(self.module, is_wide)
         lane_out, block = own_axis(step.output, tiles.lanes), own_axis(step.output, tiles.rows)
@@ -54,7 +56,7 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
             self.print_store(out, lane_out)
 
     def enter_loops(self, stack: ExitStack) -> None:
-        """Enter the loops over the labels outside the blocks, longest first, on the ``stack``."""
+        """Emit the loops over the labels that are outside of blocks, longest first; closing ``stack`` ends them."""
         tiles, output = self.tiles, self.step.output
         known = {tiles.lanes, tiles.rows, tiles.terms, tiles.solved}
         for label in self.extents:
@@ -182,8 +184,8 @@ class _TileBuilder(LlvmNestPrinter):
                 self.lanes(lane, 1, firsts)
 
     def lanes(self, lane: str, width: int, firsts: Sequence[str]) -> None:
-        """Append code that adds ``a @ b`` to ``c`` for `ROWS` rows (of ``a`` at the pointers ``firsts``) and ``width``
-        vectors of columns from ``lane`` on.
+        """Append code for one block: it adds ``a @ b`` to ``c`` for `ROWS` rows, at the pointers ``firsts``, and
+        ``width`` vectors of columns from the column ``lane`` on.
         """
         real, vector, align = self.module.real, self.vector, self.module.size
         start = self.pointer_at("%b", lane)

@@ -180,7 +180,9 @@ class _MatrixProduct:
         return "\n".join(self.text.render())
 
     def multiply(self, found: LibraryMatrices, first: tuple[str, bool], second: tuple[str, bool], out: str) -> None:
-        """Append the BLAS calls, one per batch entry or panel of rows; each operand is (array, whether transposed)."""
+        """Append the BLAS calls of a product, one per batch entry or panel of rows. `first` and `second` are (array,
+        whether it is transposed).
+        """
         _, _, both, own, other, summed = found
         rows, columns, terms = (self.length(group) for group in (own, other, summed))
         a_step, b_step = (rows if first[1] else terms), (terms if second[1] else columns)
@@ -246,7 +248,9 @@ class _MatrixProduct:
         return "prange" if self.is_parallel else "range"
 
     def is_short(self, labels: Labels) -> bool:
-        """Return whether a group of axes provably has too few entries to be split into two panels."""
+        """Return whether the axes ``labels`` are known to have too few entries for splitting a product into two panels,
+        one per core.
+        """
         entries = self.entries(labels)
         return entries is not None and entries < 2 * MIN_HALF_ROWS
 

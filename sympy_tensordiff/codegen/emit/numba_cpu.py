@@ -83,7 +83,7 @@ class NumbaPrinter(NestPrinter):
         return super().variable(array) + dot + attribute
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the subscript of an array entry, whose indices need no sign tests."""
+        """Return the text of an entry's subscript, with indices of which Numba knows that they are not negative."""
         return ", ".join(map(self.unsigned, index)) or "()"
 
     def unsigned(self, form: Affine) -> str:
@@ -214,7 +214,7 @@ def _head_text(step: Step, names: FormNames, block: Sequence[str]) -> str:
 
 
 def blocks_text(step: Step, names: FormNames, prover: Prover) -> str:
-    """Return the function that calls the function of a block for all blocks in parallel, without decorator."""
+    """Return the text of the function that runs all blocks of a step in parallel, without decorator."""
     local = names.copy()
     extent, turn, block = (local.fresh(wish) for wish in ("extent", "turn", "block"))
     length = FormPrinter(names).form(step.extent) if isinstance(step, FusedKernels) else f"{names(step.array)}.shape[0]"
@@ -368,7 +368,9 @@ def _compiled_recurrence(step: Recurrence, names: FormNames, decorators: Decorat
 
 
 def _with_helpers(texts: list[str], compiled: Container[str]) -> list[str]:
-    """Return functions for NumPy with their helpers, renamed where the same names are ``compiled`` functions."""
+    """Return texts of NumPy functions with the helpers that they call. A helper is renamed if a ``compiled`` function
+    has its name.
+    """
     found = [*called_by(texts, NUMPY_HELPERS | LIBRARY_HELPERS).values(), *texts]
     return [
         WORD.sub(lambda m: f"numpy_{m[0]}" if m[0] in NUMPY_HELPERS and m[0] in compiled else m[0], text)

@@ -90,7 +90,7 @@ def _uses(key: _StepKey) -> Uses:
 
 
 def _uses_of_fused(step: FusedKernels) -> Uses:
-    """Return the names that fused kernels use, without the arrays that they fill."""
+    """Return the names that the function of fused kernels needs as parameters, without the arrays that they fill."""
     found = [uses(kernel) for kernel in step.kernels]
     filled = {kernel.array for kernel in step.kernels}
     shapes = (step.extent, *(form for array in step.rows for form in array.shape))

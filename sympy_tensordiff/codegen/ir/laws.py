@@ -108,7 +108,9 @@ def check_laws(program: Program) -> None:
 
 
 def _check_globals(program: Program) -> set[str]:
-    """Check arguments, sizes, arrays and checks of a program, and return the integers that all kernels know."""
+    """Check the names and forms of a program's arguments, sizes, arrays and run-time checks. Return the integers that
+    all kernels may use.
+    """
     solved = [s.name for s in solve_sizes(program.arguments)]
     integers = {a.name for a in program.arguments if a.kind == "integer"} | set(solved)
     for argument in program.arguments:
@@ -190,7 +192,7 @@ def _check_names(where: str, kernel: Kernel, outside: AbstractSet[str]) -> None:
 
 
 def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError unless a kernel sets its own entry once, and a scatter only adds to its array."""
+    """Raise VerificationError unless a kernel sets its own entry exactly once. A scatter must only add to entries."""
     stores, additions = [s for s in inside if is_store(s)], [s for s in inside if is_scatter(s)]
     if not isinstance(kernel, Scatter):
         if additions or stores != [kernel.body[-1]] or stores[0].target != kernel.entry:

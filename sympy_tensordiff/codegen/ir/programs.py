@@ -219,7 +219,7 @@ class Trapezoid(ProductStep):
 
 @dataclass(frozen=True, slots=True)
 class Solve(ProductStep):
-    """The product of the inverse of ``left``, a matrix, and ``right``: the solution of a linear system.
+    """A library call that solves a linear system: the inverse of the matrix ``left`` times ``right``.
 
     One of the two labels of the matrix occurs in ``right`` and is summed over, the other in ``output``. If ``factored``
     names the matrix, ``left`` contains its factors, see `Apply`.
@@ -230,7 +230,8 @@ class Solve(ProductStep):
 
 @dataclass(frozen=True, slots=True)
 class CofactorTangent(ProductStep):
-    """The derivative of the cofactors of ``left``, a matrix, in the direction ``right``.
+    """A library call for the derivative of a matrix's cofactors (those of ``left``) in the direction of the matrix
+    ``right``.
 
     One label is for the rows, one for the columns, in ``output`` and both operands; an operand with the other order is
     transposed.
@@ -260,7 +261,7 @@ class Correlation:
 
     @property
     def views(self) -> tuple[Load, Load, Load]:
-        """The three accesses of the contraction: the result, the left operand and the right operand."""
+        """The three array entries in the sum: that of the result, and those of the left and the right operand."""
         return self.output, self.left, self.right
 
 

@@ -57,8 +57,8 @@ class Renaming:
         return rewrite_scalar(value, self._rename_part)
 
     def _rename_target(self, target: Name | Load) -> Name | Load:
-        """Return the target of an assignment with the new names; its index is renamed already; arrays in ``self.rows``
-        lose their first index.
+        """Return the target of an assignment with the new names. Its index has been renamed before; arrays in
+        ``self.rows`` lose their first index.
         """
         if isinstance(target, Name):
             return self.scalars.get(target.name, target)

@@ -118,7 +118,8 @@ def _has_point(rows: Sequence[Constraint], names: Sequence[str]) -> bool:
 
 
 def _is_exact(rows: Sequence[Constraint], names: set[str]) -> bool:
-    """Return whether the projection of ``rows`` that eliminates ``names`` is exact over the integers.
+    """Return whether eliminating ``names`` from ``rows`` gives exactly the integer points for which values of these
+    names exist.
 
     It is if all rows but one bound a single name with coefficient 1: the remaining row is then satisfied at a corner of
     the box, if anywhere.
@@ -152,8 +153,8 @@ def _replace_quotients(rows: Sequence[Constraint], inner: set[str]) -> tuple[lis
 
 
 def _replace_products(rows: Sequence[Constraint], inner: set[str]) -> tuple[list[Constraint], set[str]]:
-    """Return ``rows`` with a new variable for each product that contains an ``inner`` name (a relaxation), and these
-    variables.
+    """Return ``rows`` with products that contain an ``inner`` name replaced by new variables, and these variables. The
+    rows become weaker by that (a relaxation).
     """
     products = dict.fromkeys(c for row in rows for c in sorted(row.form.compounds()) if c.atoms() & inner)
     loose = {c: Affine.variable(f"product {number}") for number, c in enumerate(products)}
@@ -196,7 +197,9 @@ def _load_text(load: Load) -> str:
 
 
 def with_masks(program: Program) -> Program:
-    """Return a program in which each read that may be out of bounds gives 0 there (a mask)."""
+    """Return a program in which each read that is not proved to be in bounds gives 0 if it is out of bounds (a
+    mask).
+    """
     prover = Prover(program)
     data = frozenset(a.name for a in program.arguments if a.dtype == "integer")
     steps = [_mask_kernel(program, prover, data, s) if isinstance(s, Kernel) else s for s in program.kernels]

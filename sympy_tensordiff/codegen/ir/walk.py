@@ -71,7 +71,9 @@ def declared(body: Iterable[Statement]) -> dict[str, Set]:
 
 
 def added(body: Iterable[Statement]) -> dict[str, Set]:
-    """Return by name the last updates, in ``body``, of accumulators that are declared outside of ``body``."""
+    """Return the last update of each accumulator that ``body`` updates but does not declare, by the
+    accumulator's name.
+    """
     inside = list(statements(body))
     own = {s.name for s in inside if defines(s)}
     return {s.name: s for s in inside if is_addition(s) and s.name not in own}
@@ -251,7 +253,9 @@ def own_names(kernel: Kernel) -> list[str]:
 
 
 def operations(program: Program) -> frozenset[str | External]:
-    """Return the names of all operations of a program, including extremal reductions, and the functions of the user."""
+    """Return the names of all operations in a program, also of those that reductions like maxima make, and the
+    functions of the user.
+    """
     found: set[str | External] = set()
     for kernel in program.nests:
         found.update(node.function for node in scalars(kernel.body) if isinstance(node, Operation))

@@ -87,8 +87,8 @@ class _Checks:
             self.data_checks.setdefault(key, DataCheck(load, axis, extent, escape.violation, data_name, number))
 
     def signature(self, access: Access, row: Constraint) -> Hashable:
-        """Return a cache key for the bounds check `row` of `access`, equal if both fail for the same sizes and integer
-        arrays.
+        """Return a key by which a bounds check is cached. It is equal for two reads that fail for the same sizes and
+        integer arrays.
 
         It has the rows over the indices that the access depends on, and those over each group of other indices, which
         only ensure that there is a point: the variables are numbered in each group.
@@ -233,8 +233,8 @@ def _as_scalar(node: Node, change: Any) -> Scalar:
 
 
 def _without_data(rows: Sequence[Constraint]) -> tuple[list[Constraint], set[str], list[Constraint]]:
-    """Replace integer-array entries in `rows` by variables between the array's least and greatest value; return rows,
-    variables, and ``least <= greatest``.
+    """Return `rows` with integer-array entries replaced by new variables, these variables, and the constraints that
+    they are between the array's least and greatest entry.
 
     The third result says for each array which of its two extremes is the greater.
     """

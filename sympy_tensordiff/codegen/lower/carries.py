@@ -78,7 +78,7 @@ def _is_chained(rows: Rows, inner: Rows, v: int, w: int, u: int, side: int) -> b
 
 
 def index_form(graph: Graph, node: Node) -> Affine | None:
-    """Return the value of `node` as an affine index form with integer coefficients; None if it is not one."""
+    """Return an expression of indices and integers, such as ``i + 2*k``, as an affine form; None for other nodes."""
     if node.op == "index":
         form: Affine = node.data
         return form

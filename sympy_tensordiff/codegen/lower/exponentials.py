@@ -109,7 +109,9 @@ class Exponentials:
         return graph.with_args(node, args)
 
     def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
-        """Return the variables, constraints and body of a binder; the same fresh variables at each call."""
+        """Return the variables, constraints and body of a sum or comprehension, with new variables that are the same at
+        each call.
+        """
         if node not in self.opened:
             self.opened[node] = self.graph.open(node)
         return self.opened[node]
@@ -165,7 +167,9 @@ class Exponentials:
         return sizes.pop() if len(sizes) == 1 else 1
 
     def _scaled(self, node: Node) -> Recursion[Scaled]:
-        """Return `node` as ``exp(shift)*rest`` where the exponential may overflow, else with the shift 0."""
+        """Return `node` as ``exp(shift)*rest`` if its exponential may overflow; else with the shift 0 and itself as the
+        rest.
+        """
         found: Scaled = yield self._rule(node)
         if found.shift and not (found.is_quotient and found.degree == 0):
             return found
@@ -237,8 +241,8 @@ class Exponentials:
             return found
 
         def where(value: Node, otherwise: Node) -> Node:
-            """Return the select that takes `value` where the original takes its nonzero branch, and `otherwise`
-            elsewhere.
+            """Return a select like the original one, but with `value` in place of its nonzero branch, and `otherwise`
+            in place of 0.
             """
             return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
 

@@ -127,7 +127,9 @@ class Vectorised:
 
 
 def for_backend(external: External, function: Callable[..., Any], backend: str) -> Any:
-    """Return the object that generated modules of `backend` call for the implementation `function`."""
+    """Return the object that a generated module of `backend` calls, made from the user's implementation `function`:
+    compiled, wrapped or as it is.
+    """
     if backend == "numpy":
         return Vectorised(external, function)
     return _for_cuda(external, function) if backend == "cuda" else _for_numba(external, function)
@@ -152,7 +154,7 @@ def llvm_text(external: External, function: Callable[..., Any], dtype: np.dtype[
 
 
 def _for_numba(external: External, function: Callable[..., Any]) -> Any:
-    """Return `function` compiled by Numba; raise an error here, not in a kernel, if that fails."""
+    """Return the user's `function` compiled by Numba. If that fails, raise an error that names the function."""
     import numba
     from numba.core.registry import cpu_target
 

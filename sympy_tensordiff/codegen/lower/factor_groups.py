@@ -33,7 +33,8 @@ class Matrix:
 
 
 class TriangularBound(NamedTuple):
-    """The bound ``term <= row + offset`` (or ``>=``) of a sum's only variable, as in ``Sum_{j <= i} a[i, j]*b[j]``.
+    """The bound that makes a sum triangular: ``j <= i + 2`` for ``Sum_{j <= i + 2} a[i, j]*b[j]``, or the same with
+    ``>=``.
 
     ``Sum_{j <= i} a[i, j]*b[j, l]`` multiplies a triangle of ``a``. A term that is not in the range is not computed:
     it may be nan, and 0*nan is nan. So the rows of ``a`` are cut into blocks: the terms that all rows of a block have
@@ -94,7 +95,7 @@ class TriangularBound(NamedTuple):
 
 @dataclass(frozen=True)
 class Split:
-    """A sum of products divided into a matrix product (variables, bounds, factors) and the rest of the sum.
+    """A way to compute a sum of products: a matrix product over some of the variables, and the remaining sum around it.
 
     ``summed`` are the variables that a product of matrices sums over, within ``bounds``, ``factors`` what depends on
     them; ``left`` the other variables, with their ``rows``, ``rest`` the other factors. ``context`` are the loops and
@@ -120,7 +121,9 @@ class Split:
         return min(around) if around else min(self.left.index(v) for v in self.left if v in variables) - len(self.left)
 
     def roles(self, first: Matrix, second: Matrix) -> tuple[list[Affine], list[Affine], list[Affine], list[Affine]]:
-        """Return the labels of a matrix product: in both matrices and kept, in the first, in the second, and summed."""
+        """Return four lists of labels of a matrix product: those in both matrices and the result, in the first only, in
+        the second only, and the summed ones.
+        """
         pair, inner = (first, second), {Affine.variable(v) for v in self.summed}
         summed = [label for label in first.labels if label in inner and label in second.labels]
         both = [label for label in first.labels if label in second.labels and label not in inner]

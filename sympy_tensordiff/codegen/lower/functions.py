@@ -226,15 +226,17 @@ def is_spherical_bessel(node: Node) -> bool:
 
 
 def external(node: Node) -> External:
-    """Return the record (name, derivative orders) of the function that the call `node` needs from the user or SciPy."""
+    """Return the function that the call `node` needs from the user or SciPy: its name and the orders of its
+    derivatives.
+    """
     derivative = node.data if isinstance(node.data, Partial) else Partial(node.data, (0,) * len(node.args))
     is_special = not any(derivative.orders) and (derivative.function, len(derivative.orders)) in SPECIAL
     return External(str(derivative.function.__name__), derivative.orders, is_special)
 
 
 def operation(node: Node, args: Sequence[Scalar]) -> Scalar:
-    """Return the code expression for `node`, an arithmetic node, condition or call, of `args`; unknown functions are
-    user functions.
+    """Return the scalar expression for `node` (arithmetic, a condition or a call) with the arguments `args`. A function
+    unknown to backends becomes a user function.
     """
     if node.op == "call":
         name = record_of(node.data).operation

@@ -70,8 +70,8 @@ class LoopArrays:
     # -------------------------------------------------------------- which values have arrays
 
     def candidate(self, body: Node, variables: tuple[int, ...], rows: Rows) -> StorageCandidate:
-        """Return `body`, in loops over `variables` bounded by `rows`, as a function of as few integers as possible, to
-        be stored.
+        """Return `body` as a function of as few integers as possible, so that an array can store it. The loops around
+        it are those over `variables`, bounded by `rows`.
 
         Raises `UnsupportedError` where their indices have no bounds.
         """
@@ -165,7 +165,9 @@ class LoopArrays:
     # -------------------------------------------------------------- what reads it
 
     def read(self, stored: LoopArray, forms: Sequence[Affine]) -> Node:
-        """Return the read of an array at `forms`, one index form per axis, counted from its lowest index."""
+        """Return the entry of an array at the index `forms`. The forms are absolute; the array's lowest index is
+        subtracted.
+        """
         return self.graph.read(stored.tensor, [form - low for form, low in zip(forms, stored.lows, strict=True)])
 
     def entry(
@@ -245,8 +247,8 @@ class LoopArrays:
         ]
 
     def comparison(self, stored: LoopArray, known: Rows) -> Comparison:
-        """Return the comparison that treats forms equal by `known`, and ``(a - b)**2`` and ``(b - a)**2``, as the
-        same.
+        """Return the functions that bring indices and values into a canonical form for comparison: forms that are equal
+        by `known` become the same, as do ``(a - b)**2`` and ``(b - a)**2``.
         """
         facts = (*self.lowering.facts, *known)
         done = self.canonical_form.setdefault(facts, {})
@@ -317,7 +319,7 @@ class LoopArrays:
 
 
 def _has_zero(rows: Rows, nonzero: Sequence[Affine]) -> bool:
-    """Whether one of the forms `nonzero` is 0 at all points of `rows`, so that no relevant point is left."""
+    """Whether one of the forms `nonzero` is 0 at all points of `rows`, so that these points need no case."""
     sides = ((Constraint("ge", form - 1), Constraint("ge", -form - 1)) for form in nonzero)
     return is_empty(rows) or any(is_empty((*rows, above)) and is_empty((*rows, below)) for above, below in sides)
 

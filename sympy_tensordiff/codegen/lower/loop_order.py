@@ -119,7 +119,9 @@ def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | Non
 
 
 def _is_plain(row: Constraint, variables: Sequence[int]) -> bool:
-    """Whether `row` is a bound of `variables` that stays exact when loops are interchanged."""
+    """Whether `row` is a bound with coefficients 1 or -1 of `variables`, so that loops can be interchanged without
+    loss.
+    """
     own = row.form.atoms().intersection(variables)
     if not own:
         return False

@@ -274,7 +274,9 @@ class Lowering(Matrices):
         return all(is_short_range(part.data, v) for part in reductions for v in self.graph.bound(part))
 
     def _private(self, branch: Node, block: Block) -> frozenset[Node]:
-        """Return the nodes that only `branch` of a select needs, nothing else in the kernel."""
+        """Return the nodes that nothing in the kernel needs but this `branch` of a select, so that they may be computed
+        under its condition.
+        """
         total: Counter[Node] = next((around.uses for around in block.outwards() if around.uses is not None), Counter())
         inside: Counter[Node] = Counter([branch])
         private = set()
@@ -344,7 +346,9 @@ class Lowering(Matrices):
         return len(own), tuple(sorted(row.substitute(numbered) for row in node.data))
 
     def _reduction(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Add the loops of the reduction `node`; return its accumulator."""
+        """Add the loops that compute the reduction `node` to `block` or around it, and return the accumulator with its
+        value.
+        """
         names: list[Name] = yield self._reductions([node], block)
         return names[0]
 
@@ -412,7 +416,9 @@ class Lowering(Matrices):
     def _nest(
         self, variables: Sequence[int], rows: Rows, blocks: Sequence[Block], inside: Sequence[loops.Statement]
     ) -> tuple[loops.Statement, ...]:
-        """Return loops over `variables`, with the statements of their blocks, around the statements `inside`."""
+        """Return nested loops over `variables` around the statements `inside`. Each loop also has the statements of its
+        block.
+        """
         statements = tuple(inside)
         for n in reversed(range(len(variables))):
             lows, highs = self._bounds(variables[n], frozenset(variables[n + 1 :]), rows)

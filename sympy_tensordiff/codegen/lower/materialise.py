@@ -131,7 +131,9 @@ def is_dear(node: Node) -> bool:
 
 
 def is_general_power(node: Node) -> bool:
-    """Whether `node` is a power that neither a few products and divisions nor a square root compute."""
+    """Whether computing the power `node` needs a logarithm: a few products, divisions or a square root are not
+    enough.
+    """
     if node.op != "pow":
         return False
     exponent = node.args[1].data if node.args[1].op == "const" else None
@@ -305,8 +307,8 @@ def uses(*bodies: Node) -> Counter[Node]:
 
 
 def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
-    """Return the outermost sums and their functions in `node` that depend only on `known` variables and are used
-    elsewhere too.
+    """Return the sums in `node` (or functions of them) that depend on `known` variables only and are used elsewhere
+    too; those inside of others are left out.
 
     ``totals`` count uses in all of a kernel, and in all results. What only one branch of a choice needs is left there,
     and so is what calls a function of the user's.

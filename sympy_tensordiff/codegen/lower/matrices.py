@@ -254,7 +254,7 @@ class Matrices(Storage):
         return prod(self.hints(length(ranges[label])) for label in labels)
 
     def _is_whole(self, matrix: Matrix, ranges: Ranges) -> bool:
-        """Return whether ``matrix`` is a single tensor that is passed without a copy."""
+        """Return whether ``matrix`` is a single tensor that a library can read without a copy."""
         read = matrix.factors[0]
         if len(matrix.factors) > 1 or read.op != "read" or not read.args[0].free <= self.outside:
             return False

@@ -26,7 +26,9 @@ from sympy_tensordiff.integer.rows import Rows, partition, renaming_map, unit_bo
 
 @dataclass(frozen=True)
 class Context:
-    """The array axes and loops that enclose an expression, outermost first, and the constraints that hold there."""
+    """Where an expression is computed: the array axes and loops around it, outermost first, and the constraints that
+    hold there.
+    """
 
     variables: tuple[int, ...]
     rows: Rows
@@ -236,8 +238,8 @@ class Planner:
         return prod(hints(found[1] - found[0] + 1) for found in ranges if found is not None)
 
     def numbered(self, node: Node, variables: Sequence[int]) -> Node:
-        """Return `node` with `variables` renamed to standard axes in order of occurrence: equal for expressions equal
-        up to names.
+        """Return `node` with `variables` renamed to standard axes, in order of occurrence, so that expressions that are
+        equal up to names become equal.
         """
         key = node, tuple(variables)
         if key not in self._numbered_nodes:

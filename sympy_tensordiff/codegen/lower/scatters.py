@@ -22,7 +22,8 @@ from sympy_tensordiff.integer.rows import Rows, unit_bounds_of
 
 @dataclass(frozen=True)
 class ScatterTerm:
-    """The loop nest ``array[index] += value`` over all points of ``variables`` in ``rows``.
+    """A term that is computed as ``array[index] += value`` in loops over ``variables``, which the constraints ``rows``
+    bound.
 
     ``conditions`` are tested at each point. The first of the variables, of these ``extents``, start at 0.
     ``exclusive``: no two points have one entry. ``reduction``: how an entry and a value are combined.
@@ -177,7 +178,8 @@ def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
 def _solved(
     rows: Sequence[Constraint], axes: Collection[int], by_data: bool = True
 ) -> tuple[Constraint, int, Affine] | None:
-    """Return ``(equation, axis, value)`` for the first equation that determines one of `axes`; None without one.
+    """Return ``(equation, axis, value)`` for the first equation in `rows` that determines one of `axes`, such as ``p[k]
+    == i``. None without one.
 
     The equation has data if `by_data` is set, else none.
     """
@@ -330,8 +332,8 @@ def _axes(entries: Sequence[IndirectIndex], variable: int) -> list[int]:
 def split_diagonals(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], facts: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body` into terms for all entries and terms that are 0 off a diagonal, written as scatters over the
-    diagonal.
+    """Split `body` into a node for all entries, and terms that are 0 off a diagonal. The latter are written as scatters
+    over the diagonal.
 
     ``facts`` are the constraints on the sizes.
     """

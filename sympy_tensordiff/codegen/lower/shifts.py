@@ -195,7 +195,9 @@ class Shifts:
                     place.store(use.node)
 
     def is_inside(self, use: Instance, context: Context) -> bool:
-        """Return whether the array for a value contains all entries that `use` reads in `context`."""
+        """Return whether the array that stores a value contains all entries that its `use` needs in the loops of
+        `context`.
+        """
         domain = self.domains[use.candidate.node]
         forms = dict(zip(domain.axes, use.candidate.forms, strict=True))
         known = (*self.planner.facts, *context.rows)
@@ -255,7 +257,7 @@ class Shifts:
         return best
 
     def _found_values(self, place: _LoopBody) -> Iterator[tuple[Node, Rows]]:
-        """Yield the parts of a loop body that may be worth an array, with the guards around each, outermost first.
+        """Yield the values in a loop body that may be worth an array, outermost first, each with the guards around it.
 
         The parts of values that are stored meanwhile are left out.
         """
@@ -437,7 +439,7 @@ def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple
 
 
 def shift_of(form: Affine, v: int, extent: Affine) -> int | None:
-    """Return the number ``s`` if `form` is ``v`` (0), or ``Mod(v + s, extent)``; else None."""
+    """Return 0 if `form` is ``v``, and s if it is ``Mod(v + s, extent)``; None for any other form."""
     place = Affine.variable(v)
     if form == place:
         return 0
@@ -445,7 +447,7 @@ def shift_of(form: Affine, v: int, extent: Affine) -> int | None:
 
 
 def remainder(form: Affine, extent: Affine) -> Affine:
-    """Return ``Mod(form, extent)``; for a single variable, already below the extent, the variable."""
+    """Return ``Mod(form, extent)``. A single variable is returned as it is, since it is less than `extent` already."""
     return form if not form.constant else form - times(extent, quotient_by(form, extent))
 
 

@@ -30,15 +30,15 @@ class Special(NamedTuple):
 
 
 def _of(*names: str, formula: Callable[..., Function] | None = None) -> Special:
-    """Return the `Special` record of a function built by `formula` from SciPy's functions `names`, for NumPy
-    and Numba.
+    """Return the record of a function that `formula` builds from SciPy's functions `names`, both for arrays and for
+    compiled code.
     """
     made = formula or (lambda function: function)
     return Special(names, made, made)
 
 
 def _for_arrays(name: str, formula: Callable[..., Function]) -> Special:
-    """Return the `Special` record of a function for NumPy only, built by `formula` from one SciPy function."""
+    """Return the record of a function that `formula` builds from the SciPy function `name`, for arrays only."""
     return Special((name,), formula, None)
 
 

@@ -58,7 +58,9 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
     shared = _sums_with_several_uses(graph, planner, parts)
 
     def ordered(node: Node) -> Node:
-        """Return the sum `node` interchanged with its inner sum if that is better. Record shared inner sums."""
+        """Return the nested sum `node` with its two sums interchanged if that is better. Inner sums that are used
+        elsewhere are recorded.
+        """
         if node.op != "sum":
             return node
         found = _exchanged(graph, node, planner.facts)
@@ -297,7 +299,9 @@ def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]])
 
 
 def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[tuple[int, ...], Rows]]) -> Opened:
-    """Return `term` with all factors moved into its sum `node`; equal ranges share variables, stored in ``spaces``."""
+    """Return `term` with the factors in front of its sum `node` moved into the sum. Sums over equal ranges get the same
+    variables, from ``spaces``.
+    """
     variables, rows, body = graph.open(node)
     places = {v: Affine.variable(-(1 + n)) for n, v in enumerate(variables)}
     key = node.free, len(variables), frozenset(row.substitute(places) for row in rows)

@@ -181,7 +181,7 @@ class Storage:
         self.names.update(renamed)
 
     def _start_block(self, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> Block:
-        """Return the outermost block of a new kernel, inside of its loops over `axes`."""
+        """Return the outermost block of a new kernel, into which statements of the loops over `axes` are written."""
         self._locals, self._tried_locals, self._uses, self._axes = set(), {}, uses(body), tuple(axes)
         for v in axes:
             self.names[v] = self._local(self.graph.names[v])
@@ -191,7 +191,7 @@ class Storage:
         return Block(context, frozenset(axes), uses=uses(body))
 
     def _scatter(self, name: str, number: int, part: ScatterTerm) -> Recursion[None]:
-        """Add a scatter kernel: for each point of the leading loops it adds values at data-dependent indices.
+        """Add a kernel that adds the values of the scatter `part` to the array `name`, at indices that depend on data.
 
         Conditions that the declared ranges of integer tensors prove are not tested.
         """
@@ -363,12 +363,14 @@ class Storage:
         return Affine.variable(v)
 
     def _may_be_worth_storing(self, node: Node, context: Context) -> bool:
-        """Return whether an array for `node` may have fewer axes than there are enclosing loops: a cheap test."""
+        """Return whether `_is_worth_storing` may be true for `node`, by a cheap test."""
         rank = self.planner.rank(node, context)
         return self._is_worth_storing(node, rank - bool(self.planner.quotients(node, context)), context)
 
     def _is_worth_storing(self, node: Node, rank: int, context: Context) -> bool:
-        """Whether an array for `node`, with `rank` axes, has fewer axes than there are enclosing axes and loops."""
+        """Whether an array of the values of `node`, with `rank` axes, has fewer axes than there are loops around it, so
+        that values are reused.
+        """
         if not self.temporaries:
             # The paper's form recomputes; sums of sums inside of sums would do so exponentially often.
             nested = node.op in RANGED and any(a.op in RANGED for a in reachable(node.args[0]))

@@ -32,8 +32,8 @@ Labels = tuple[int, ...]
 
 
 def without_large_tensors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with logarithms and quotients of sums of exponentials of whole tensors computed after subtracting
-    the largest exponents.
+    """Return `roots` with whole-tensor formulas like ``log(sum(exp(X), axis=1))`` rewritten so that no exponential
+    overflows: the greatest exponents are subtracted before.
     """
     kept: set[Node] = set()
     while any(_is_exponential(part) and part not in kept for part in reachable(*roots)):
@@ -60,7 +60,7 @@ class _TensorExponentials(Exponentials):
         self.scaled_exponentials: set[Node] = set()
 
     def _final(self, node: Node) -> Recursion[Node]:
-        """Return `node` rewritten: logarithms and quotients of exponentials by their largest exponent."""
+        """Return `node` rewritten by the rules for logarithms and quotients of sums of exponentials."""
         graph = self.graph
         if node.op in BINDERS or not node.has_tensor_ops:
             return node
@@ -230,7 +230,7 @@ def _has_exponentials(tensor: Node) -> bool:
 
 
 def _is_exponential(node: Node) -> bool:
-    """Return whether `node` is the exponential of a whole tensor, and no softmax, which cannot overflow."""
+    """Return whether `node` is the exponential of a whole tensor. A softmax, which cannot overflow, does not count."""
     return bool(node.shape) and node.op == "call" and node.data is sympy.exp and not _has_log_sum(node.args[0])
 
 

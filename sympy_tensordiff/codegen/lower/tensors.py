@@ -75,7 +75,7 @@ def define_arrays(
     factorizes: bool = True,
     recurrence: RecurrenceBuilder | None = None,
 ) -> list[Definition]:
-    """Return the definitions of all arrays needed for the tensors `roots`, in the order of computation.
+    """Return the definitions of all arrays that are needed to compute the tensors `roots`, in the order of computation.
 
     `results` are the names of the roots, `arrays` maps tensors' names to arrays, and no array gets a name in `taken`.
     `hints` are the expected lengths of axes. `factorizes`: whether a library computes triangular factors, which several
@@ -137,7 +137,7 @@ def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
 
 
 class _Definitions:
-    """Collects the definitions of arrays of a program in `found`, in the order of computation."""
+    """Collects in `found` the definitions of all arrays of a program, in the order in which they are computed."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class _Definitions:
                 self.found.append(Definition(name, _array(graph, name, root), self.arrays.get(root, root)))
 
     def factorized(self, node: Node) -> Node | None:
-        """Return the matrix whose triangular factors the array `node` is computed from; None if it needs none."""
+        """Return the matrix whose triangular factors are needed to compute the array `node`; None if it needs none."""
         value = self.moved.get(node, node)
         return None if self.solved_place(value) is None and is_product(value) else factorized(value)
 
@@ -213,7 +213,7 @@ class _Definitions:
         return None if len(node.args[place].shape) > 2 or len(node.args[1 - place].shape) > 1 else place
 
     def definition(self, node: Node) -> Definition:
-        """Return the definition of the array `node`: a log-sum-exp, a library call or entries."""
+        """Return how the array `node` is filled: by a log-sum-exp, a library call, or a formula for its entries."""
         name = self.names[node]
         array = _array(self.graph, name, node)
         if node.op == "lse":  # see `_with_shares`
@@ -260,7 +260,9 @@ class _Definitions:
         return Apply(name, function, self.name(matrix))
 
     def product(self, node: Node, name: str) -> ProductStep:
-        """Return the library call of a product: derivative of cofactors, a solution of equations, or a contraction."""
+        """Return the library call that computes a product: a contraction, a solution of linear equations, or a
+        derivative of cofactors.
+        """
         if (found := direction_of(node)) is not None:
             return self.cofactor_tangent(node, *found, name)
         place = self.solved_place(node)
@@ -306,7 +308,7 @@ class _Definitions:
     # -------------------------------------------------------------- index notation
 
     def entries(self, node: Node) -> Recursion[Node]:
-        """Return `node` in index notation, a scalar or a comprehension, over reads of arrays."""
+        """Return the formula of the array `node` in index notation, with reads of other arrays in it."""
         graph = self.graph
         if node.op == "comprehension" or not (node.shape or node.op == "ein"):
             scalar: Node = yield self.written(node)
@@ -316,8 +318,8 @@ class _Definitions:
         return graph.comprehension(axes, node.shape, body) if axes else body
 
     def scalar(self, node: Node) -> Recursion[Node]:
-        """Return the scalar or comprehension `node` with whole-tensor operations replaced by reads of arrays or
-        explicit sums.
+        """Return a scalar or comprehension in index notation: operations on whole tensors in it become reads of arrays,
+        or sums.
         """
         if node in self.arrays:
             array = self.arrays[node]

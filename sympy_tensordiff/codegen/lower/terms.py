@@ -60,7 +60,9 @@ def _with_choices(graph: Graph, total: Node) -> Node:
 
 
 def _entries_in_terms(graph: Graph, node: Node) -> Node:
-    """Return the scalar or comprehension `node` with products of additions that have a diagonal term multiplied out."""
+    """Return a scalar or comprehension with products multiplied out that have a diagonal term ``[i == j]*f`` in a
+    factor.
+    """
     if node.op != "comprehension":
         return _in_terms(graph, node)
     variables, _, body = graph.inside(node, ())
@@ -96,12 +98,12 @@ def _multiplied_out(graph: Graph, product: Node) -> Node:
 
 
 def _is_diagonal(term: Node) -> bool:
-    """Whether `term` is guarded by an equation, so that most of its entries are 0."""
+    """Whether `term` has a guard with an equation, such as ``[i == j]``, so that most of its entries are 0."""
     return any(map(is_where_equal, term.args if term.op == "mul" else (term,)))
 
 
 def is_where_equal(node: Node) -> bool:
-    """Whether `node` is a guard with an equation, and so 0 unless indices agree."""
+    """Whether `node` is a guard with an equation, such as ``[i == j]*f``, which is 0 unless the indices are equal."""
     return node.op == "guard" and any(row.kind == "eq" for row in node.data)
 
 
@@ -228,7 +230,9 @@ def expanded(graph: Graph, roots: Sequence[Node], facts: Rows) -> list[Node]:
 
 
 def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
-    """Return the sum `node` multiplied out into a sum of sums; unchanged if a factor depends on all indices."""
+    """Return the sum `node` as several sums, with its products multiplied out. It is unchanged if a factor depends on
+    all of its indices.
+    """
     variables, rows, body = graph.open(node)
     indices = frozenset(v for v in body.free if v < 0 or v in variables)
     found = _terms(body, indices)
@@ -343,6 +347,6 @@ def _inside(binder: Node) -> list[Node]:
 
 
 def _is_no_larger(call: Node) -> bool:
-    """Whether an array of the values of `call` has at most as many axes as an array that it reads."""
+    """Whether an array of the values of `call` would have no more axes than some array that it reads."""
     read = max((len(part.data) for part in reachable(call) if part.op == "read"), default=0)
     return sum(1 for v in call.free if v < 0) <= read

@@ -75,7 +75,9 @@ class ArgumentChecker:
             raise ArgumentError(f"{needed} needed ({expected}), {len(values)} given")
 
     def result_dtype(self, read: Sequence[Any]) -> np.dtype[Any]:
-        """Return NumPy's promoted dtype of all inputs; integers count as float64, Python numbers do not widen it."""
+        """Return the dtype of the results: NumPy's promotion of all inputs. Integer arrays count as float64; Python
+        numbers do not widen it.
+        """
         real = [v for a, v in zip(self.arguments, read, strict=True) if a.kind != "integer" and a.dtype == "real"]
         strong = [v.dtype if v.dtype.kind == "f" else np.float64 for v in real if not isinstance(v, float)]
         # In native byte order: NumPy has one dtype object for it, which arrays share.
@@ -270,7 +272,7 @@ def check_array(argument: Argument, array: Any) -> None:
 
 
 def check_dtype(argument: Argument, dtype: np.dtype[Any]) -> None:
-    """Raise ArgumentTypeError if a dtype is not real, or not integer for an argument that selects entries."""
+    """Raise ArgumentTypeError if an array's dtype is not real, or, for an argument used as an index, not integer."""
     if argument.dtype == "integer" and dtype.kind not in "iu":
         wayout = "np.flatnonzero makes them of a mask" if dtype.kind == "b" else "pass .astype(int)"
         raise ArgumentTypeError(
@@ -329,7 +331,7 @@ def _read_integer(argument: Argument, value: Any) -> int:
 
 
 def _read(argument: Argument, value: Any) -> Any:
-    """Return an argument, checked, as an array or number, not yet converted to the dtype of the results."""
+    """Return an argument as an array or number, after checks; it is not converted to the dtype of the results yet."""
     if argument.kind != "integer" and argument.dtype == "integer":
         return _read_data(argument, value)
     is_array = bool(argument.shape) or isinstance(value, DeviceArray)

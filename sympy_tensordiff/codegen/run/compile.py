@@ -259,7 +259,7 @@ class CompiledFunction:
             self._cuda.run(*prepared.values, *filled, queue)
 
     def _on_device(self, args: tuple[Any, ...], out: Any, stream: Any) -> Any:
-        """Return the results for arrays on the device, as arrays on the device."""
+        """Return the results for arguments in the memory of a GPU, as arrays in its memory."""
         require_device()
         given = None if out is None else fit(self.program.structure, out)
         results = self._device_calls(self._cuda.run_on_device, args, given, stream, self._check_data)
@@ -283,8 +283,8 @@ class CompiledFunction:
         return self._nest([array if array.ndim else array[()] for array in results])
 
     def _check_data(self, suspects: Sequence[DataCheck], args: Sequence[Any]) -> None:
-        """Raise DataIndexError if an index-array entry makes a read out of bounds; ``suspects`` are the checks to test
-        entry by entry.
+        """Raise DataIndexError if an entry of an index array makes a read out of bounds. ``suspects`` are the checks to
+        be made entry by entry.
         """
         if not suspects:
             return
