@@ -127,8 +127,8 @@ class Vectorised:
 
 
 def for_backend(external: External, function: Callable[..., Any], backend: str) -> Any:
-    """Return the object that a generated module of `backend` calls, made from the user's implementation `function`:
-    compiled, wrapped or as it is.
+    """Return the object that a generated module of `backend` calls: the user's implementation `function`, compiled by
+    Numba, or wrapped with checks for NumPy.
     """
     if backend == "numpy":
         return Vectorised(external, function)

@@ -26,8 +26,8 @@ from sympy_tensordiff.integer.rows import Rows, partition, renaming_map, unit_bo
 
 @dataclass(frozen=True)
 class Context:
-    """Where an expression is computed: the array axes and loops around it, outermost first, and the constraints that
-    hold there.
+    """The array axes and loops around an expression, outermost first, and the constraints that hold where it is
+    computed.
     """
 
     variables: tuple[int, ...]
