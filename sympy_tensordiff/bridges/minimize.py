@@ -114,7 +114,7 @@ class MinimizeProblem:
     # ------------------------------------------------------------------------ kernels
 
     def _compile(self, outputs: Any, *more: Any) -> Any:
-        """Compile ``outputs`` as a function of the arguments of the problem and of ``more``."""
+        """Return the compiled function of ``outputs``; its arguments are those of the problem, followed by ``more``."""
         return lambdify((*self._args, *more), outputs, **self._options)
 
     def _kernel(self, derivative: Callable[..., Any]) -> Any:
@@ -190,7 +190,7 @@ class MinimizeProblem:
         return [tuple(int(extent[matches[0]]) for extent in shape) for shape in shapes]
 
     def _check_scalar(self, name: str) -> None:
-        """Raise `ArgumentError` in the method ``name`` if the loss is not a scalar."""
+        """Raise `ArgumentError`, with the name of the method that was called, if the loss is not a scalar."""
         if not self._is_scalar:
             shape = tuple(self._loss.shape)
             raise ArgumentError(f"{name} is for a scalar loss, and this one has the shape {shape}: use fun and jac")
@@ -249,8 +249,8 @@ def minimize_problem(
 
 
 def _known_sizes(loss: Any, args: tuple[Any, ...], values: list[Any]) -> dict[str, int]:
-    """Return the sizes that integer arguments and the shapes of arrays determine; {} if a shape depends on two unknown
-    sizes.
+    """Return the sizes that the integer arguments and the shapes of the data determine; {} if some shape leaves two
+    sizes open.
     """
     try:
         checker = size_checker(args, [loss])

@@ -108,7 +108,8 @@ class BridgedFunction:
 
 
 class _DerivableOperator:
-    """Base class of operators that can derive their pushforward, pullback and batched operators, each cached.
+    """Base class of operators from which others can be derived: those for pushforward (jvp), pullback (vjp) and
+    batches. Each is made once.
 
     `path` has the steps from the operator of the function to this one.
     """
@@ -131,7 +132,7 @@ class _DerivableOperator:
         return self.derive(("pullback", positions, given))
 
     def batched(self, flags: tuple[bool, ...]) -> Any:
-        """Return the operator that maps over a leading axis of the arguments with a true flag."""
+        """Return the operator that applies this one along a leading axis of those arguments whose flag is true."""
         return self.derive(("batched", flags))
 
     def derive(self, step: Step) -> Any:
@@ -197,7 +198,7 @@ class Operator(_DerivableOperator):
         return self.linear if set(positions) <= set(self.linear) else ()
 
     def _pushforward(self, positions: tuple[int, ...]) -> Operator:
-        """Create the operator that `pushforward` returns and caches: tangents of the outputs."""
+        """Create the operator for tangents of the outputs; `pushforward` caches it."""
         variables = tuple(self.args[p] for p in positions)
         tangents = direction_symbols(variables, self.args, "tangent")
         outputs = tuple(jvp(output, variables, tangents) for output in self.outputs)
@@ -206,7 +207,7 @@ class Operator(_DerivableOperator):
         return Operator(self.function, (*self.args, *tangents), kinds, outputs, self.output_kinds, last)
 
     def _pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Operator:
-        """Create the operator that `pullback` returns and caches: cotangents of the arguments."""
+        """Create the operator for cotangents of the arguments; `pullback` caches it."""
         cotangents = direction_symbols([self.outputs[k] for k in given], self.args, "cotangent")
         variables = tuple(self.args[p] for p in positions)
         parts = [vjp(self.outputs[k], variables, c) for k, c in zip(given, cotangents, strict=True)]
@@ -218,7 +219,7 @@ class Operator(_DerivableOperator):
         return Operator(self.function, args, kinds, outputs, tuple(self.kinds[p] for p in positions), last)
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
-        """Create the operator that `batched` returns and caches: mapped over a leading axis."""
+        """Create the operator that applies this one along a leading axis; `batched` caches it."""
         return Batched(self, flags, (False,) * len(self.outputs))
 
 

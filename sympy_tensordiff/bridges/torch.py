@@ -93,7 +93,9 @@ def torch_function(
     )
 
     def call(*values: Any) -> Any:
-        """Check and convert the arguments, and call the operator, through autograd unless PyTorch is compiling."""
+        """Check and convert the arguments, and return the results of the operator. PyTorch records them for
+        derivatives, unless it is compiling.
+        """
         function.checker.check_count(values)
         tensors = _convert_arguments(torch, function, values)
         if torch.compiler.is_compiling():  # the compiler traces operators, but not the tangents of an autograd.Function
@@ -115,7 +117,9 @@ def _traced_function(torch: Any, function: BridgedFunction) -> Callable[..., Any
     operator, kernel = function.operator, function.operator.kernel
 
     def call(*values: Any) -> Any:
-        """Check and convert the arguments, and compute, through autograd unless PyTorch is compiling."""
+        """Check and convert the arguments, and return the results, computed by PyTorch operations. PyTorch records them
+        for derivatives, unless it is compiling.
+        """
         function.checker.check_count(values)
         tensors = _convert_arguments(torch, function, values)
         results = kernel(*tensors) if torch.compiler.is_compiling() else _autograd_of(torch, operator).apply(*tensors)
@@ -333,7 +337,7 @@ def _custom_op(torch: Any) -> Any:
         return operator, merge_arguments(operator.function, tensors, integers)
 
     def run(tensors: Any, integers: Any, key: str) -> Any:
-        """Run the kernel on the tensors: the implementation of the operator."""
+        """Run the kernel on the tensors. This is the implementation of the PyTorch operator."""
         operator, values = operator_and_values(tensors, integers, key)
         results = operator(
             *[_to_kernel_argument(torch, operator, position, value) for position, value in enumerate(values)]
@@ -382,8 +386,8 @@ def _custom_op(torch: Any) -> Any:
 
 
 def _to_kernel_argument(torch: Any, operator: Any, position: int, value: Any) -> Any:
-    """Convert an argument for a kernel: a tensor to a host array (or contiguous on the device for CUDA), an integer to
-    int; raise `ArgumentError` for another memory.
+    """Return an argument in the form that kernels take: a host array, for CUDA a contiguous tensor on the device, or an
+    int. Raise `ArgumentError` if a tensor is in another memory.
     """
     if not isinstance(value, torch.Tensor):
         return int(value)

@@ -41,7 +41,9 @@ def variable_name(symbol: Any) -> str:
 
 
 def to_affine_form(form: Any) -> Affine:
-    """Convert an index expression to an affine form over the names of `variable_name`."""
+    """Return an index expression of SymPy as an affine form, with the names that `variable_name` gives to its
+    symbols.
+    """
     return to_affine(sympy.expand(form), variable_name)
 
 
@@ -356,5 +358,5 @@ def single_end(ranges: Sequence[Bounds], side: str) -> Affine | None:
 
 
 def to_expression(form: Affine, symbols: Mapping[str, Any]) -> Expr:
-    """Convert an affine form to an expression of the ``symbols`` of its variables."""
+    """Return an affine form as a SymPy expression; ``symbols`` maps the names of its variables to symbols."""
     return sympy.Add(form.constant, *(c * symbols[v] for v, c in form.terms))

@@ -190,7 +190,9 @@ class DaskFunction:
             yield KernelBlock(position, kernel.integers(variables), cuts, result_shapes)
 
     def _check_least(self, sizes: Mapping[str, int]) -> None:
-        """Raise `ArgumentError` if a size is smaller than the program supports."""
+        """Raise `ArgumentError` if a size is smaller than the compiled kernels allow (periodic indices need a block of
+        entries).
+        """
         for name, min_size in self._program.min_sizes.items():
             if name in sizes and sizes[name] < min_size:
                 raise ArgumentError(

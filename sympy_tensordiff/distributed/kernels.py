@@ -158,7 +158,7 @@ class BlockKernel:
         return frozenset((tuple((v, c) for v, c in form.terms if v not in extents), by) for form, by in ends)
 
     def _make_input(self, tensor: TensorSymbol, entries: Any, found: Any, split: Mapping[str, Any]) -> KernelInput:
-        """Return the input that covers ``entries`` of ``tensor``."""
+        """Return the input of the kernel for the reads ``entries`` of ``tensor``: one slice that contains them all."""
         ranges = tuple(dict.fromkeys(r for entry in entries for r in found[entry]))
         is_always_read = all(
             not r.others and not r.rows and all(a and are_ranges_nonempty([a], self.facts) for a in r.axes)
@@ -288,7 +288,7 @@ def loops_of_part(part: PartialResult) -> tuple[BlockLoop, ...]:
 
 
 def _shape_depends_on(part: PartialResult, arg: Any) -> bool:
-    """Return whether an extent of the partial result contains the symbol ``arg``."""
+    """Return whether the symbol ``arg`` occurs in the extent of an axis of the partial result."""
     return isinstance(arg, sympy.Symbol) and any(sympy.sympify(n).has(arg) for _, n, _ in part.axes)
 
 
@@ -309,7 +309,9 @@ def _expand_indices(old: Any, new: Any) -> Any:
 
 
 def _block_symbol(tensor: TensorSymbol, cuts: Sequence[AxisSlice | None], name: str) -> TensorSymbol:
-    """Return a tensor symbol for the sliced input; ``tensor`` itself if no axis is sliced."""
+    """Return the tensor symbol, of the shape of the slice, that stands for a sliced input in the kernel; ``tensor``
+    itself if no axis is sliced.
+    """
     if not any(cuts):
         return tensor
     shape = tuple(cut.extent if cut else n for cut, n in zip(cuts, tensor.shape, strict=True))

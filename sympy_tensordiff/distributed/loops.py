@@ -34,7 +34,7 @@ class BlockLoop:
     extent: Expr
 
     def is_range(self, low: Any, high: Any) -> bool:
-        """Return whether the loop runs over exactly ``low, ..., high``, both included."""
+        """Return whether the range that the loop splits is exactly ``low, ..., high``."""
         return bool(self.range[1:] == (((to_affine_form(low), 1),), ((to_affine_form(high), 1),)))
 
     def grid(self, sizes: Mapping[str, int]) -> list[tuple[int, int]]:

@@ -123,8 +123,8 @@ class ResultSplitter:
         return index
 
     def _rename_bound_indices(self, expr: Any) -> Any:
-        """Number the bound indices of ``expr`` from the innermost sum outward; raise `UnsupportedError` for a node that
-        needs a whole array.
+        """Return ``expr`` with its bound indices renamed to numbered ones, so that equal sums are equal expressions.
+        Raise `UnsupportedError` for a node that needs a whole array.
         """
         heights: dict[Any, int] = {}
 
@@ -189,7 +189,9 @@ class ResultSplitter:
 
     @memoise_walk
     def _add_result(self, axes: tuple[IndexRange, ...], body: Expr) -> Walk:
-        """Add the partial results of a body over ``axes``; return the number of the result."""
+        """Add the partial results of an array with the axes ``axes`` and the entries ``body``; return the number of the
+        array.
+        """
         loops = self.loops.loops_for(axes, (), ())
         active = tuple(loop for loop in loops if loop)
         reduction_class = (

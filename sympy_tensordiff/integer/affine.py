@@ -252,7 +252,7 @@ class Affine(_Form):
 
 
 def _affine_of_sorted(terms: tuple[tuple[Variable, int], ...], constant: int) -> Affine:
-    """Return an `Affine` of terms that are sorted and non-zero already, without a check."""
+    """Return an `Affine` form without checks: the terms must be sorted and have non-zero coefficients."""
     return tuple.__new__(Affine, (terms, constant))
 
 
@@ -304,8 +304,8 @@ class Quotient(Compound):
 
 
 def quotient(form: Affine, divisor: int) -> Affine:
-    """Return ``floor(form / divisor)`` as a form, ``divisor >= 1``; terms that the divisor divides are moved out of the
-    floor.
+    """Return ``floor(form/divisor)`` as a form, for a number ``divisor >= 1``. Divisible terms are outside of the
+    floor: ``i + floor(j/2)`` for ``(2*i + j)/2``.
 
     >>> p = Affine.variable("p")
     >>> quotient(4 * p + 2, 2), quotient(p + 5, 2)

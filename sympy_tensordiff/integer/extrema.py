@@ -60,7 +60,8 @@ class PositivePart(Compound):
 
 
 def positive_part(form: Affine) -> Affine:
-    """Return ``max(0, form)`` as a form: a common divisor is moved out, and the first coefficient inside is positive.
+    """Return ``max(0, form)`` as a form in a standard notation: common divisors are in front, and the first coefficient
+    inside is positive.
 
     >>> i = Affine.variable("i")
     >>> positive_part(2 * i - 4), positive_part(1 - i), positive_part(positive_part(i) + 3)
@@ -80,7 +81,8 @@ def positive_part(form: Affine) -> Affine:
 
 
 def maximum_of(forms: Iterable[Affine]) -> Affine:
-    """Return the maximum of one or more forms; of forms that differ by a constant only the largest counts.
+    """Return the maximum of several forms as a form. Of forms that differ by a constant, only the largest is
+    considered.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> maximum_of([i, Affine.of(0)]), maximum_of([i + 1, i - 2, i])
@@ -207,7 +209,7 @@ def _is_negative(form: Affine) -> bool:
 
 
 def _of_negated_operands(extremum: Extremum) -> Extremum:
-    """Return an equal extremum of the negated operands: ``max(-i, 1 - n)`` is ``-min(i, n - 1)``."""
+    """Return an equal extremum with both operands negated: ``-min(i, n - 1)`` for ``max(-i, 1 - n)``."""
     c, function, one, other = extremum
     return Extremum(-c, "min" if function == "max" else "max", -one, -other)
 

@@ -116,8 +116,8 @@ def affine_in(rows: Iterable[Constraint], variables: frozenset[Variable]) -> lis
 
 
 def relax_to_affine(rows: Iterable[Constraint], variables: frozenset[Variable]) -> list[Constraint]:
-    """Return constraints that are linear in ``variables`` and hold wherever ``rows`` do: floors of the variables are
-    replaced by their linear bounds.
+    """Return constraints that are linear in ``variables`` and follow from ``rows``: each floor of the variables is
+    replaced by a linear bound of it.
 
     The result has all points of the rows and perhaps more: enough for a projection.
     """
@@ -234,7 +234,7 @@ def times_divisors(rows: Iterable[Constraint]) -> tuple[Constraint, ...]:
 
 
 def symbolic_divisors(forms: Iterable[Affine]) -> list[Affine]:
-    """Return the symbolic divisors of the quotients in ``forms``, also in nested quotients, in a fixed order.
+    """Return the divisors M, which are not numbers, of all quotients ``floor(f/M)`` in ``forms``, nested ones included.
 
     >>> p, M, N = (Affine.variable(v) for v in "pMN")
     >>> symbolic_divisors([quotient_by(2 * quotient_by(p, N), 2 * M - 1) + 3])

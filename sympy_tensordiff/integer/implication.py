@@ -77,8 +77,8 @@ def without_implied(rows: Iterable[Constraint], known: Sequence[Constraint]) -> 
 
 
 def _is_empty_by_cases(rows: tuple[Constraint, ...]) -> bool:
-    """Return whether ``rows`` provably have no integer point, split by their maxima and minima if the definitions do
-    not suffice.
+    """Return whether ``rows`` are proved to have no integer point. If that fails, each maximum and minimum is split
+    into its two cases.
     """
     if system(rows).is_empty:
         return True
@@ -88,7 +88,9 @@ def _is_empty_by_cases(rows: tuple[Constraint, ...]) -> bool:
 
 
 def _is_implied_by_definitions(reduced: Constraint, rows: Sequence[Constraint]) -> bool:
-    """Return whether ``rows`` imply the normalised row ``reduced``, without splitting maxima and minima into cases."""
+    """Return whether ``rows`` imply the constraint ``reduced``, with what defines maxima, floors and so on, but without
+    splitting into cases.
+    """
     if _is_stated_or_weaker(reduced, rows):
         return True
     known = _system_with(reduced.form, rows)

@@ -93,7 +93,7 @@ def data_entries(forms: Iterable[Affine]) -> list[IndirectIndex]:
 
 
 def innermost_first(forms: Iterable[Affine]) -> list[IndirectIndex]:
-    """Return all tensor entries in ``forms``, each once and after the entries in its own index.
+    """Return all tensor entries in ``forms``, each once, and ``q[i]`` before ``p[q[i]]``.
 
     >>> i = Affine.variable("i")
     >>> inner = Affine.variable(IndirectIndex("jdx", (i,)))
@@ -129,7 +129,7 @@ def with_ranges(form: Affine, below: Mapping[str, Affine]) -> Affine:
 
 
 def outermost_entries(form: Affine) -> set[IndirectIndex]:
-    """Return the tensor entries of a form that are not part of another entry's index.
+    """Return the tensor entries in a form that are not in the index of another entry: ``p[q[i]]``, not ``q[i]``.
 
     >>> i = Affine.variable("i")
     >>> inner = Affine.variable(IndirectIndex("jdx", (i,)))
@@ -202,7 +202,9 @@ def eliminate_shared_entries(rows: Sequence[Constraint]) -> tuple[Constraint, ..
 
 
 def eliminate_entries_by_equations(form: Affine, rows: Iterable[Constraint]) -> Affine:
-    """Eliminate tensor entries from ``form`` by equations: ``2*idx[i] + k`` is ``p + k`` where ``p == 2*idx[i]``."""
+    """Return ``form`` without tensor entries that an equation in ``rows`` replaces: ``p + k`` for ``2*idx[i] + k`` and
+    ``p == 2*idx[i]``.
+    """
     for row in rows:
         for v, c in list(data_terms(row.form).items())[:1] if row.kind == "eq" else ():
             factor, rest = divmod(form.coefficient(v), c)
@@ -212,7 +214,7 @@ def eliminate_entries_by_equations(form: Affine, rows: Iterable[Constraint]) -> 
 
 
 def variables_in_indirect_indices(form: Affine) -> frozenset[Variable]:
-    """Return the plain variables inside indices of tensor entries in ``form``."""
+    """Return the plain variables in the indices of tensor entries in ``form``: i for ``idx[i] + k``."""
     entries = data_entries([form]) if form.compounds() else ()
     return frozenset().union(*(entry.atoms() for entry in entries))
 

@@ -224,8 +224,8 @@ def _number_of_terms(form: Affine) -> int:
 
 
 def slope(form: Affine, variable: Variable) -> tuple[Affine, Affine] | None:
-    """Return ``(a, rest)`` with ``form == a*variable + rest``, neither containing the variable; None if ``form`` is not
-    linear in it.
+    """Return ``(a, rest)`` with ``form == a*variable + rest``, where neither contains the variable. None if ``form`` is
+    not linear in it.
 
     >>> M, i, p = (Affine.variable(v) for v in "Mip")
     >>> slope(p - times(M, i) - 2 * i, "i")

@@ -60,7 +60,7 @@ def partition(
 
 
 def shape_rows(index: Iterable[Affine], shape: Iterable[Affine]) -> tuple[Constraint, ...]:
-    """Return the constraints that ``index`` is inside ``shape``, two for each axis.
+    """Return the constraints ``0 <= i`` and ``i <= n - 1`` for each entry i of ``index`` and the extent n of its axis.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> shape_rows([i + 1], [n])
@@ -203,8 +203,8 @@ def normalise(row: Constraint) -> Constraint | bool:
 
 
 def _without_floor(form: Affine, quotient: Quotient | SymbolicQuotient, sign: int) -> Affine:
-    """Return ``form >= 0`` without its floor: ``floor(f/d) >= e`` becomes ``f >= d*e``, ``floor(f/d) <= e`` becomes ``f
-    < d*(e + 1)``.
+    """Return the form f such that ``f >= 0`` is equivalent to ``form >= 0`` with the `quotient` in it: ``f - d*e`` for
+    ``floor(f/d) - e``. `sign` is that of the quotient.
     """
     divisor, others = quotient.divisor, form - Affine({quotient: sign})
     rest = others * divisor if isinstance(divisor, int) else times(divisor, others)

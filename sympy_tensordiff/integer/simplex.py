@@ -100,7 +100,9 @@ class Dictionary:
         return copy
 
     def _choose_first_basis(self, rows: Sequence[Sequence[int]]) -> None:
-        """Set up the first basis; the slack of a row ``x + b >= 0`` or ``-x + b >= 0`` replaces ``x`` at once."""
+        """Set up the first basis. A variable with a bound ``x + b >= 0`` or ``b - x >= 0`` is replaced by the slack of
+        that row at once.
+        """
         size = self.size
         anchors: dict[int, int] = {}
         for r, row in enumerate(rows):
@@ -117,8 +119,8 @@ class Dictionary:
             self.rows[r] = [0] * e + [signs[e]] + [0] * (size - 1 - e) + [shifts[e], 1]
 
     def _make_free_variables_basic(self) -> None:
-        """Pivot each variable into the basis in the sparsest row that contains it; one that no row contains stays a
-        column.
+        """Pivot each variable into the basis, by the row with the fewest entries that contains it. A variable that no
+        row contains stays a column.
         """
         for e in range(self.size):
             if self.columns[e] == e:

@@ -44,7 +44,9 @@ class SolutionTerm(NamedTuple):
 
 
 class Congruence(NamedTuple):
-    """The condition ``row . b == 0 (mod modulus)`` on the right side ``b``, ``modulus > 1``."""
+    """The condition ``row . b == 0 (mod modulus)`` that a right side ``b`` must satisfy for an integer solution;
+    ``modulus > 1``.
+    """
 
     row: Vector
     modulus: int
@@ -126,7 +128,9 @@ def _congruence(row: Vector, modulus: int) -> Congruence:
 
 
 def _residues(row: Sequence[int], unit: int, modulus: int) -> list[int]:
-    """Return the least absolute residues of ``unit * row``, the first non-zero one positive."""
+    """Return the entries of ``unit*row`` reduced modulo ``modulus`` to least absolute values, with the first non-zero
+    one positive.
+    """
     residues = [unit * x % modulus for x in row]
     if 2 * first_nonzero(residues) > modulus:
         residues = [-x % modulus for x in residues]

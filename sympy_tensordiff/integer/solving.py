@@ -214,7 +214,9 @@ def _exact_quotient(form: Affine, divisor: int) -> Affine:
 def _smith_step(
     names: VariableNames, kept: list[int], rows: tuple[Constraint, ...], equations: Sequence[Constraint]
 ) -> Step:
-    """Solve all remaining equations at once by the Smith form: ``v = sum_r column_r (U_r b)/alpha_r + K z``."""
+    """Solve all remaining equations at once, by the Smith normal form of their matrix. Return the substitution, the
+    conditions for a solution, and new free variables.
+    """
     unknowns = [v for v in kept if any(row.form.coefficient(v) for row in equations)]
     matrix = [[row.form.coefficient(v) for v in unknowns] for row in equations]
     right = [Affine({v: c for v, c in row.form.terms if v in unknowns}) - row.form for row in equations]

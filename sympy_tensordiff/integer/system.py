@@ -216,7 +216,9 @@ class System:
                 self.highs[involved[0]] = constant
 
     def _has_no_rational_point(self) -> bool:
-        """Return whether the inequalities have no rational solution: by ranges first, then by the simplex method."""
+        """Return whether the inequalities have no rational solution. The ranges of columns are compared first, then the
+        simplex method decides.
+        """
         if all(self.only_in_box):
             return False
         for terms, constant in self.inequalities.items():
@@ -327,7 +329,7 @@ class System:
         return value is not None and value > -1
 
     def implies_congruence(self, form: Affine, modulus: int) -> bool:
-        """Return whether the equations alone make ``form`` a multiple of ``modulus``."""
+        """Return whether ``form`` is a multiple of ``modulus`` at all integer solutions of the equations."""
         vector = self.vector(form)
         return vector is not None and all(c % modulus == 0 for c in vector)
 
@@ -376,7 +378,8 @@ def definitions(compounds: Iterable[Compound]) -> dict[Compound, tuple[Constrain
 def _inequalities_and_equations(
     rows: Iterable[Constraint], also: Sequence[Compound]
 ) -> tuple[list[Affine], list[Affine], bool]:
-    """Return (inequality forms, equation forms, whether further inequalities were derived) of ``rows``.
+    """Return the forms f of ``f >= 0`` and those of ``f == 0`` in ``rows`` and the definitions that they need, and
+    whether inequalities about products were added.
 
     Inequalities about products are added for the products in the rows and in ``also``.
     """

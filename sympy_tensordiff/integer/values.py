@@ -54,7 +54,9 @@ def bound_rows(limits: Iterable[Bounds]) -> list[Constraint]:
 
 
 def tighten_by_congruences(rows: Rows) -> Rows:
-    """Tighten inequalities to the nearest value that a congruence among ``rows`` allows: even and < 14 is <= 12."""
+    """Return ``rows`` with the constants of inequalities rounded to values that their congruences allow: ``p <= 12``
+    for ``p < 14`` and even p.
+    """
     result = []
     for row in rows:
         for other in rows:

@@ -257,7 +257,7 @@ class StructuredDerivative:
     # ------------------------------------------------------------------------ helpers
 
     def _make_product_kernel(self, transposed: bool) -> Any:
-        """Compile the matrix-vector product: an hvp of a Hessian, a vjp or jvp of a Jacobian."""
+        """Compile the product with a vector: hvp for a Hessian, jvp for a Jacobian, and vjp for its transpose."""
         sides = self._functions if transposed else self._variables
         directions = direction_symbols(sides, self.args)
         if self.is_symmetric:
@@ -270,7 +270,9 @@ class StructuredDerivative:
         return lambdify((*self.args, *directions), tuple(results), **self._options)
 
     def _index_expressions(self) -> list[Any]:
-        """Return all index expressions, range ends and conditions of the terms."""
+        """Return all integer expressions and conditions in the terms: indices, ends of ranges, and conditions on
+        indices.
+        """
         found: list[Any] = []
         for term in self.terms:
             found += [*term.row.indices, *term.column.indices, *term.conditions]
@@ -390,8 +392,8 @@ def structured_jacobian(args: Any, T: Any, wrt: Any = None, **options: Any) -> S
 
 
 def _normalise_argument_order(kind: str, args: Any, function: Any, wrt: Any) -> tuple[Any, Any, Any]:
-    """Return ``(args, function, wrt)`` for the calls ``f(args, function, wrt)`` and ``f(function, wrt)``; raise if an
-    argument is not a symbol.
+    """Return ``(args, function, wrt)`` for a call in either order of arguments, ``f(args, function, wrt)`` or
+    ``f(function, wrt)``. Raise if an argument is not a symbol.
     """
     if wrt is None:
         args, function, wrt = function, args, function

@@ -67,7 +67,9 @@ class ArgumentReader:
 
 
 def _digest(array: Any) -> tuple[Any, ...]:
-    """Return the shape and a hash of the contents of ``array``, as part of a cache key."""
+    """Return the shape and a hash of the entries of ``array``, so that calls with equal index arrays have the same
+    cache key.
+    """
     return np.shape(array), hashlib.blake2b(np.asarray(array).tobytes(), digest_size=16).digest()
 
 

@@ -37,7 +37,8 @@ class _GradientTerm(NamedTuple):
 
 
 def hessian_terms(loss: Any, variables: Sequence[Expr]) -> tuple[DerivativeTerm, ...]:
-    """Return the terms of the Hessian of the scalar ``loss``: values at index positions over index ranges.
+    """Return the terms of the Hessian of the scalar ``loss``. Each is a value at a row and a column, for all values of
+    some indices.
 
     Examples
     --------
@@ -128,7 +129,9 @@ def _gradient_terms_of_symbol(outer: _OuterFunction, symbol: Expr, variables: tu
 
 
 def _gradient_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[_GradientTerm]:
-    """Yield the terms of the first derivative of ``scalar``, each call with fresh bound indices."""
+    """Yield the terms of the gradient of ``scalar``. Each call uses new names for bound indices, so that terms can be
+    multiplied.
+    """
     if isinstance(scalar, REDUCTIONS):
         binders, body, weight = _open_reduction(scalar)
         for first in _gradient_terms(body, variables):

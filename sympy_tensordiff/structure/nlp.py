@@ -39,8 +39,8 @@ class FlatVariables:
         self.size = sum(map(math.prod, self.shapes))
 
     def parts(self, x: Any) -> list[Any]:
-        """Split the flat vector ``x`` into the values of the variables, as views in their shapes; raise `ArgumentError`
-        for a wrong length.
+        """Return the values of the variables in the flat vector ``x``, as views in their shapes; raise `ArgumentError`
+        if its length is wrong.
         """
         vector = np.asarray(x, dtype=float)
         if vector.shape != (self.size,):

@@ -164,7 +164,7 @@ def _flat_positions(
     starts: Sequence[NDArray[Any]],
     environment: Mapping[Any, Any],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return ``(flat rows, flat columns)`` of ``term`` at all points; raise if an index is out of bounds."""
+    """Return the row numbers and the column numbers of ``term`` at all points; raise if an index is out of bounds."""
     values = {**environment, **dict(zip((b.index for b in group.binders), points, strict=True))}
     count = len(points[0]) if points else 1
     flat = []

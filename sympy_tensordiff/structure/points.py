@@ -160,8 +160,8 @@ def _indices_in(expr: Any, binders: Sequence[IndexRange]) -> set[Any]:
 
 
 def evaluate(expr: Any, values: Environment) -> Any:
-    """Evaluate an integer expression or a condition on integers exactly, at all points at once; raise
-    `UnsupportedError` for an expression that has no integer value.
+    """Return the values of an integer expression, or of a condition on integers, at all points, as an exact array.
+    Raise `UnsupportedError` for other expressions.
 
     Examples
     --------

@@ -107,7 +107,7 @@ class DerivativeTerm(NamedTuple):
 
 
 def to_index_notation(scalar: Any) -> Expr:
-    """Return ``scalar`` in index notation, with the entries of composite tensors written out."""
+    """Return ``scalar`` in index notation: entries of tensor formulas, such as ``(A*B)[i, j]``, are written as sums."""
     given = lift(in_full(scalar))
     own = over_time(given)
     is_written_out = own is given and isinstance(own, TensorEntry | IndexedSum)
@@ -115,10 +115,12 @@ def to_index_notation(scalar: Any) -> Expr:
 
 
 class _EntryExpander(Rewriting):
-    """Writes entries of composite tensors in index notation, each shared subexpression once."""
+    """Writes the entries of tensor formulas, such as ``(A*B)[i, j]``, in index notation; each shared subexpression is
+    written once.
+    """
 
     def visit_entry(self, expr: TensorEntry, scope: Any) -> Recursion[Any]:
-        """Return the entry of a composite tensor in index notation; an entry of a symbol is unchanged."""
+        """Return the entry of a tensor formula in index notation. An entry of a tensor symbol is returned unchanged."""
         body = expr.tensor.write_out(expr.indices)
         return expr if body is None else (yield self.visit(body, scope))
 
@@ -201,8 +203,8 @@ def _combine_summands(value: Any, below: list[GuardedSummands]) -> GuardedSumman
 
 
 def _summands_of_branches(pieces: list[Any], below: list[GuardedSummands]) -> GuardedSummands:
-    """Return ``(conditions, summand)`` pairs of a `Piecewise` with the branch conditions ``pieces``, from the pairs
-    ``below`` of each branch; a branch also has the negations of the earlier conditions.
+    """Return the pairs (conditions, summand) of a `Piecewise`, from the pairs ``below`` of each branch. A branch adds
+    its condition and the negations of earlier ones.
     """
     found, before = [], sympy.true
     for condition, cases in zip(pieces, below, strict=True):

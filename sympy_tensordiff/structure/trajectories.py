@@ -28,7 +28,9 @@ class _OverTime(Rewriting):
     """
 
     def visit_scan(self, expr: Scan, scope: Any) -> Recursion[Any]:
-        """Return the values of the steps over the time, in index notation."""
+        """Return the formula, in index notation, that replaces a scan: a comprehension or a sum over its time. Raise
+        `UnsupportedError` if its states change.
+        """
         if needed_states([(s.variable, s.update) for s in expr.states if not s.is_constant], [expr.value]):
             raise UnsupportedError(
                 f"a structured derivative of {expr}: each state depends on all rows before it, so that the derivative "

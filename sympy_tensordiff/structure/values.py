@@ -71,11 +71,11 @@ class ValueKernel:
         return [n * (len(at[0]) if at else 1) for n, at in zip(self._value_counts, points, strict=True)]
 
     def coordinates(self, points: Sequence[Coordinates]) -> list[NDArray[np.int64]]:
-        """Return the coordinate arrays that the kernel takes after the arguments of the derivative."""
+        """Return the arrays of index values that the compiled function takes after the arguments of the derivative."""
         return [c for at, is_box in zip(points, self._are_boxes, strict=True) if not is_box for c in at]
 
     def results(self, buffer: NDArray[Any], points: Sequence[Coordinates]) -> tuple[NDArray[Any], ...]:
-        """Return views of the flat ``buffer`` in the shapes of the kernel results."""
+        """Return views of parts of the flat ``buffer``, in the shapes of the results of the compiled function."""
         views: list[NDArray[Any]] = []
         parts = np.split(buffer, np.cumsum(self.counts(points))[:-1])
         for part, number, at, is_box in zip(parts, self._value_counts, points, self._are_boxes, strict=True):
@@ -112,7 +112,9 @@ def unused_name(name: str, args: Sequence[Any]) -> str:
 
 
 def direction_symbols(tensors: Sequence[Any], args: Sequence[Any], name: str = "direction") -> tuple[TensorSymbol, ...]:
-    """Return a new tensor symbol of the shape of each of ``tensors``, with a name that no argument has."""
+    """Return a new tensor symbol for a direction along each of ``tensors``: it has the shape of the tensor, and a name
+    that no argument has.
+    """
     shapes = [tuple(getattr(tensor, "shape", ())) for tensor in tensors]
     return tuple(TensorSymbol(unused_name(f"{name}_{n}", args), shape) for n, shape in enumerate(shapes))
 

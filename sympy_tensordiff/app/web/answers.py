@@ -194,7 +194,7 @@ def sizes_of(parsed: Any, given: Mapping[str, int]) -> dict[Any, int]:
 
 
 def numbers(parsed: Any, derivative: Any, given: Mapping[str, int]) -> str:
-    """Return random inputs with the value and the derivative there, as text."""
+    """Return a text with random inputs, the value of the expression and its derivative at these."""
     expressions = (*parsed.tensors.values(), parsed.expression, derivative)
     values = random_values(expressions, sizes_of(parsed, given), kind="float")
     value, slope = td.evaluate((parsed.expression, derivative), values)
@@ -204,7 +204,9 @@ def numbers(parsed: Any, derivative: Any, given: Mapping[str, int]) -> str:
 
 
 def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
-    """Return a formula in LaTeX, with ``"mathml"`` unless it is too long or there is no ``typeset``."""
+    """Return a formula for the page as ``{"latex": ...}``, with ``"mathml"`` too unless it is too long or there is no
+    ``typeset``.
+    """
     result = text_or_error(write)
     if typeset is not None and len(result.get("text", "")) <= MAX_FORMULA_LENGTH and "text" in result:
         result["mathml"] = typeset(result["text"])
@@ -226,7 +228,9 @@ def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
 
 
 def convexity(parsed: Any, given: Mapping[str, str], typeset: Typesetter | None = None) -> Answer:
-    """Return a certificate that the expression is convex or concave, with its proof as a formula."""
+    """Return the answer to "is the expression convex?": a certificate that it is convex or concave, with the proof as a
+    formula, or an error message.
+    """
     domains = [(name, text) for name, text in given.items() if text.strip() and name in parsed.tensors]
     found: list[Any] = []
 

@@ -302,7 +302,7 @@ def _may_raise(own: str, name: str) -> bool:
 
 @functools.cache
 def _open_process() -> None:
-    """Make the symbols of this process available to LLVM, which loads them with the first engine."""
+    """Load the symbols of this process into LLVM, so that compiled code can call its functions; this is done once."""
     _binding().create_mcjit_compiler(_binding().parse_assembly(""), _machine())
 
 

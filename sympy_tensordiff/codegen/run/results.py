@@ -30,8 +30,8 @@ class _TupleEnd(NamedTuple):
 
 
 def flatten(expr: Any) -> tuple[list[Any], str]:
-    """Return ``(expressions, structure)`` of nested tuples: the leaves from left to right, and their nesting as a
-    string.
+    """Return ``(expressions, structure)`` for nested tuples: their leaves from left to right, and a string that
+    describes the nesting.
 
     >>> flatten((1, [2, 3]))
     ([1, 2, 3], '(.(..))')

@@ -107,7 +107,9 @@ def with_threads(
 
 
 def start_pool() -> None:
-    """Start Numba's thread pool, which code from disk needs; note the process that owns it."""
+    """Start Numba's thread pool, which compiled code loaded from disk needs. The number of the process is recorded: a
+    forked one has no threads.
+    """
     global _owner
     if _owner is None:
         _owner = os.getpid()
@@ -183,7 +185,7 @@ def _body_work(body: Iterable[Statement], values: dict[str, Any]) -> int:
 
 
 def _bound_value(bound: Bound, values: Mapping[str, Any], sign: int) -> int:
-    """Return ``sign*bound`` at the variables ``values``, rounded down."""
+    """Return the value of ``sign*bound`` at the variables ``values``, rounded down."""
     return sign * bound.form.evaluate(values) // bound.divisor
 
 

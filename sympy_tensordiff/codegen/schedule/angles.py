@@ -38,8 +38,8 @@ CHOICES = frozenset({"select", "and", "or"})
 
 
 def works_on_near_angles(body: Sequence[Statement]) -> bool:
-    """Whether sines and cosines in a loop over `body` may be computed by vector functions for small angles, with a
-    second run if an angle is large.
+    """Whether vector functions for small angles may compute the sines and cosines in a loop over `body`. If an angle is
+    large, the loop is run again.
     """
     nodes = [node for node in scalars(body) if isinstance(node, Operation)]
     if not any(node.function in NEAR_ANGLE_FUNCTIONS for node in nodes) or not all(map(has_few_steps, loops(body))):
@@ -80,8 +80,8 @@ def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: st
     """
 
     def change(statement: Statement, _: Around) -> Iterator[Statement]:
-        """Yield the statements that name each angle and set the flag, then `statement` with sine and cosine for small
-        angles.
+        """Yield statements that name the angles in `statement` and set the flag for large ones, then `statement` with
+        sine and cosine for small angles.
         """
         angles: dict[Scalar, str] = {}
 

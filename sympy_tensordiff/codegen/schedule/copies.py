@@ -18,8 +18,8 @@ Factor: TypeAlias = "int | Fraction | float"
 
 
 def without_copies(program: Program) -> Program:
-    """Return the program without kernels that only transpose and scale a matrix product: the product fills
-    their array.
+    """Return the program without kernels that only transpose or scale the result of a matrix product. The product
+    writes to their array directly.
     """
     flow = Dataflow(program)
     products = {step.array: n for n, step in enumerate(program.kernels) if isinstance(step, ContractionStep)}
@@ -148,7 +148,7 @@ def _copied(step: Step) -> tuple[str, int] | None:
 
 
 def _reading(step: Step, aliases: Aliases) -> Step:
-    """Return `step` with reads of copies replaced by reads of the copied arrays."""
+    """Return `step` with reads of the copied arrays in place of reads of their copies."""
     if isinstance(step, Kernel):
         return replace(step, body=with_values(step.body, lambda value: _read(value, aliases)))
     if isinstance(step, ContractionStep):

@@ -188,7 +188,8 @@ def _axes(kernel: Kernel, site: Site) -> list[Loop]:
 
 
 def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence[Loop]:
-    """Return the loops over the axes with the loop innermost that makes most reads contiguous (interchange).
+    """Return the loops over the axes in another order: the innermost one is that along which most reads are contiguous
+    (loop interchange).
 
     That is the last axis unless more reads are contiguous along another. Short axes, which are unrolled, stay in their
     places, and so do all where longer loops run inside, and where several instances of a scatter add to one entry.

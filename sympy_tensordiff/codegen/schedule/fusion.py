@@ -156,7 +156,9 @@ class _Fusion:
         return len(kernel.axes) > 1 or row_plan(kernel, self.prover) is None
 
     def producers(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
-        """Return the unfused kernels in `left` that only `step` reads, and that could be fused with `group` as well."""
+        """Return the kernels in `left`, not fused yet, that only `step` reads and that can be fused with `group`
+        together with it.
+        """
         wanted = self.flow.reads(step) & group.others if self.flow.reads(step) & group.filled else frozenset()
         return [
             other
@@ -225,7 +227,9 @@ class _Fusion:
     # ------------------------------------------------------------------------ the common loop
 
     def fused(self, group: _Group) -> FusedKernels:
-        """Return the fused step for `group`, with a common loop variable and otherwise distinct names."""
+        """Return the kernels of `group` as one fused step: the common loop has one variable, and all other names are
+        distinct.
+        """
         axis = unique(group.kernels[0].axes[0], self.taken)
         taken = {*self.taken, axis}
         tried: dict[str, int] = {}
@@ -335,7 +339,7 @@ def in_plain_loops(step: Kernel | FusedKernels, site: Site, error: VerificationE
 
 
 def scheduled_together(step: FusedKernels, site: Site) -> Nest:
-    """Return the nest of fused kernels: one loop over their common axis."""
+    """Return the nest of fused kernels: a loop over their common axis, in which each kernel computes its row."""
     bare = site.bare.union(array.name for array in step.rows if not array.shape)
     parts = _Parts(
         step, replace(site, bare=bare, outer=(), block=None, is_within=True, like=step.filled[0], buffers=[])

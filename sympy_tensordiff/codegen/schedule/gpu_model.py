@@ -191,7 +191,7 @@ class _Count:
         return LaunchCosts(name, self.launch.threads, self.launch.lanes, *counts, sectors, self.serial)
 
     def count(self, body: Sequence[Statement], warp: Sequence[dict[Any, Any]], times: int) -> None:
-        """Add the costs of the statements `body`, which the threads of `warp` execute `times` times."""
+        """Add to the counts what the statements `body` cost, which the threads of `warp` execute `times` times."""
         for statement in body:
             if isinstance(statement, If):
                 inside = [lane for lane in warp if _holds(statement.conditions, lane)]
@@ -206,7 +206,7 @@ class _Count:
                 self.count_value(statement, warp, times)
 
     def count_value(self, statement: Set, warp: Sequence[Values], times: int) -> None:
-        """Add the operations and reads of the statement, executed `times` times."""
+        """Add to the counts the operations and reads of one statement, which is executed `times` times."""
         if isinstance(statement.value, Ends | Identity):
             return
         nodes = list(subexpressions(statement.value))
@@ -264,7 +264,7 @@ def _work(node: Scalar) -> int:
 
 
 def _holds(rows: Sequence[Constraint], lane: Values) -> bool:
-    """Whether the constraints `rows` hold at the variable values `lane` of a thread."""
+    """Whether the constraints `rows` hold for a thread, whose variables have the values `lane`."""
     try:
         values = [(row, int(row.form.evaluate(lane))) for row in rows]
     except KeyError:  # of data, which the model does not know

@@ -108,7 +108,8 @@ def guards(loop: Loop, lengths: Lengths) -> Guards:
 def _parts(
     loop: Loop, found: Guards, begin: list[Statement], fresh: Callable[[str], str], lengths: Lengths
 ) -> tuple[Statement, ...]:
-    """Return the loops before, inside and after the interior; in the interior all guards hold and are dropped.
+    """Return the loops before, inside and after the interior of `loop`. In the interior, all guards in `found` hold, so
+    they are not tested.
 
     Statements that compute the ends are added to `begin`.
     """

@@ -27,7 +27,8 @@ Entry: TypeAlias = "IndirectIndex | Load"
 
 @dataclass(frozen=True)
 class InvariantReads:
-    """Hoists loop-invariant reads, such as ``idx[i]`` in ``x[idx[i], j]``, out of inner loops.
+    """Moves reads that are the same in all iterations of a loop, such as ``idx[i]`` in a loop over j with ``x[idx[i],
+    j]``, in front of the loop.
 
     `fresh` makes names, `extents` maps the variables of axis lengths to extents. With `has_values`, reads of arrays of
     real numbers are hoisted, too.
@@ -60,8 +61,8 @@ class InvariantReads:
         return (*reads, *self.inside(body, rows, known))
 
     def inside(self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str]) -> Iterator[Statement]:
-        """Yield the statements of `body` with known entries replaced by their names; inner loops get hoisted reads of
-        their own.
+        """Yield the statements of `body` with names in place of the entries in `known`; inner loops are rewritten by
+        `block`.
         """
         for statement in body:
             new = with_parts(statement, *_changes(known))
@@ -111,15 +112,19 @@ class InvariantReads:
 
 
 def _changes(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Callable[[Affine], Affine]]:
-    """Return two functions that replace known entries by their names, in scalar expressions and in affine forms."""
+    """Return two functions that put in the names of the entries in `known`: one for scalar expressions, one for affine
+    forms.
+    """
     data: dict[Variable, Affine] = {e: Affine.variable(n) for e, n in known.items() if isinstance(e, IndirectIndex)}
 
     def form(one: Affine) -> Affine:
-        """Return the affine form `one` with known integer-array entries replaced by their names."""
+        """Return an affine form with names in place of the integer-array entries in ``known``."""
         return one.substitute(data)
 
     def part(one: Scalar) -> Scalar:
-        """Return the node `one`, a read or an index, with known entries replaced by names; others unchanged."""
+        """Return one node of a scalar expression, a read or an index, with names in place of the entries in ``known``;
+        others unchanged.
+        """
         if isinstance(one, IndexValue):
             return IndexValue(form(one.form))
         if not isinstance(one, Load):

@@ -114,7 +114,7 @@ class _Launch:
         self.weight = weight(step.body) if isinstance(step, Kernel) else 0
 
     def precedes(self, step: Step) -> bool:
-        """Whether `step` depends on an array that this launch fills, so that it has to run later."""
+        """Whether `step` reads or fills an array that this launch fills, so that it has to run later."""
         return not self.filled.isdisjoint((step.array, *uses(step).arrays))
 
     def takes(self, step: Kernel) -> bool:
@@ -152,7 +152,9 @@ class _Launch:
         self.weight += weight(step.body)
 
     def together(self, private: Collection[str], taken: Collection[str]) -> Step:
-        """Return the merged step, with common axis names and otherwise distinct names."""
+        """Return the kernels of the launch as one step, with the same names of axes and otherwise distinct names.
+        Arrays in ``private`` are not stored.
+        """
         if len(self.kernels) < 2:
             return self.first
         axes = self.kernels[0].axes[: len(self.box)]

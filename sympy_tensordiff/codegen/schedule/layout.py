@@ -57,7 +57,9 @@ def _with_transposed_products(program: Program) -> Program:
     votes: Counter[str] = Counter()
 
     def vote(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        """Record whether `load` runs along columns or rows of its array in the innermost loop; return it unchanged."""
+        """Count whether the innermost loop around `load` runs along the columns or the rows of its array; return `load`
+        unchanged.
+        """
         if load.array in own:
             runs = (run_of(load, one) for one in (variable, *reversed(around)))
             run, rank = next((run for run in runs if run is not None and run[1] == 1), None), len(load.index)
@@ -86,7 +88,9 @@ def _with_transposed_products(program: Program) -> Program:
 
 
 def _with_copies(program: Program) -> Program:
-    """Return `program` with transposed copies of arrays that loops read with a stride or not along the last axis."""
+    """Return `program` with a transposed copy of each array that loops would read with a stride, if they read it
+    repeatedly.
+    """
     prover = Prover(program)
     taken = all_names(program)
     copies: dict[tuple[str, int, int], Array] = {}

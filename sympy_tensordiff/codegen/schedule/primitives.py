@@ -26,8 +26,8 @@ Fresh: TypeAlias = Callable[[str], str]
 
 
 def split(loop: Loop, size: int, outer: str) -> Loop:
-    """Return `loop` strip-mined into blocks of `size` values, with an outer loop over ``outer``, the first value of a
-    block.
+    """Return `loop` in blocks of `size` iterations: an outer loop over ``outer``, the first value of a block, around a
+    loop over the block.
 
     >>> blocks = split(span("i", Affine(), Affine.variable("n")), 512, "first")
     >>> (inner,) = blocks.body
@@ -200,7 +200,8 @@ def _is_set(flag: Name) -> Constraint:
 
 
 def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Return a reduction computed in ``count`` independent accumulators that are combined at the end.
+    """Return a reduction in ``count`` independent accumulators, which are combined after the loop, so that operations
+    need not wait for each other.
 
     The reduction is the one statement of the loop, into a scalar.
 

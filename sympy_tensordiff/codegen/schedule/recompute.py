@@ -149,7 +149,9 @@ def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
         return found
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return the statements that compute the entries which `statement` reads, then `statement` with their names."""
+        """Return the statements that compute the entries that `statement` reads from the array, then `statement` with
+        the computed values.
+        """
         made: list[Statement] = []
         values: dict[Load, Name] = {}
         for load in _reads(statement, kernel.array):

@@ -315,7 +315,9 @@ class RowPlanner:
         return False
 
     def is_tied(self, statement: Loop | If) -> bool:
-        """Whether loop bounds or conditions of `statement` depend on the last axis."""
+        """Whether the bounds or conditions of `statement` depend on the last axis, as those of ``for j <= i`` for the
+        axis i.
+        """
         return any(self.axis in form.atoms() for form in tested_forms(statement))
 
     def is_movable(self, statement: Loop | If) -> bool:
@@ -356,7 +358,9 @@ class RowPlanner:
         return bool(along) and all(run_of(node, self.axis) == (len(node.index) - 1, 1) for node in along)
 
     def gain(self, loop: Loop) -> int:
-        """Return how many more reads in `loop` become contiguous when the loop over the last axis is innermost."""
+        """Return how many more reads in `loop` are contiguous if the loop over the last axis is innermost; negative if
+        there are fewer.
+        """
         if self.is_brief(loop):
             return 1
         total = 0

@@ -48,7 +48,8 @@ Half and twice as much change no text of the benchmarks.
 
 @dataclass(frozen=True)
 class PrefixScan:
-    """A reduction loop that, at each entry of a row, continues from the previous entry (``Sum_{j <= i}``).
+    """A reduction loop, such as ``Sum_{j <= i} x[j]``, that continues from the value of the previous entry of a row
+    instead of starting again.
 
     ``downward``: the entry before is the next one of the row, and the loop begins where it has begun there. ``shift``:
     the terms of the exponents in the summand that depend on the entry. ``growth``: statements that multiply the sum of

@@ -43,7 +43,8 @@ _ASSOCIATIVE = ("add", "mul", "max", "min", "and", "or")
 
 
 def split_deep(program: Program) -> Program:
-    """Return the program with deeply nested or long expressions split into several assignments.
+    """Return the program with long or deeply nested expressions cut into several assignments, since compilers take long
+    for them.
 
     Such a part is computed even under the condition of a ``select`` that fails. That changes no result: reads out of
     bounds are tested there.
@@ -166,7 +167,9 @@ Half and twice as much change no text of the benchmarks.
 
 
 def split_large(program: Program) -> Program:
-    """Return the program with kernels of limited size; a single large loop is not split."""
+    """Return the program with large kernels cut into several small ones, since compilers take long for them. A single
+    large loop is not cut.
+    """
     if all(weight(kernel.body) <= MAX_KERNEL_OPERATIONS for kernel in program.nests):
         return program
     taken = all_names(program)

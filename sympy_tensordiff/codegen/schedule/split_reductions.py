@@ -115,7 +115,7 @@ class ChosenLoop(NamedTuple):
 
     @property
     def threads(self) -> int:
-        """The threads of a block that share a sum if neighbouring threads compute neighbouring entries."""
+        """The number of threads of a block that share one sum, if neighbouring threads compute neighbouring entries."""
         return 1 << ((THREADS // self.width).bit_length() - 1)
 
 
@@ -264,7 +264,7 @@ class _Stages:
         return first, replace(kernel, body=tuple(needed(body, set())))
 
     def size(self, wish: str, value: Affine) -> Affine:
-        """Return a new size variable, computed before the kernels: ``max(value, 1)``."""
+        """Return a new size with the value ``max(value, 1)``, which the host computes before any kernel runs."""
         self.sizes.append(Size(reserve_name(wish, self.taken), (value, Affine.of(1))))
         return Affine.variable(self.sizes[-1].name)
 

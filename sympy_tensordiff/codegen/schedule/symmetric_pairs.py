@@ -110,7 +110,9 @@ class _Packing:
                 return
 
     def is_worth(self, found: Packed, name: str, readers: Sequence[ContractionStep]) -> bool:
-        """Whether matrix products with the packed array save more work than unpacking their results costs."""
+        """Whether the matrix products `readers` of the packed array save more work than unpacking their results
+        costs.
+        """
         before = after = entries = 0
         for step in readers:
             labels = {label: self.hints(extent) for label, extent in extents(step, self.shapes).items()}

@@ -303,8 +303,8 @@ class _TileNest:
             yield from [If(rows, tuple(inside))] if rows else inside
 
     def store(self, rest: Sequence[Statement], sums: Mapping[str, str], entry: Mapping[str, Affine]) -> Statement:
-        """Return the statement that stores a thread's sum in the result, guarded against positions outside of the
-        array.
+        """Return the statement that stores one sum of a thread in the result, below a test that its position is inside
+        of the array.
         """
         names = {name: self.fresh(name) for name in declared(rest)}
         inside = [Constraint("ge", self.box[axis] - 1 - form) for axis, form in entry.items()]
