@@ -47,8 +47,8 @@ class Alternative:
 
 
 def _alternatives(function: CompiledFunction) -> Iterator[Alternative]:
-    """Yield the decisions that could be changed for a function. Some may change nothing in its text; these are dropped
-    when they are built.
+    """Yield the decisions that could be changed for a function. Some of them change nothing in its text; the caller
+    finds this out and drops them.
     """
     options = _recipe(function)[3]
     names = {

@@ -154,8 +154,8 @@ def floors_relaxed(row: Constraint, variables: frozenset[Variable]) -> list[Cons
 
 
 def _upper_estimate(form: Affine, variables: frozenset[Variable]) -> Affine:
-    """Return a form without floors of ``variables`` that is at least a positive multiple of ``form``, so that ``form >=
-    0`` implies that it is not negative.
+    """Return a form without floors of ``variables`` that is at least as large as some positive multiple of ``form``: if
+    ``form >= 0``, the result is also >= 0.
 
     A quotient by a symbol is eliminated if the symbol multiplies it, as in a remainder.
     """

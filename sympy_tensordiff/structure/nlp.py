@@ -199,7 +199,7 @@ def nlp(
     bounds: Mapping[Any, Any] | None = None,
     constraint_bounds: Sequence[Any] | None = None,
 ) -> NonlinearProgram:
-    """Return a nonlinear program as an object for cyipopt, and solvers with its interface.
+    """Return a nonlinear program as an object with the interface of cyipopt, which other solvers accept too.
 
     Parameters
     ----------

@@ -175,8 +175,8 @@ class VectorPrinter(ScalarPrinter):
         return self.names(node.array) if node.array in self.bare else self.read_text(node.array, node.index)
 
     def name(self, name: str) -> str:
-        """Return the text of a named value. If it is an array, it is a view with the axes that make it broadcast in the
-        current dimensions.
+        """Return the text of a named value. An array gets axes of length 1 where it lacks a current dimension, so that
+        it broadcasts.
         """
         home, text = self.stored.get(name), self.names(name)
         if home is None or not home.varies:

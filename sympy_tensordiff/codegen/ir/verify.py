@@ -248,7 +248,7 @@ def _is_inside(prover: Prover, row: Constraint, known: Sequence[Constraint]) -> 
 
 
 class _ReadMasks:
-    """Adds the masks of one kernel: a read that may be out of bounds becomes 0 there."""
+    """Rewrites the reads of one kernel that may be out of bounds, so that they give 0 in that case (masks)."""
 
     def __init__(self, array: str) -> None:
         self.array = array

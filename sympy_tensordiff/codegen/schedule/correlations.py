@@ -295,8 +295,8 @@ def _whole(view: Load, label: str, extent: Affine, shapes: Shapes) -> int | None
 def _tasks(
     step: Correlation, row: str, lane: str, lengths: Mapping[str, int], own: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
-    """Return the output axes over which threads divide the work, and a label or None. The label is given if its value
-    must be computed from a sum of labels in an index.
+    """Return the axes of the result over which threads divide the work, and a label that each task computes from its
+    position if an axis has an index like ``i + k``; else None.
 
     The label is None, unless an index with several labels is needed for enough tasks.
     """

@@ -175,7 +175,9 @@ def _part(
 
 
 def _tightest(bounds: Iterable[Bound], sign: int, lengths: Lengths) -> tuple[Bound, ...]:
-    """Return lower bounds (upper ones for ``sign=-1``) without redundant ones: ``i`` goes if there is ``i + 1``."""
+    """Return lower bounds (upper ones for ``sign=-1``) without redundant ones: ``i`` is dropped if there is ``i
+    + 1``.
+    """
     found: list[Bound] = []
     for bound in bounds:
         gaps = [_gap(bound, other, lengths) for other in found]

@@ -142,8 +142,9 @@ def entry_name(entry: Entry) -> str:
 
 
 def gathers_first(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, RowPlan | None]:
-    """Return a kernel with row arrays: it first reads the data-dependent entries of a row, such as ``x[idx[i]]``, and
-    then applies functions to the row with vector instructions. Also return its plan; None if it has no such reads.
+    """Return ``(kernel, plan)`` for a kernel that first reads the data-dependent entries of a row, such as
+    ``x[idx[i]]``, and then applies functions to the row with vector instructions. Without such reads, return the kernel
+    unchanged and None.
 
     The kernel itself and None if it has no such reads. ``fresh`` makes names.
     """
