@@ -97,8 +97,8 @@ def jax_function(
 
 
 def _convert_arguments(jax: Any, function: BridgedFunction, values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
-    """Return the arguments of a call as arrays, all real ones of one type, and integers. Raise `ArgumentTypeError` for
-    a traced integer or another type.
+    """Return the arguments of a call: arrays, with one type for all real ones, and integers. Raise `ArgumentTypeError`
+    for a traced integer or any other type.
     """
     integers, arrays = [], {}
     for position, value in enumerate(values):

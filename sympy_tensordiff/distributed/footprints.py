@@ -318,8 +318,8 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
 
 
 def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
-    """Return the bounds of ``target`` without the variables in ``loops``, which are eliminated; () if there are none. A
-    second and further bounds are those of variables that could not be eliminated exactly.
+    """Return the range of ``target``, with the variables in ``loops`` eliminated, as a tuple with its bounds; () if
+    there are none. If the elimination is not exact, the bounds of the variables in ``loops`` follow.
 
     If the projection is rational only, so that integers need not attain its ends, the inner loops follow. Congruences
     and floors that no loop bound expresses are left out, which only enlarges the range.

@@ -312,7 +312,7 @@ class DaskFunction:
         return BlockCost(kernel_tasks, reduction_tasks, read, reduced, peak)
 
     def _complete_sizes(self, sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
-        """Return the sizes by name, and the bytes of an entry. Without ``sizes``, those of the last call are returned;
+        """Return the sizes by name, and the bytes of an entry. If ``sizes`` is empty, use the sizes of the last call;
         raise `ArgumentError` if one is missing.
         """
         _ = self._program

@@ -330,7 +330,7 @@ class ResultSplitter:
 
     @memoise_walk
     def _stage_entry(self, total: Any, binders: tuple[IndexRange, ...]) -> Walk:
-        """Return the entry that replaces the sum ``total``: that of an array (a stage) with ``total`` for all values of
+        """Return the array entry that replaces the sum ``total``. The array (a stage) stores the sum for all values of
         its free indices.
         """
         around = [b for b in binders if b.index in total.free_symbols]

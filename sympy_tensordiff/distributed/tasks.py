@@ -216,8 +216,8 @@ class _InputTasks:
         return key
 
     def _overlapping_chunks(self, axis: int, cut: Any) -> Iterator[tuple[int, slice, slice]]:
-        """Yield for each chunk along an axis that overlaps the slice ``cut``: its number, the slice of it that is
-        needed, and the position of that in the result.
+        """Yield ``(number, slice, position)`` for each chunk along an axis that overlaps the slice ``cut``: the slice
+        of the chunk that is needed, and its position in the result.
         """
         ends = self.ends[axis]
         first = int(np.searchsorted(ends, cut.start, side="right"))

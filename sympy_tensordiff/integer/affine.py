@@ -50,8 +50,8 @@ class Compound:
         raise NotImplementedError
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        """Return the form that it becomes when `mapping` replaces variables inside of it; None if it contains none of
-        them.
+        """Return the form of the nonlinear integer after `mapping` has replaced variables inside of it; None if it
+        contains none of these variables.
         """
         raise NotImplementedError
 

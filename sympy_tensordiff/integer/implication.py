@@ -72,7 +72,7 @@ def is_implied(row: Constraint, rows: Sequence[Constraint]) -> bool:
 
 
 def without_implied(rows: Iterable[Constraint], known: Sequence[Constraint]) -> list[Constraint]:
-    """Return those of ``rows`` that ``known`` does not provably imply. Each row is tested alone."""
+    """Return ``rows`` without the constraints that ``known`` provably implies. Each row is tested alone."""
     return [row for row in rows if not is_implied(row, known)]
 
 

@@ -103,7 +103,7 @@ class Polynomial:
 
 
 def maximal(monomials: Iterable[Monomial]) -> Growth:
-    """Return those of ``monomials`` that do not divide another one: n**2 and m, but not n."""
+    """Return ``monomials`` without those that divide another one: of n, n**2 and m, the monomials n**2 and m."""
     result: list[Monomial] = []
     for monomial in sorted(set(monomials), key=degree, reverse=True):
         if not any(divides(monomial, other) for other in result):

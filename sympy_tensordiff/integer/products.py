@@ -211,7 +211,7 @@ def negated_partial_quotients(form: Affine, divisor: Affine) -> list[Affine]:
 
 
 def _remove(factors: list[Variable], factor: Variable) -> bool:
-    """Remove ``factor`` once from ``factors``; return whether it was there."""
+    """Remove ``factor`` once from the list ``factors``; return False if the list does not contain it."""
     if factor not in factors:
         return False
     factors.remove(factor)

@@ -68,8 +68,8 @@ def _is_kept_by_sympy(dividend: Affine) -> bool:
 
 
 def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affine) -> bool:
-    """Return whether ``short`` is ``form`` without the terms of ``dividend``, or without those of ``multiple`` (divisor
-    times quotient) and others, so that a remainder was found.
+    """Return whether subtracting a remainder has made ``form`` shorter: ``short`` lacks all terms of ``dividend``, or
+    all terms of ``multiple`` (divisor times quotient) and some others.
     """
     if len(short.terms) == len(form.terms) - len(multiple.terms) - len(dividend.terms):
         return True

@@ -170,8 +170,8 @@ def _linear_equations(rows: Sequence[Constraint], kept: Sequence[int]) -> list[C
 
 
 def _forms_equal_to_zero(rows: Sequence[Constraint]) -> Iterable[Affine]:
-    """Yield the forms that must be 0 by ``rows``: those of equations, and of two inequalities ``form >= 0`` and ``-form
-    >= 0``.
+    """Yield the forms that ``rows`` force to be 0: by an equation, or by two inequalities ``form >= 0`` and ``-form >=
+    0``.
     """
     forms = {row.form for row in rows if row.kind == "ge"}
     for row in rows:
@@ -185,7 +185,7 @@ def _replace_row(rows: tuple[Constraint, ...], old: Constraint, *new: Constraint
 
 
 def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affine) -> str:
-    """Return a name for a new variable: that of a remaining variable in ``form``, "z" without one."""
+    """Return a name for a new variable: the name of one of the variables ``kept`` that ``form`` contains, or "z"."""
     return next((names.names[v] for v in sorted(form.atoms()) if v in kept), "z")
 
 

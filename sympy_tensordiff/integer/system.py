@@ -244,8 +244,8 @@ class System:
         return self.dictionary().point()
 
     def _least_in_box(self, vector: Sequence[int]) -> int | None:
-        """Return the least value of the linear form ``vector``, without its constant, in the ranges of the columns;
-        None if it is unbounded there.
+        """Return the least value of the linear form ``vector``, without its constant, when each column is in its range;
+        None if it is unbounded.
         """
         total = 0
         for c, low, high in zip(vector, self.lows, self.highs, strict=False):

@@ -139,7 +139,7 @@ def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) ->
 
 
 def _projection_on(v: int, variables: Sequence[int], rows: Rows) -> Rows:
-    """Return the constraints on ``v`` that follow from ``rows``, with the other ones of ``variables`` eliminated.
+    """Return the constraints on ``v`` that follow from ``rows`` when the others of ``variables`` are eliminated.
 
     Rows that contain another variable in a compound are left out. Returns nothing if several variables are to be
     eliminated and the rows do not determine ``v``: projecting many variables takes long.

@@ -182,7 +182,7 @@ def _transparent_args(value: Any) -> tuple[Any, ...]:
 
 
 def _combine_summands(value: Any, below: list[GuardedSummands]) -> GuardedSummands:
-    """Return the pairs of conditions and summands for ``value``, from those of its arguments."""
+    """Return ``value`` as pairs of conditions and a summand, given these pairs for its arguments (``below``)."""
     if isinstance(value, Piecewise) and below:
         return _summands_of_branches([condition for _, condition in value.args], below)
     if isinstance(value, KroneckerDelta):

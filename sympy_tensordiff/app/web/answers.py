@@ -214,8 +214,8 @@ def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
 
 
 def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
-    """Return ``"latex"``, the notation of a formula that reads best, and ``"other"``: in named parts if the first one
-    is whole, or the reverse.
+    """Return a formula in two notations, one whole and one with named parts: ``"latex"`` is the one that reads best,
+    ``"other"`` the other one.
 
     There is no ``"other"`` if the formula has no parts.
     """

@@ -258,8 +258,8 @@ class _SumOfProducts:
         return f'np.einsum("{",".join(subscripts)}->{"".join(letters[dim] for dim in out)}", {", ".join(arrays)}{how})'
 
     def _order(self, operand: FactorGroup) -> list[Span]:
-        """Return the order of an operand's axes: that of the array that it reads; for an operand that is computed,
-        short axes first.
+        """Return the dimensions of an operand in the order of its axes: as in the array that it reads, or with short
+        axes first if it is computed.
         """
         # In a wide one, summed dimensions come first: the last axis of a block must not be short.
         factors = [] if operand.is_wide and operand.is_computed else operand.factors

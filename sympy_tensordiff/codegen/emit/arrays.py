@@ -108,7 +108,9 @@ def block_constant(pieces: Iterable[str]) -> str:
 
 
 def recurrence_pieces(step: Recurrence, names: FormNames) -> list[str]:
-    """Return the texts of the NumPy functions for a recurrence: those of its body, and last the one that runs it."""
+    """Return the texts of the NumPy functions of a recurrence: first the functions of its body, and last the function
+    that runs the body in a loop.
+    """
     return [*_body_functions(step, DIALECTS["numpy"]), recurrence_text(step, names)]
 
 
@@ -441,8 +443,8 @@ class KernelPrinter:
         return True
 
     def print_python_loop(self, loop: Loop, wide: Loop, frame: Frame) -> None:
-        """Append a Python loop over the range ``wide``, which contains the ranges of ``loop`` at all entries; in each
-        iteration, the body is restricted to the entries that have it.
+        """Append a Python loop over the range ``wide``, which contains the ranges of ``loop`` for all entries. Each
+        iteration computes only the entries whose range has its value.
         """
         lows, stops = loop_ends(wide)
         low = self.values.extreme("max", self.narrowing.without_dominated(lows, 1, frame.known))

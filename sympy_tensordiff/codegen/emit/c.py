@@ -133,7 +133,7 @@ class CFile:
         return source
 
     def with_helpers(self, pieces: list[str]) -> list[str]:
-        """Return the texts ``pieces``, preceded by those of the helper functions that they call."""
+        """Return the texts ``pieces`` of functions, preceded by the texts of the helper functions that they call."""
         known = c_helpers(pieces) | c_functions(self.options.dtype == "float32")
         return [*called_by(pieces, known).values(), *pieces]
 
@@ -142,8 +142,8 @@ class CFile:
         return head
 
     def function_texts(self) -> tuple[list[str], list[str]]:
-        """Return two lists of C functions: those of the steps, and those that return the size of the scratch memory and
-        run all steps.
+        """Return two lists of C functions: one function per step, and the functions that return the size of the scratch
+        memory and run all steps.
         """
         functions = Functions(self.names)
         steps = [(step, self.step_text(step)) for step in self.program.kernels]

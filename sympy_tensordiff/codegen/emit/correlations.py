@@ -68,8 +68,8 @@ class _TiledCorrelation:
 
     @property
     def task_parameters(self) -> str:
-        """The parameters of a task, as text: those of the step, the copied operand, and the position of the task in the
-        result.
+        """The text of the parameters of a task's function: the parameters of the step, the copied operand, and the
+        position of the task in the result.
         """
         places = [self.places[axis] for axis in self.tiles.tasks]
         return ", ".join([*passed_names(self.step, self.names), self.copy, *places])

@@ -241,7 +241,9 @@ class CudaFile(CFile):
         return changed
 
     def with_helpers(self, pieces: list[str]) -> list[str]:
-        """Return the texts of the kernels after those of the helpers that they call, then those for the host."""
+        """Return the texts of a CUDA file in order: helper functions on the device, the kernels that call them, then
+        the functions for the host.
+        """
         host = [text for text in pieces if "__global__" not in text]
         kernels = [text for text in pieces if "__global__" in text]
         launching = list(called_by(host, LAUNCH_HELPERS).values())

@@ -71,8 +71,8 @@ class Functions:
         passed: Sequence[str] | None = None,
         names: FormNames | None = None,
     ) -> None:
-        """Add the function of a step, given as ``text``, unless an equal one is there. ``passed`` are its arguments (by
-        default `passed_names`), and ``names`` the names in it.
+        """Add the function of a step, given as ``text``, unless an equal function was added before. ``passed`` are its
+        arguments (by default `passed_names`), and ``names`` the names in it.
         """
         own = function_name(kernel)
         self._passed[own] = passed_names(kernel, self._all) if passed is None else list(passed)

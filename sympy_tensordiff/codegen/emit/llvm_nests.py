@@ -129,6 +129,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
 
 
 def _upper_extent(ends: Ends) -> Affine:
-    """Return the extent of an axis of a local array, or an upper bound of it."""
+    """Return the extent of an axis of a local array as a single form: of a maximum or minimum, the first operand that
+    is not a constant.
+    """
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
     return next((form for form in found if not form.is_constant), found[0])

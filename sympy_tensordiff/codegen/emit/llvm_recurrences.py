@@ -101,8 +101,8 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.slotted.add(name)
 
     def point(self, name: str, pointer: str) -> None:
-        """Set the pointer by which the body reads its array argument `name`; a scalar argument is read from memory
-        there.
+        """Set the pointer by which the body reads its argument `name`: that of an array's first entry, or of a scalar
+        in memory.
         """
         (self.pointers if self.given[name] else self.numbers)[name] = pointer
 

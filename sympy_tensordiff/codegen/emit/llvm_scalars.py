@@ -144,7 +144,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> Value:
         """Emit ``value if condition else otherwise``, and return its value. Only the chosen one is computed, unless
-        both are there already.
+        both cost nothing.
         """
         test = self.truth(condition)
         if isinstance(value, Number | Name) and isinstance(otherwise, Number | Name):

@@ -26,8 +26,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
     """
 
     def print_correlation(self, step: Correlation, tiles: Tiling, copy: Load, is_wide: bool) -> None:
-        """Append the instructions of a correlation. ``copy`` is the read of its copied operand without the last index,
-        that of the lanes.
+        """Append the instructions of a correlation. ``copy`` is the read of its copied operand; its last index, which
+        numbers the lanes, is left out.
         """
         self.step, self.tiles, self.extents = step, tiles, dict(step.labels)
         self.symbol = tile_function(self.module, is_wide)

@@ -208,7 +208,7 @@ def block_ends(names: FormNames) -> tuple[str, str]:
 
 
 def _head_text(step: Step, names: FormNames, block: Sequence[str]) -> str:
-    """Return the ``def`` line of the function of a step, or of a block of it."""
+    """Return the ``def`` line for the function of a step, or of one block of its rows."""
     passed = passed_names(step, names)
     return f"def {block_name(step)}({', '.join([*passed, *block])}):" if block else head_text(step, passed)
 
@@ -353,8 +353,8 @@ def _step_functions(
 
 
 def _compiled_recurrence(step: Recurrence, names: FormNames, decorators: Decorators) -> list[str]:
-    """Return the texts of the compiled functions of a recurrence's body, and last that of the recurrence, without
-    decorator.
+    """Return the texts of a recurrence's functions for Numba, without decorators: first the functions of its body, and
+    last the function that runs it.
     """
     prover = Prover(step.body)
     body, name = fuse(step.body, prover), step_function(step)

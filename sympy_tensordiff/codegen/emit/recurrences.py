@@ -37,7 +37,9 @@ _FUNCTION = re.compile(r"^(?:def|static \w+) (\w+)\(", re.MULTILINE)
 
 
 def recurrence_text(step: Recurrence, names: FormNames) -> str:
-    """Return the function of a recurrence: it calls that of one step with buffers for the next states."""
+    """Return the text of the function of a recurrence: it calls the function of one time step in a loop, with buffers
+    for the next states.
+    """
     return _Loop(step, names.copy()).text()
 
 

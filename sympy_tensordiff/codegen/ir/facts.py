@@ -361,7 +361,8 @@ def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
 
 
 def statement_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar]) -> Iterator[Read]:
-    """Yield the reads and the store of a statement, without those of its body. The constraints ``rows`` hold there.
+    """Yield the reads and the store of a single statement; statements in its body are left out. The constraints
+    ``rows`` hold there.
 
     ``integers`` are the values of scalars that depend on integers only; the scalar that the statement sets is added to
     them.

@@ -33,7 +33,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """A guard: ``body`` runs if all ``conditions`` hold."""
+    """A guard: the statements in ``body`` run only if all ``conditions`` hold."""
 
     conditions: tuple[Constraint, ...]
     body: tuple[Statement, ...]
@@ -41,7 +41,8 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """An assignment ``target = value``, or the update of a ``reduction``, of a scalar or an array entry.
+    """An assignment ``target = value``, or an update of the target such as ``target += value`` (with a ``reduction``).
+    The target is a scalar or an array entry.
 
     A scalar that starts with an `Identity` is an accumulator; other scalars do not change before scheduling. Names are
     unique in a kernel. A maximum or minimum of `Ends` is one of integers; "any" notes whether a condition has been
@@ -65,7 +66,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """The allocation of an array in a function, after scheduling, with the dtype of the array ``like``."""
+    """The allocation of a local array in the function of a nest, with the dtype of the array ``like``."""
 
     name: str
     shape: tuple[Ends, ...]

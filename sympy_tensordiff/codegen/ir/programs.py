@@ -48,7 +48,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """An integer computed on the host before any kernel runs: the maximum of ``lows`` or the minimum of ``highs``.
+    """An integer that the host computes before any kernel runs: the maximum of ``lows`` or the minimum of ``highs``.
 
     Exactly one of the two is non-empty. Offsets and extents of temporaries are such sizes.
     """
@@ -132,7 +132,8 @@ class Table(Kernel):
 
 @dataclass(frozen=True, slots=True)
 class Scatter(Kernel):
-    """A kernel that adds to entries of ``array``, which has been filled before; its ``axes`` have the ``extents``.
+    """A kernel that adds values to entries of an ``array`` that was filled before, such as ``y[p[k]] += v[k]``. Its
+    ``axes`` are loops with the ``extents``.
 
     The body adds to any entries instead of setting its own, or takes the maximum, or the minimum, of each and a value.
     Instances that change one entry run one after the other, in the order of the axes and loops; on a device in any
@@ -153,7 +154,7 @@ class Scatter(Kernel):
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An array with one label per axis; a repeated label reads a diagonal."""
+    """An array in a library call, with a label for each axis. A label that occurs twice reads a diagonal."""
 
     array: str
     labels: tuple[int, ...]
@@ -230,7 +231,7 @@ class Solve(ProductStep):
 
 @dataclass(frozen=True, slots=True)
 class CofactorTangent(ProductStep):
-    """A library call for the derivative of a matrix's cofactors (those of ``left``) in the direction of the matrix
+    """A library call for the derivative of the cofactors of the matrix ``left`` in the direction of the matrix
     ``right``.
 
     One label is for the rows, one for the columns, in ``output`` and both operands; an operand with the other order is
@@ -261,7 +262,7 @@ class Correlation:
 
     @property
     def views(self) -> tuple[Load, Load, Load]:
-        """The three array entries in the sum: that of the result, and those of the left and the right operand."""
+        """The three array entries in the sum: the entry of the result, the left and the right operand."""
         return self.output, self.left, self.right
 
 
@@ -384,7 +385,8 @@ def kernels_of(step: Step) -> tuple[Kernel, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The steps of a callable with its arguments, results and checks.
+    """A compiled function before code is printed: its arguments, the steps that compute the results, temporaries, sizes
+    and run-time checks.
 
     ``structure`` is the nesting of its results, as in `codegen.run.results`.
     """

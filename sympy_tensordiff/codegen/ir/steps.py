@@ -189,7 +189,9 @@ def _form_as_factor(form: Affine) -> str:
 
 
 def check_step(step: ProductStep | Apply, shapes: Shapes, shape: tuple[Affine, ...]) -> None:
-    """Raise VerificationError if a library call does not match its arrays; ``shape`` is that of the array it fills."""
+    """Raise VerificationError if a library call does not match its arrays; ``shape`` is the shape of the array that the
+    call fills.
+    """
     where = f"{type(step).__name__} {step.array}"
     if isinstance(step, Apply):
         found = _apply_shape(step, shapes[step.operand], where)

@@ -56,7 +56,7 @@ def check_correlation(step: Correlation, prover: Prover) -> None:
 
 
 class OutOfBounds(NamedTuple):
-    """Constraints on the sizes under which a read is out of bounds."""
+    """The constraints on sizes under which a certain read is out of bounds."""
 
     violation: Rows
     """Constraints on the sizes: a projection over the rationals, an over-approximation."""

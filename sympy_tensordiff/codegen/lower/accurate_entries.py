@@ -41,7 +41,7 @@ def with_accurate_entries(
         names = {*arrays, *taken}
 
         def stored(array: Node, entries: Node) -> Node:
-            """Add the definition of an array of the norms `entries`, which is computed after `array`, that of their
+            """Add the definition of an array of the norms `entries`. It is computed after `array`, which has their
             squares. Return its tensor node.
             """
             name = unique("norm", names)

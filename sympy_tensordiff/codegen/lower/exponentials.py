@@ -330,8 +330,8 @@ def _equal_entries(rows: Sequence[Constraint], variables: Sequence[int]) -> dict
 
 
 def _depends_on_arguments(shift: Mapping[Node, Any]) -> bool:
-    """Return whether the exponents `shift` contain tensors or numbers of the user. Those of indices alone are the same
-    in all calls.
+    """Return whether the exponents `shift` depend on tensors or scalars that the user passes. If they depend on indices
+    alone, they are the same in all calls.
     """
     parts = reachable(*shift)
     return any(p.op in ("tensor", "scalar") or (p.op == "index" and bool(data_entries([p.data]))) for p in parts)

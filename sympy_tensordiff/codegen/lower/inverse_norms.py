@@ -23,8 +23,8 @@ _MAX_INVERSES = 8
 
 
 def with_scaled_vectors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with products like ``s**(-3/2)*outer(x, y)`` computed from scaled vectors,
-    ``(x*s**(-1/2))*(y/s)``, so that there are fewer multiplications and no overflow.
+    """Return `roots` with products like ``s**(-3/2)*outer(x, y)`` computed as outer products of scaled vectors, such as
+    ``x*s**(-1/2)`` and ``y/s``. This takes fewer multiplications and does not overflow.
     """
     done: dict[Node, Node] = {}
     for part in reachable(*roots):

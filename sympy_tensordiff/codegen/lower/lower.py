@@ -322,8 +322,8 @@ class Lowering(Matrices):
                     yield self.value(part, block)
 
     def _with_common_functions(self, sums: Sequence[Node], context: Context) -> list[Node]:
-        """Return those of `sums`, all over one range, that evaluate the same costly function of all indices as another
-        one, so that one loop for both saves calls.
+        """Return those of `sums`, all over one range, whose terms call the same costly function (of all indices) as
+        another sum. One loop for both then saves calls.
 
         A function of fewer indices is worth an array, which a product of matrices may read.
         """

@@ -206,8 +206,8 @@ def solved_place(node: Node) -> int | None:
 
 
 def direction_of(node: Node) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    """Return ``(position, summed labels, other labels)`` for a contraction of the derivative of a matrix's cofactors
-    with another matrix, the direction, at `position`. The labels are those of the derivative. None for other nodes.
+    """Return the position of the direction X in a contraction of the derivative of a matrix's cofactors with a matrix
+    X. Also return the derivative's labels: those summed with X, and the others. None for other nodes.
 
     With it come the labels of the cofactors that are summed with it, and the others.
     """

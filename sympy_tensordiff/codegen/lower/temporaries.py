@@ -108,8 +108,8 @@ class Storage:
     # -------------------------------------------------------------- arrays
 
     def expect(self, results: Sequence[Node], shares: bool = True) -> None:
-        """Register the nodes that will be computed, so that values which they share are stored. With `shares`, values
-        that several loops use may be stored, too.
+        """Register the nodes that will be computed, to find the values that they share. With `shares`, values may be
+        stored that several loops use.
         """
         self._uses_in_results = uses(*results)
         if self.temporaries and shares:

@@ -361,8 +361,8 @@ class _Definitions:
 
 
 def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Container[str]) -> list[Definition]:
-    """Return `definitions` with each log-sum-exp split into arrays, such as the exponentials and their sum, that
-    softmaxes of the same tensor read too.
+    """Return `definitions` with each log-sum-exp split into several arrays, such as the exponentials and their sum,
+    which softmaxes of the same tensor can read.
     """
     rest, found = list(definitions), list[Definition]()
     names = {definition.name for definition in definitions}
@@ -396,9 +396,7 @@ class _Logarithm:
             self.arrays[what] = graph.tensor(f"array {name}", tuple(shape))
 
     def outer(self, items: Sequence[T]) -> list[T]:
-        """Return those of `items`, which has one per axis, that belong to axes over which the log-sum-exp does
-        not sum.
-        """
+        """Return the elements of `items` (one per axis) for the axes over which the log-sum-exp does not sum."""
         return [item for axis, item in enumerate(items) if axis not in self.summed]
 
     def with_shares(self, entries: Node | None) -> Node | None:
@@ -436,7 +434,9 @@ class _Logarithm:
         return self.graph.read(self.arrays[what], index if what == "power" else self.outer(index))
 
     def definitions(self, is_shared: bool) -> Iterator[Definition]:
-        """Yield the definitions of the arrays of the logarithm, those of shares only if `is_shared`."""
+        """Yield the definitions of the auxiliary arrays of the log-sum-exp. The arrays "power" and "share" of softmaxes
+        are defined only if `is_shared`.
+        """
         graph, index = self.graph, [Affine.variable(axis) for axis in self.axes]
         inner = [axis for axis in self.axes if axis not in self.outer(self.axes)]
         rows = ranges(inner, [self.tensor.shape[axis] for axis in self.summed])

@@ -186,7 +186,7 @@ def _unless_zero(graph: Graph, factor: Node, other: Node) -> Node:
 
 
 def _is_logarithm(factor: Node, base: Node) -> bool:
-    """Whether `factor` is ``log(base)`` or a positive power of it."""
+    """Whether `factor` is ``log(base)`` or a positive power of this logarithm."""
     if factor.op == "pow" and factor.args[1].op == "const" and factor.args[1].data > 0:
         factor = factor.args[0]
     return factor.op == "call" and factor.data is sympy.log and factor.args[0] is base

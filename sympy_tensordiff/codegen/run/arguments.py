@@ -396,8 +396,8 @@ MAX_COPIED_BYTES = 2**15
 
 
 def writable_alias(array: NDArray[Any]) -> NDArray[Any]:
-    """Return `array`, or a view or copy of it that is marked as writable, so that Numba compiles one kernel for both
-    kinds. Kernels never write to arguments.
+    """Return `array` if it is writable, else a view or copy that is marked as writable. Numba then compiles one kernel
+    for both kinds; kernels never write to arguments.
 
     Numba would compile a kernel again for each combination of read-only arrays.
     """

@@ -371,7 +371,7 @@ class CompiledFunction:
 
     @functools.cached_property
     def source(self) -> str:
-        """The text of the generated module; for ``llvm``, that of the same loops in Python."""
+        """The text of the generated module. For the backend ``llvm``, it is the text of the same loops in Python."""
         return _module_source(self._bounded, self.backend, self._printed_parallel)
 
     def _module(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> ModuleType:

@@ -73,7 +73,8 @@ class DeviceArray(Memory):
 
 
 def describe_array(label: str, value: Any, stream: int) -> DeviceArray:
-    """Return the description of a device array; its library makes ``stream`` wait for pending computations of it.
+    """Return the description of an array in device memory. Its library is asked to make ``stream`` wait for pending
+    computations of the array.
 
     Raise ArgumentTypeError for masked arrays and types without kernels.
     """
@@ -250,7 +251,9 @@ _LIBRARIES: dict[str, type[NumbaArrays]] = {
 
 
 def library_of(value: Any) -> type[NumbaArrays]:
-    """Return the class that allocates arrays of the library of ``value``; that of Numba for unknown libraries."""
+    """Return the class that allocates arrays of the same library as ``value``; `NumbaArrays` if the library is
+    unknown.
+    """
     names = [base.__module__.partition(".")[0] for base in type(value).__mro__]
     return next((_LIBRARIES[name] for name in names if name in _LIBRARIES), NumbaArrays)
 

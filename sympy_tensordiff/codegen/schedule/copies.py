@@ -162,8 +162,8 @@ def _reading(step: Step, aliases: Aliases) -> Step:
 
 
 def _read(value: Scalar, aliases: Aliases) -> Scalar:
-    """Return ``value`` with the array read instead if it reads a copy of it (with its sign); any other expression
-    unchanged.
+    """Return the read of an array instead of the read ``value`` of its copy, with the sign of the copy; any other
+    expression unchanged.
     """
     if isinstance(value, Load) and value.array in aliases:
         name, sign = aliases[value.array]

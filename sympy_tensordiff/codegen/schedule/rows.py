@@ -240,8 +240,8 @@ def scans_plan(kernel: Kernel) -> RowPlan | None:
 
 
 def stays_in_rows(kernel: Kernel) -> bool:
-    """Whether each addition that `kernel` makes to an array goes to the current value of its last axis, so that loops
-    can be interchanged.
+    """Whether ``kernel`` adds only to entries whose index contains the last axis itself, so that the loop over this
+    axis can be moved.
 
     Then the additions to one entry keep their order with the axis innermost.
     """

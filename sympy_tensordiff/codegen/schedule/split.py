@@ -119,8 +119,8 @@ class _Splitter:
         return done[id(value)]
 
     def folded(self, node: Operation, before: list[Statement]) -> Operation:
-        """Return a sum or product of many operands as nested ones of at most ``WIDTH`` operands: the first ones are
-        named, and the name is an operand of the next.
+        """Return a long sum or product with at most ``WIDTH`` operands: the first operands are combined in a named
+        scalar, which is the first operand of the rest, and so on.
         """
         arguments = node.arguments
         while len(arguments) > WIDTH:

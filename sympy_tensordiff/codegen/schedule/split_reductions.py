@@ -58,7 +58,7 @@ MOST_PARTS = 256
 
 class Stages(NamedTuple):
     """A program in which long sums are computed in two stages, partial sums first. ``whole`` maps each array of partial
-    sums to that of the totals.
+    sums to the array of the totals.
     """
 
     program: Program

@@ -153,8 +153,8 @@ class _Packing:
         return self.program.with_steps(steps, self.packed, arrays, notes)
 
     def filled(self, kernel: Kernel, found: Packed) -> Kernel:
-        """Return the kernel that fills the packed array instead of the full one: entry ``[d, j]`` is that of the pair j
-        and ``(d + j) mod extent``.
+        """Return the kernel that fills the packed array instead of the full one. Its entry ``[d, j]`` is the full
+        array's entry for the pair j and ``(d + j) mod extent``.
         """
         first, second = (kernel.axes[axis] for axis in found.axes)
         distance = unique("distance", self.taken | set(kernel.axes))
