@@ -97,8 +97,8 @@ def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
 
 
 def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedExpression] | None:
-    """Return the summands of ``expr`` that are summed over blocks (those with the ``origins``), with their constraints.
-    None if anything else is added to such a sum.
+    """Return the summands of ``expr`` that are summed over the blocks with the given ``origins`` (symbols of first
+    indices), with their constraints. None if ``expr`` adds anything else to these sums.
     """
     stack, found = [(GuardedExpression(expr, rows, ()), origins)], []
     while stack:

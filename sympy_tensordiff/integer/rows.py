@@ -142,8 +142,8 @@ def rows_connected_to(rows: Rows, variables: frozenset[Variable], sizes: frozens
 
 
 def bounds_a_loop(row: Constraint, variables: Sequence[Variable]) -> bool:
-    """Return whether the inequality ``row`` bounds the innermost of ``variables`` in it, which are ordered from the
-    outermost on: it must be linear in that one.
+    """Return whether the inequality ``row`` can bound a loop: of ``variables``, given from the outermost on, it must be
+    linear in the innermost one that it contains.
     """
     for n, v in enumerate(variables):
         if row.kind == "ge" and row.form.coefficient(v) and row.form.atoms().isdisjoint(variables[n + 1 :]):

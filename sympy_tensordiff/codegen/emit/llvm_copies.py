@@ -28,8 +28,8 @@ from sympy_tensordiff.integer.products import times
 
 
 def matrices_of(step: ContractionStep | Trapezoid) -> LibraryMatrices:
-    """Return a contraction as a matrix product. For a triangular one, the rows with different bounds are the rows of
-    the product.
+    """Return a contraction as a matrix product, for BLAS. In a triangular one, the label whose value bounds the sum
+    always belongs to the rows of the result, if need be by exchanging the operands.
     """
     found = as_matrices(step)
     return found.transposed() if isinstance(step, Trapezoid) and step.row not in found.rows else found

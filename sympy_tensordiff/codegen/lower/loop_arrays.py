@@ -266,8 +266,8 @@ class LoopArrays:
         return Comparison(canonical_form, canonical_node, partial(_with_whole_periods_added, stored))
 
     def equal_notations(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
-        """Yield ``(substitution, inverse)`` for variables that `known` equations or congruences write differently: with
-        ``v == p[k]``, v is ``p[k]``; with v even, v is ``2*m``, and the inverse gives m back as ``v/2``.
+        """Yield ``(substitution, inverse)`` for variables that can be written differently by `known`. If ``v == p[k]``,
+        v becomes ``p[k]``. If v is even, it becomes ``2*m``, and the inverse maps m to ``v/2``.
         """
         yield {}, {}
         equal: dict[int, Affine] = {}

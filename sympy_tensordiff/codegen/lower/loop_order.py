@@ -27,8 +27,8 @@ UNROLLED = 8
 
 
 class Stride(NamedTuple):
-    """The cost of memory access if a certain loop is the innermost one: the cache lines read per iteration. Ties are
-    decided by the axes that it strides over.
+    """The memory cost of a loop, if it is the innermost one: cache lines read per iteration, and, to decide between
+    equal ones, how far in front the axes are along which it reads.
     """
 
     lines: int
