@@ -37,7 +37,8 @@ class Problem(NamedTuple):
 
 
 def problem(sizes: Sizes = PAPER_SIZES) -> Problem:
-    """Return the function with extents ``sizes = (I, J, K)``.
+    """Return the demonstration's function, ``f[i, j] = exp(-Sum_k ...)``, for extents ``sizes = (I, J, K)`` of its
+    indices.
 
     >>> problem((3, 4, 5)).variables
     (a, b, c, d)

@@ -266,7 +266,9 @@ class Batched(_DerivableOperator):
         return tuple([r.sum(0) if total else r for r, total in zip(results, self.summed, strict=True)])
 
     def shapes(self, given: Sequence[Any]) -> list[Shape]:
-        """Return the shapes of the outputs, as `Operator.shapes` does."""
+        """Return the shapes of the outputs, given the shapes of arrays and the values of integers, for a whole batch of
+        calls.
+        """
         length = self._length(given)
         inner = self.inner.shapes([shape[1:] if flag else shape for shape, flag in zip(given, self.flags, strict=True)])
         return [s if total else (length, *s) for s, total in zip(inner, self.summed, strict=True)]

@@ -302,8 +302,8 @@ def _axis_constraints(part: PartialResult) -> Rows:
 
 
 def _expand_indices(old: Any, new: Any) -> Any:
-    """Return an entry with its indices multiplied out, so that they are recognised as affine; any other node
-    unchanged.
+    """Return the node ``new``; if it is an entry such as ``x[2*(i + 1)]``, with its indices multiplied out, so that
+    they are recognised as affine.
     """
     return new.tensor[tuple(map(sympy.expand, new.indices))] if isinstance(new, TensorEntry) else new
 

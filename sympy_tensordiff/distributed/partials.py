@@ -231,8 +231,8 @@ class ResultSplitter:
 
     @memoise_walk
     def _linear_parts(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return ``expr`` as a sum of terms, each to be summed over the blocks of some loops: a dictionary from sets of
-        loops to terms.
+        """Return ``expr`` as a sum of terms, each to be computed per block and then summed over the blocks of some
+        loops. The result maps the set of these loops to the term.
         """
         if not (yield self._has_split_reduction(expr, binders)):
             return {frozenset(): expr}
@@ -258,8 +258,8 @@ class ResultSplitter:
         return {frozenset(): (yield self._replace_by_stages(expr, binders, active))}
 
     def _linear_parts_of_sum(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return the result of `_linear_parts` for a sum. A sum that depends on fewer split indices than there are
-        around it becomes an array of its own (a stage).
+        """Do the work of `_linear_parts` for a sum ``expr``. A sum that depends on fewer of the split indices than are
+        around it is computed first, as an array of its own (a stage).
         """
         own = self.loops.loops_for(binders_of(expr), binders, active)
         split = tuple(loop for loop in own if loop)
@@ -272,8 +272,8 @@ class ResultSplitter:
     def _linear_parts_of_product(
         self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> Walk:
-        """Return the result of `_linear_parts` for a product, in which one factor may be summed over blocks. Other such
-        factors become arrays of their own (stages).
+        """Do the work of `_linear_parts` for a product ``expr``: one factor may be a sum over blocks. Any other such
+        factor is computed first, as an array of its own (a stage).
         """
         split_factors = []
         for factor in expr.args:

@@ -151,7 +151,7 @@ class _DiagonalForm(NamedTuple):
     kernel: Rows
 
     def shorten(self) -> None:
-        """Make the vectors on both sides short and the factors positive, in place."""
+        """Make the vectors in ``left`` and ``right`` short and the diagonal factors positive, in place."""
         left, factors, right, cokernel, kernel = self
         for i, factor in enumerate(factors):
             left[i], right[i] = shortened(left[i], cokernel), shortened(right[i], kernel)

@@ -378,8 +378,8 @@ def definitions(compounds: Iterable[Compound]) -> dict[Compound, tuple[Constrain
 def _inequalities_and_equations(
     rows: Iterable[Constraint], also: Sequence[Compound]
 ) -> tuple[list[Affine], list[Affine], bool]:
-    """Return the forms f of ``f >= 0`` and those of ``f == 0`` in ``rows`` and the definitions that they need, and
-    whether inequalities about products were added.
+    """Return ``(inequalities, equations, has_derived)``: the forms f of ``f >= 0`` and of ``f == 0`` in ``rows`` and in
+    the definitions of their nonlinear terms, and whether inequalities that follow from these were added.
 
     Inequalities about products are added for the products in the rows and in ``also``.
     """
@@ -407,8 +407,8 @@ def _inequalities_and_equations(
 
 
 def _without_loose_products(derived: Sequence[Affine], stated: Collection[Compound]) -> list[Affine]:
-    """Return ``derived`` without inequalities on products that no other row restricts from the other side: nothing
-    follows from them.
+    """Return ``derived`` without inequalities that cannot help a proof: they contain a product like ``i*j``, not in
+    ``stated``, that all other rows bound from the same side only, or not at all.
 
     A product that only derived inequalities contain, and with one sign, is restricted by nothing else: they imply
     nothing about others.

@@ -214,8 +214,8 @@ def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
 
 
 def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
-    """Return a formula in two notations, one whole and one with named parts: ``"latex"`` is the one that reads best,
-    ``"other"`` the other one.
+    """Return a formula in LaTeX, as ``"latex"`` in the notation that reads best, and as ``"other"`` in the second one.
+    The notations write the formula as a whole, or with names for its parts.
 
     There is no ``"other"`` if the formula has no parts.
     """

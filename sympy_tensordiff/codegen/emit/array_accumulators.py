@@ -31,7 +31,9 @@ def with_joined_sums(
     """The accumulator that takes the place of another one, and whether it takes the negative values."""
 
     def join(node: Scalar) -> Scalar:
-        """Return an addition of several such accumulators with only the first one of them; other nodes unchanged."""
+        """Return an addition ``s + t`` of accumulators that can be joined as ``s``, the first one of them; other nodes
+        unchanged.
+        """
         if not isinstance(node, Operation) or node.function != "add":
             return node
         terms = {name: (term, sign) for term in node.arguments for name, sign in [_signed_name(term)]}

@@ -499,10 +499,8 @@ class KernelPrinter:
         return True
 
     def print_as_dimension(self, loop: Loop, frame: Frame, rows: Rows = ()) -> bool:
-        """Append a loop as a reduction along one more dimension of array operations, in blocks if that takes much
-        memory. Only terms for which ``rows`` hold are added. Return True.
-
-        Only the terms for which ``rows`` hold are added.
+        """Print a loop as a reduction along one more dimension of array operations, in blocks if that takes much
+        memory, and return True. Only terms for which ``rows`` hold are added.
         """
         span, frame = self.narrowing.span(frame, loop)
         if not _adds_view_entries(loop.body):

@@ -78,8 +78,8 @@ class CudaPrinter(NestPrinter):
         return name
 
     def bound_text(self, form: Affine, level: int = CHOICE) -> str:
-        """Return the text of a loop bound or number of threads: the name of a kernel parameter if its value is passed
-        as one.
+        """Return the text of a loop bound or number of threads: the name of a kernel parameter if the host passes its
+        value, else a formula.
         """
         passed = self.named_constant(form, "length") if self.is_constant(form) else None
         return passed or self.form(form, level)

@@ -84,8 +84,8 @@ class Precision:
         return f"bits(whole(whole({exponent} + {self.bias}) << {self.digits}), real)"
 
     def stored(self, biased: str) -> str:
-        """Return the text of a power of 2, made from the bits of the number: ``biased`` is its exponent plus the bias
-        of the format.
+        """Return the text of a power of 2 made from its bits. ``biased`` is its exponent as floating-point formats
+        store it, with the bias added.
         """
         return f"bits(natural({biased} << natural({self.digits})), real)"
 

@@ -26,8 +26,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
     """
 
     def print_correlation(self, step: Correlation, tiles: Tiling, copy: Load, is_wide: bool) -> None:
-        """Append the instructions of a correlation. ``copy`` is the read of its copied operand; its last index, which
-        numbers the lanes, is left out.
+        """Append the instructions of a correlation. ``copy`` is the read of its copied operand without the last index,
+        which the lanes of vectors run over.
         """
         self.step, self.tiles, self.extents = step, tiles, dict(step.labels)
         self.symbol = tile_function(self.module, is_wide)
@@ -161,7 +161,9 @@ def tile_function(module: Module, is_wide: bool) -> str:
 
 
 class _TileBuilder(LlvmNestPrinter):
-    """Emits the function that computes one tile of a product in vector registers."""
+    """Emits the function that adds one tile of a matrix product, a few rows and all columns, with sums in vector
+    registers.
+    """
 
     def __init__(self, module: Module, vector: str, size: int, fma: str) -> None:
         super().__init__(module, {}, frozenset(), frozenset())

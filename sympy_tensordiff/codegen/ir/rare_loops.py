@@ -125,8 +125,8 @@ def _without_idle(statement: Statement, _: Around) -> tuple[Statement, ...]:
 def with_usual_loop(
     loop: Loop, fresh: Callable[[str], str], is_short: Callable[[Loop], bool]
 ) -> tuple[Statement, ...] | None:
-    """Return a copy of `loop` without inner loops that are rarely needed, and a flag. `loop` itself follows; it runs if
-    the flag says that one was needed. None if there are no such inner loops.
+    """Return statements that run a fast copy of `loop`, without inner loops that are rarely needed, and then `loop`
+    itself if one was needed after all. None if it has no such inner loops.
 
     All entries are computed again then: they are set, not added to earlier values.
     """

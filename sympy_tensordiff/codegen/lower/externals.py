@@ -37,7 +37,7 @@ def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External], backen
     if unknown:
         what = f"it calls {', '.join(sorted(names))}" if names else "it calls no function that has to be supplied"
         raise ArgumentError(f"functions[{unknown[0]!r}] is not in the expression: {what}")
-    bound = {external: given.get((external.name, _canonical(external.orders))) for external in needed}
+    bound = {external: given.get((external.name, _without_zero_orders(external.orders))) for external in needed}
     for external in needed:
         if external.is_special and bound[external] is None:
             bound[external] = of_scipy(external.name, len(external.orders), backend)
@@ -67,11 +67,11 @@ def parse_key(key: Any) -> tuple[str, tuple[int, ...]]:
     """
     if isinstance(key, str) and key.rstrip("'"):
         name = key.rstrip("'")
-        return name, _canonical((len(key) - len(name),))
+        return name, _without_zero_orders((len(key) - len(name),))
     if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and isinstance(key[1], tuple | list):
         name, orders = key
         if name and orders and all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in orders):
-            return name, _canonical(tuple(orders))
+            return name, _without_zero_orders(tuple(orders))
     raise ArgumentTypeError(
         f"functions has the key {key!r}: a key is a name, 'g', or a name with how often it is differentiated in each "
         "argument, ('g', (0, 1)); for one argument \"g'\" is short"
@@ -85,8 +85,10 @@ def show_key(external: External) -> str:
     return repr((external.name, external.orders)) if any(external.orders) else repr(external.name)
 
 
-def _canonical(orders: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the derivative `orders` of a key; () instead of zeros, which denote the function itself."""
+def _without_zero_orders(orders: tuple[int, ...]) -> tuple[int, ...]:
+    """Return how often a function is differentiated in each argument; () in place of zeros only, which mean the
+    function itself.
+    """
     return orders if any(orders) else ()
 
 

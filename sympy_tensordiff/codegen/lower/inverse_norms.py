@@ -103,8 +103,8 @@ def inverse_norms(graph: Graph, factors: Sequence[Node]) -> list[Node]:
 
 
 def is_inverse_norm(graph: Graph, node: Node) -> bool:
-    """Return whether `node` is ``n**-k`` for a norm n: one that is read from an array of norms, or has the form that
-    `simplify.norms` gives it.
+    """Return whether `node` is ``n**-k`` for a Euclidean norm n, which is read from an array of norms or written as a
+    select around a square root.
     """
     if node.op != "pow" or node.args[1].op != "const" or node.args[1].data not in range(-_MAX_INVERSES, 0):
         return False

@@ -118,8 +118,8 @@ class LoopArrays:
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
     def binders(self, variables: Sequence[int]) -> dict[int, Rows]:
-        """Map each of `variables` to the constraints of the sum or comprehension that binds it, and so for the
-        variables on which its range depends.
+        """Map each index in `variables` to the constraints of the sum or comprehension that it belongs to; so also each
+        index that occurs in these constraints.
         """
         found: dict[int, Rows] = {}
         waiting = list(variables)
@@ -247,8 +247,8 @@ class LoopArrays:
         ]
 
     def comparison(self, stored: LoopArray, known: Rows) -> Comparison:
-        """Return the functions that bring indices and values into a canonical form for comparison: forms that are equal
-        by `known` become the same, as do ``(a - b)**2`` and ``(b - a)**2``.
+        """Return the functions with which reads are compared to the entries of `stored`: they give index forms that are
+        equal by `known` one spelling, likewise ``(a - b)**2`` and ``(b - a)**2``.
         """
         facts = (*self.lowering.facts, *known)
         done = self.canonical_form.setdefault(facts, {})

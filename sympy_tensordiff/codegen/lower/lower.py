@@ -185,8 +185,8 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
     def _selected_factor(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return the sum `node` as `_selected` does, but with the factors that do not depend on its indices outside of
-        the array. None if that fails.
+        """Return a sum like ``Sum_i [r[i] == r[q]]*w[q]*v[i]`` as ``w[q]*s[r[q]]``: factors that do not depend on i
+        stay outside of the array s. None if that fails.
         """
         variables, rows, body = self.graph.open(node)
         if node.op != "sum":
@@ -248,7 +248,7 @@ class Lowering(Matrices):
             inner = block
             is_usual = holds and self._holds_nearly_everywhere(condition, branch)
             if not ((branch.total or is_usual) and self.planner.is_safe(branch, block.context.rows)):
-                inner = Block(block.context, frozenset(), block, private=self._private(branch, block))
+                inner = Block(block.context, frozenset(), block, private=self._used_only_by(branch, block))
             values.append((yield self.value(branch, inner)))
             if inner is block:
                 continue
@@ -273,7 +273,7 @@ class Lowering(Matrices):
         reductions = [part for part in reachable(branch) if part.op in RANGED]
         return all(is_short_range(part.data, v) for part in reductions for v in self.graph.bound(part))
 
-    def _private(self, branch: Node, block: Block) -> frozenset[Node]:
+    def _used_only_by(self, branch: Node, block: Block) -> frozenset[Node]:
         """Return the nodes that nothing in the kernel needs but this `branch` of a select, so that they may be computed
         under its condition.
         """

@@ -356,8 +356,8 @@ class Matrices(Storage):
         return kept.array, chosen.forms
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
-        """Return the formula of a matrix entry: the product of its factors, summed over those variables that only this
-        matrix contains.
+        """Return the formula of an entry of one operand of a matrix product: its factors, multiplied and summed over
+        those variables that no other operand contains.
         """
         own_summed = split.own_summed(matrix, roles[2])
         node = self.graph.mul(matrix.factors)

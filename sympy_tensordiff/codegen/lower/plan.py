@@ -61,8 +61,10 @@ class StorageCandidate:
     highs: tuple[tuple[Affine, ...], ...]
 
     @property
-    def rank(self) -> int:
-        """The number of axes, less one if a form has a floor quotient, since that takes fewer values."""
+    def axis_count(self) -> int:
+        """The number of axes to compare with the number of loops: one less if a form has a floor quotient, as in
+        ``x[floor(i/2)]``, since such an axis is shorter than the loop.
+        """
         return len(self.axes) - any(form.compounds() for form in self.forms)
 
     def order(self, context: Context) -> tuple[int, ...]:

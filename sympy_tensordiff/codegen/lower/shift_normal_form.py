@@ -39,8 +39,8 @@ def at_origin(graph: Graph, found: StorageCandidate) -> StorageCandidate:
 
 
 def _moved(graph: Graph, found: StorageCandidate, by: Sequence[int]) -> StorageCandidate:
-    """Return the candidate `found` with the integers `by` added to its axes. Its forms and bounds change so that it is
-    the same value.
+    """Return the candidate `found` with its axes moved by the integers `by`: an array that stores the same values at
+    other positions, ``x[a + 1]`` at a instead of ``x[a]``.
     """
     if not any(by):
         return found

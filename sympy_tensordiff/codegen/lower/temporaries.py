@@ -230,7 +230,7 @@ class Storage:
             shared = wanted = self.tables and bool(candidates) and is_table(candidates[0], self.names)
         if not (node.height or shared or self._is_redundant_call(node, candidates, context)):
             return None  # a call of a function, of which there is no array
-        if not candidates or not (wanted or self._is_worth_storing(node, candidates[0].rank, context)):
+        if not candidates or not (wanted or self._is_worth_storing(node, candidates[0].axis_count, context)):
             return None
         candidate = candidates[0]
         is_rounded = node.op == "read" or (not wanted and len(candidate.axes) >= context.dimension)
@@ -268,8 +268,8 @@ class Storage:
                 yield self._temporary(table, Context((), ()))
 
     def _at_shift(self, use: Instance, context: Context) -> Recursion[scalars.Scalar | None]:
-        """Return the entry of an array for the shifted `use` of a value, times its number; the array is created if new.
-        None if the array does not contain it, or is being filled.
+        """Return the read of an array at a shifted index in place of the value `use`, times a factor; the array is
+        created if new. None if the array does not contain the entry, or is being filled.
         """
         candidate = use.candidate
         if candidate.node in self._in_progress or not self.shifts.is_inside(use, context):
@@ -364,19 +364,19 @@ class Storage:
 
     def _may_be_worth_storing(self, node: Node, context: Context) -> bool:
         """Return whether `_is_worth_storing` may be true for `node`, by a cheap test."""
-        rank = self.planner.rank(node, context)
-        return self._is_worth_storing(node, rank - bool(self.planner.quotients(node, context)), context)
+        axis_count = self.planner.rank(node, context)
+        return self._is_worth_storing(node, axis_count - bool(self.planner.quotients(node, context)), context)
 
-    def _is_worth_storing(self, node: Node, rank: int, context: Context) -> bool:
-        """Whether an array of the values of `node`, with `rank` axes, has fewer axes than there are loops around it, so
-        that values are reused.
+    def _is_worth_storing(self, node: Node, axis_count: int, context: Context) -> bool:
+        """Whether an array with `axis_count` axes for the values of `node` has fewer axes than there are loops around
+        it, so that values are used again.
         """
         if not self.temporaries:
             # The paper's form recomputes; sums of sums inside of sums would do so exponentially often.
             nested = node.op in RANGED and any(a.op in RANGED for a in reachable(node.args[0]))
             if not nested:
                 return False
-        return rank < context.dimension
+        return axis_count < context.dimension
 
     def _is_running_reduction(self, node: Node, context: Context) -> bool:
         """Whether `node` continues along an enclosing index, as ``Sum_{j <= i} x[j]`` does along i, so that one pass
@@ -392,7 +392,7 @@ class Storage:
     def _is_redundant_call(self, node: Node, candidates: Sequence[StorageCandidate], context: Context) -> bool:
         """Whether the enclosing loops evaluate the call `node` many times for each distinct value."""
         is_call = self.temporaries and bool(candidates) and is_dear(node) and not calls_external(node)
-        return is_call and candidates[0].rank < context.dimension and self._takes_fewer(candidates[0], context)
+        return is_call and candidates[0].axis_count < context.dimension and self._takes_fewer(candidates[0], context)
 
     def _takes_fewer(self, candidate: StorageCandidate, context: Context) -> bool:
         """Whether an array of `candidate`, whose axes are quotients or remainders, has fewer entries than the loops

@@ -55,7 +55,9 @@ _owner: int | None = None
 
 
 def blockable(program: Program) -> frozenset[str]:
-    """Return the functions of the steps that can run in blocks; ``program`` has fused kernels."""
+    """Return the functions of the steps that can run in blocks, so that cores share them. Kernels of ``program`` must
+    be fused before.
+    """
     prover, is_whole = Prover(program), is_compiled_whole(program)
     steps = [step for step in program.kernels if is_whole or not isinstance(step, ContractionStep)]
     return frozenset(function_name(step) for step in steps if runs_in_blocks(step, prover))
@@ -87,8 +89,8 @@ def has_compiled_products(program: Program) -> bool:
 def with_threads(
     run: Callable[..., None], serial: Callable[[], Callable[..., None]], has_products: bool = True
 ) -> Callable[..., None]:
-    """Return ``run`` with a lock around each call; a forked process calls ``serial()`` instead, as threads do not
-    survive a fork.
+    """Return a function that calls ``run`` under a lock, one call at a time. A forked process, in which no threads are
+    left, calls ``serial()`` instead.
 
     ``has_products``: compiled code calls BLAS, which is limited to one thread. A library that Python calls between
     kernels keeps its threads; without any call of BLAS, it is not loaded.

@@ -60,13 +60,13 @@ def in_launches(program: Program, alone: Collection[str] = ()) -> Program:
         else:
             launches.append(_Launch(step, shapes, alone))
     taken = outer_names(program)
-    private = _private(program, launches)
+    private = _used_by_one_launch(program, launches)
     result = replace(program, kernels=tuple([launch.together(private, taken) for launch in launches]))
     check_order(result)
     return result
 
 
-def _private(program: Program, launches: Collection[_Launch]) -> frozenset[str]:
+def _used_by_one_launch(program: Program, launches: Collection[_Launch]) -> frozenset[str]:
     """Return the temporaries that one launch fills and no other launch reads, so that they can stay in registers."""
     users = Counter(name for launch in launches for name in launch.filled | launch.read)
     return frozenset([array.name for array in program.temporaries if users[array.name] == 1])

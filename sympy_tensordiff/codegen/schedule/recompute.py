@@ -162,7 +162,9 @@ def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
         if isinstance(statement, Set) and values:
 
             def chosen(part: Scalar) -> Scalar:
-                """Return the name of the value if `part` reads the array; other nodes unchanged."""
+                """Return the scalar that replaces `part`: for a read of the array, the name of its recomputed value;
+                `part` itself otherwise.
+                """
                 return values.get(part, part) if isinstance(part, Load) else part
 
             statement = replace(statement, value=rewrite_scalar(statement.value, chosen))

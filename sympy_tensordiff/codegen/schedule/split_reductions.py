@@ -120,8 +120,8 @@ class ChosenLoop(NamedTuple):
 
 
 class _Stages:
-    """Divides the long reductions of one program among blocks of threads. Each takes one kernel, or two: partial sums
-    and totals.
+    """Divides the long reductions of one program among blocks of threads: a kernel for partial sums and, if needed, a
+    second one that adds them up.
     """
 
     def __init__(self, program: Program) -> None:
@@ -384,8 +384,8 @@ def in_blocks(program: Program) -> tuple[Stages, dict[str, SharedLoop]]:
 
 
 def _initial_assignment(body: Sequence[Statement], outer: Statement) -> Set | None:
-    """Return the statement that initialises the accumulator of the only reduction in `outer`. None if there are several
-    reductions, or its terms must keep their order.
+    """Return the statement in `body` that initialises the accumulator of the only reduction in `outer`. None if there
+    are several reductions, or the order of its terms matters.
     """
     adds, others = added([outer]), [name for s in body if s is not outer for name in added([s])]
     starts = [s for s in body if is_accumulator(s) and s.name in adds and reduction_of(s) in FREE]
@@ -438,5 +438,5 @@ def _at_extreme(bound: Bound, axis: str, extent: Affine, sign: int) -> Bound:
 
 
 def _is_short(length: Affine) -> bool:
-    """Whether `length` is a small constant, so that a loop is not split."""
+    """Whether `length` is a small constant: a sum over so few terms is not worth splitting."""
     return length.is_constant and length.constant < SHORT
