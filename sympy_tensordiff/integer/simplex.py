@@ -51,10 +51,8 @@ class Dictionary:
         self.feasible = self._make_feasible()
 
     def minimum(self, form: Sequence[int], stop_at: int | None = None) -> Fraction | None:
-        """Return the least value of ``form`` over the system, which must be feasible. None if it is unbounded. With
-        ``stop_at``, any value at most that may be returned.
-
-        With ``stop_at`` the search stops at the first value that is not above it.
+        """Return the least value of ``form`` over the system, which must be feasible; None if it is unbounded. The
+        search ends early at a value that is not above ``stop_at``.
         """
         work = self._copy()
         work.basis.append(_COST)

@@ -369,8 +369,8 @@ def _enumerate_points(
 def points_of_nest(
     nest: Sequence[Bounds], known: Mapping[Variable, int] | None = None, limit: int | None = None
 ) -> Iterator[dict[Variable, int]]:
-    """Yield the points of a loop nest, in order, where the other variables have the values ``known``. It is one
-    dictionary that changes.
+    """Yield the points of a loop nest, in order, where the other variables have the values ``known``. All points are
+    one dictionary, which changes.
 
     Raise `ValueError` if the search takes more steps than the limit.
     """

@@ -76,7 +76,7 @@ def _is_storing_cheaper(cost: int, consumers: int) -> bool:
 
 
 def _find_consumers(nodes: dict[int, Any], roots: set[int], stored: set[int]) -> dict[int, set[int]]:
-    """Map each node to the results and stored nodes whose loops compute it, by their ids."""
+    """Return for each node the results and stored nodes whose loops compute it. Nodes are given by their ``id``."""
     consumers: dict[int, set[int]] = {key: {key} if key in roots else set() for key in nodes}
     for key, node in reversed(nodes.items()):
         for arg in _unconditional_args(node):

@@ -182,7 +182,9 @@ def _transparent_args(value: Any) -> tuple[Any, ...]:
 
 
 def _combine_summands(value: Any, below: list[GuardedSummands]) -> GuardedSummands:
-    """Return ``value`` as pairs of conditions and a summand, given these pairs for its arguments (``below``)."""
+    """Return the summands of ``value``, each with its conditions, as ``([i == j], a[i])``, computed from those of its
+    arguments (``below``).
+    """
     if isinstance(value, Piecewise) and below:
         return _summands_of_branches([condition for _, condition in value.args], below)
     if isinstance(value, KroneckerDelta):

@@ -399,7 +399,9 @@ class CFile:
             yield from self.search_refusals(self.search_file, CForms(names, self.prover.shapes, extremes))
 
     def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield lines and conditions, as `refusals` does, that refuse a matrix which is not symmetric."""
+        """Yield the condition under which a matrix declared symmetric is not, as C text, with the return code that
+        refuses the call.
+        """
         yield f"!is_symmetric({array}, {length})", 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:

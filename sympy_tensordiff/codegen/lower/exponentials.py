@@ -66,7 +66,9 @@ def without_large_exponentials(graph: Graph, roots: Sequence[Node]) -> list[Node
 
 
 class Exponentials:
-    """The rules of `without_large_exponentials`, with results cached by node."""
+    """Rewrites logarithms, quotients and sums so that no exponential in them overflows (see
+    `without_large_exponentials`). Results are cached by node.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -345,7 +347,9 @@ def finite(graph: Graph, shift: Node) -> Node:
 
 
 def _behind_guards(total: Node) -> list[Node]:
-    """Return the bodies of the guards among the terms of an addition, and among the factors of these terms."""
+    """Return the values below the guards of an addition, also those in its products: b and c for ``a + [i == j]*b +
+    d*([i < j]*c)``.
+    """
     found, stack = [], list(total.args)
     while stack:
         part = stack.pop()

@@ -67,8 +67,8 @@ class TriangularBound(NamedTuple):
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
     def near_diagonal(self, first: Affine) -> Constraint:
-        """Return the constraint on the terms that a row has besides those common to all rows of its block. `first` is
-        the first row of all.
+        """Return the constraint for the terms near the diagonal. Rows are taken in blocks: a matrix product sums the
+        terms that all rows of a block have, and a loop adds these others. `first` is the first row.
         """
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)

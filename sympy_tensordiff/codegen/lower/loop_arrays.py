@@ -105,7 +105,7 @@ class LoopArrays:
         own = (*variables, *(v for form in rounded.values() for v in form.variables()))
         planner = self.lowering.planner
         near = Context((*outer, *own), rows)
-        all_around = Context((*self.binders(outer), *own), rows + self.around_all(outer))
+        all_around = Context((*self.binders(outer), *own), rows + self.constraints_of_binders(outer))
         contexts = [(near, False), (near, True), (all_around, True)]
         found = next(filter(None, (planner.candidate(body, context, rounded=r) for context, r in contexts)), None)
         if found is None:
@@ -113,8 +113,10 @@ class LoopArrays:
         again = {v: Affine.variable(part) for part, form in rounded.items() for v in form.variables()}
         return replace(found, forms=tuple([form.substitute(again) for form in found.forms]))
 
-    def around_all(self, variables: Sequence[int]) -> Rows:
-        """Return the constraints in the result of `binders`, each once."""
+    def constraints_of_binders(self, variables: Sequence[int]) -> Rows:
+        """Return the constraints of the sums and comprehensions that bind `variables` and the indices on which their
+        ranges depend, each once.
+        """
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
     def binders(self, variables: Sequence[int]) -> dict[int, Rows]:

@@ -372,8 +372,8 @@ class _Diagonal:
         self.index = {key: place.substitute(new) for key, place in self.index.items()}
 
     def stride(self, row: Constraint, axis: int, first: Affine) -> None:
-        """Replace `axis` by ``first + modulus*k`` with a new axis k, since a congruence restricts it to one residue
-        class.
+        """Replace `axis` by ``first + m*k`` with a new axis k, since the congruence ``row``, such as ``i mod m == 1``,
+        holds for every m-th value only.
         """
         new, step = self.graph.fresh(self.graph.names[axis]), row.modulus
         order = [new if key == axis else key for key in self.left]

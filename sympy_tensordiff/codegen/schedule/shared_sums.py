@@ -112,7 +112,9 @@ class _Jam:
         ]
 
     def body(self, body: Sequence[Statement]) -> list[Statement]:
-        """Return `body` with each statement that depends on the short axis copied once per entry along it."""
+        """Return `body` with one copy per entry along the short last axis of each statement that depends on
+        this axis.
+        """
         return list(rewrite(body, lambda statement, _: self.copies(statement)))
 
     def copies(self, statement: Statement) -> tuple[Statement, ...]:

@@ -251,8 +251,8 @@ class _Pieces:
         self.loads[name] = kernel.entry
 
     def piece(self, body: list[Statement], store: Statement) -> tuple[Statement, ...]:
-        """Return `body` and `store`, with the statements before them that compute the names used. A name with an array
-        is read from it.
+        """Return `body` and `store` after the earlier statements that compute the scalars used in them. A scalar that
+        was stored in an array is read from it instead.
         """
         needed = {name for statement in body for name in filled(statement)}
         statements = {self.positions[id(statement)]: statement for statement in body}

@@ -201,8 +201,8 @@ def _packed_labels(operand: Operand, step: ContractionStep, found: Packed) -> tu
 
 
 def _unpacking_kernel(step: ContractionStep, name: str, pairs: Sequence[tuple[int, int, Packed]]) -> Kernel:
-    """Return the kernel that unpacks a product: it reads entry ``(i, j)`` at the distance of i and j and at their first
-    index.
+    """Return the kernel that unpacks the product in the array ``name``: the entries ``(i, j)`` and ``(j, i)`` are both
+    read at ``(j - i, i)``, with the distance taken modulo the length of the axis.
     """
     axes = tuple([f"i{n}" for n in range(len(step.output))])
     choices: list[list[tuple[Constraint, dict[int, Affine]]]] = []
