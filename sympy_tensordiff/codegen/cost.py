@@ -163,7 +163,7 @@ def _added(
         volumes += [volume] if scan.kind == "stack" else []
     model = graph_cost.CostModel(reader.graph, hints or Hints())
     variable = reader.free.get(time)
-    work = step.operations if variable is None else _at_last(step.operations, variable, length)
+    work = step.operations if variable is None else _at_last_time(step.operations, variable, length)
     return total._replace(
         operations=total.operations + work * length + added,
         largest=max(total.largest, step.largest, *volumes, key=model.value),
@@ -171,7 +171,7 @@ def _added(
     )
 
 
-def _at_last(polynomial: Polynomial, time: int, length: Polynomial) -> Polynomial:
+def _at_last_time(polynomial: Polynomial, time: int, length: Polynomial) -> Polynomial:
     """Return a cost polynomial at the last time: ``length - 1`` in place of the variable `time`."""
     total = Polynomial()
     for monomial, coefficient in polynomial.terms.items():

@@ -293,8 +293,8 @@ class Quotient(Compound):
         return self.form.evaluate(values) // self.divisor
 
     def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:
-        """Return ``floor((self + others)/divisor)`` with a single floor: ``floor((floor(f/d) + g)/m)`` is ``floor((f +
-        d*g)/(d*m))``.
+        """Return ``floor((self + others)/divisor)`` with a single floor, which is always possible: ``floor((floor(f/d)
+        + g)/m)`` is ``floor((f + d*g)/(d*m))``.
         """
         return quotient(self.form + self.divisor * others, self.divisor * divisor)
 

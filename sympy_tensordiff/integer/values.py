@@ -31,6 +31,7 @@ def nest_in_some_order(
     rows: Sequence[Constraint], variables: Sequence[int], facts: Rows
 ) -> tuple[tuple[Bounds, ...], tuple[Constraint, ...]]:
     """Return the loop nest over ``variables`` and its guards, in the best order of loops for which there are bounds.
+    Raise LoopBoundError if no order has bounds.
 
     Orders are tried with bounds by symbolic multiples last. If none has bounds, the first LoopBoundError is raised.
     """

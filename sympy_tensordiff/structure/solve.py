@@ -201,7 +201,7 @@ def _diagonal_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]
 
 def _banded_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
     """Return the function that solves with a banded matrix by LAPACK, by Cholesky factors if it is symmetric and
-    positive definite.
+    positive definite; raise `_NotApplicable` if the band is too large.
     """
     below, above = _bandwidths(matrix)
     if (below + above + 1) * matrix.shape[0] > 50_000_000:

@@ -48,13 +48,13 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         self.lasts: dict[str, str] = {}
         """The slots of the pointers of the last values that are kept, by array."""
 
-    def over(self, form: Affine) -> str:
+    def form_in_body(self, form: Affine) -> str:
         """Return the value of an integer form over the sizes of the body."""
         return self.form(form.substitute(self.forms))
 
     def body_entries(self, shape: Sequence[Affine]) -> str:
         """Return the number of entries of an array of the body."""
-        return reduce(self.times, [self.greatest(["0", self.over(extent)]) for extent in shape], "1")
+        return reduce(self.times, [self.greatest(["0", self.form_in_body(extent)]) for extent in shape], "1")
 
     def body_variable(self, name: str) -> Affine:
         """Return the variable for an integer `name` of the body, distinct from all variables of the program
@@ -84,7 +84,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
     def prepare_arguments(self) -> None:
         """Emit code for the sizes of the body, and for the pointers to constants and to the first states."""
         for size in self.body.sizes:
-            ends = [self.over(form) for form in size.lows or size.highs]
+            ends = [self.form_in_body(form) for form in size.lows or size.highs]
             self.forms[size.name] = self.body_variable(size.name)
             self.values[f"body {size.name}"] = self.greatest(ends, "smax" if size.lows else "smin")
         for name, array in self.step.constants:
@@ -171,7 +171,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         with ExitStack() as stack:
             if rows := self.nonempty_rows(step):
                 stack.enter_context(self.when(*(partial(self.condition, row) for row in rows)))
-            self.values |= dict(zip(function.ends, ("0", self.over(function.extent)), strict=True))
+            self.values |= dict(zip(function.ends, ("0", self.form_in_body(function.extent)), strict=True))
             found = self.call_step(function, self.argument_value)
             before = self.new(f"load i32, ptr {self.code}")
             self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
@@ -196,7 +196,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         if kind == "a":
             return self.place(name)
         if kind == "i":
-            return self.values[name] if name in self.values else self.over(Affine.variable(name))
+            return self.values[name] if name in self.values else self.form_in_body(Affine.variable(name))
         pointer = self.numbers[name]
         pointer = self.new(f"load ptr, ptr {pointer}") if name in self.slotted else pointer
         return self.new(f"load {self.module.real}, ptr {pointer}")

@@ -328,7 +328,7 @@ class Matrices(Storage):
         own_summed = split.own_summed(matrix, roles[2])
         if self._is_whole(matrix, ranges) and not own_summed:
             read = matrix.factors[0]
-            found = yield self._whole(read.args[0])
+            found = yield self._stored_whole(read.args[0])
             if found is not None:
                 return found, read.data
         known = self._known_array(matrix, roles, ranges, split)
@@ -411,7 +411,7 @@ class Matrices(Storage):
                     return stored.array, tuple([candidate.forms[n] for n in stored.order]) or candidate.forms
         return None
 
-    def _whole(self, tensor: Node) -> Recursion[str | None]:
+    def _stored_whole(self, tensor: Node) -> Recursion[str | None]:
         """Return the name of an array with all entries of a tensor, computed first if need be; None if no such array
         can be made.
         """

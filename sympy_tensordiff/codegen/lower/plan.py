@@ -124,7 +124,7 @@ class Planner:
         """
         forms, inverse = self._basis(node, context)
         axes = self._numbered(len(forms))
-        node = self._over(node, axes, list(inverse), list(inverse.values()))
+        node = self._over_axes(node, axes, list(inverse), list(inverse.values()))
         # A quotient may be a form once it is written in axes, and the node then depends on fewer of them.
         if not node.free.issuperset(axes):
             used = [axis for axis in axes if axis in node.free]
@@ -218,7 +218,7 @@ class Planner:
         if inverse is None or rows is None:
             return None
         lows, highs = (tuple([(form,) for form in forms]) for forms in zip(*ranges, strict=True))
-        return StorageCandidate(self._over(node, axes, used, inverse), axes, tuple(labels), rows, lows, highs)
+        return StorageCandidate(self._over_axes(node, axes, used, inverse), axes, tuple(labels), rows, lows, highs)
 
     def range(self, label: Affine, context: Context) -> tuple[Affine, Affine] | None:
         """Return the lowest and the highest value of `label` in the loops of `context`, as forms in the sizes; None if
@@ -272,7 +272,9 @@ class Planner:
             self._axes.append(self.graph.fresh(f"i{len(self._axes)}"))
         return tuple(self._axes[:count])
 
-    def _over(self, node: Node, axes: Sequence[int], used: Sequence[int], inverse: Sequence[Sequence[int]]) -> Node:
+    def _over_axes(
+        self, node: Node, axes: Sequence[int], used: Sequence[int], inverse: Sequence[Sequence[int]]
+    ) -> Node:
         """Return `node` as a function of `axes`: each variable in `used` is replaced by the integer combination of axes
         in its row of `inverse`.
         """

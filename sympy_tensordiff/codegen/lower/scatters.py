@@ -53,7 +53,7 @@ def split_scatters(
     starts from infinity of the sign in question.
     """
     if body.op in _EXTREMA and selects(graph, body, axes):
-        part = _part(graph, axes, rows, guard, body, ())
+        part = _as_scatter(graph, axes, rows, guard, body, ())
         return (body, []) if part is None else (graph.const(_EXTREMA[body.op]), [part])
     rest, parts = [], []
     waiting = [body]
@@ -73,7 +73,7 @@ def split_scatters(
                 if len(terms) > 1:
                     waiting += [graph.mul([*others, summand]) for summand in reversed(terms)]
                     break
-                part = _part(graph, axes, rows, guard, factor, others)
+                part = _as_scatter(graph, axes, rows, guard, factor, others)
                 if part is not None:
                     parts.append(part)
                     break
@@ -202,7 +202,7 @@ def _window(rows: Sequence[Constraint], axis: int) -> Rows:
     return tuple([row for row in found if abs(row.form.coefficient(axis)) == 1]) if signs >= {1, -1} else ()
 
 
-def _part(
+def _as_scatter(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
 ) -> ScatterTerm | None:
     """Return the reduction `node`, multiplied by `others`, as a scatter: loops that add to entries at data-dependent

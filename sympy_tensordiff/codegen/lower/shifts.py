@@ -170,7 +170,7 @@ class Shifts:
         if len(places) == 1 and not has_shifts(entries):
             return
         values: dict[int, _Candidate | None] = {}
-        while (found := self._best(places, values)) is not None:
+        while (found := self._most_saving_value(places, values)) is not None:
             domain = found.domain
             self.domains[domain.node] = domain
             for place, use in found.uses:
@@ -203,7 +203,9 @@ class Shifts:
         known = (*self.planner.facts, *context.rows)
         return all(is_implied(row.substitute(forms), known) for row in domain.rows)
 
-    def _best(self, places: Sequence[_LoopBody], values: dict[int, _Candidate | None]) -> _Candidate | None:
+    def _most_saving_value(
+        self, places: Sequence[_LoopBody], values: dict[int, _Candidate | None]
+    ) -> _Candidate | None:
         """Return the value whose storage saves the most operations in the program; None if storing none of them pays.
 
         `values` are those found before, by the numbers of their structures; those in loops that have changed since then
@@ -224,7 +226,7 @@ class Shifts:
         for number in sorted(groups, key=lambda number: -most[number]):
             if most[number] <= (0 if best is None else best.saved):
                 break
-            values[number] = found = self._best_of(groups[number])
+            values[number] = found = self._most_saving_of(groups[number])
             best = found if best is None or (found is not None and found.saved > best.saved) else best
         return best
 
@@ -235,7 +237,7 @@ class Shifts:
         count = len({(place, part) for place, part, _ in uses})
         return self._saved(max(self._work_at(place, part) for place, part, _ in uses), count, 1) if count > 1 else 0
 
-    def _best_of(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> _Candidate | None:
+    def _most_saving_of(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> _Candidate | None:
         """Return the value whose storage saves the most among `uses`, which are equal up to indices; None if storing
         none of them pays.
         """

@@ -29,7 +29,7 @@ class Special(NamedTuple):
     compiled: Callable[..., Function] | None
 
 
-def _of(*names: str, formula: Callable[..., Function] | None = None) -> Special:
+def _from_scipy(*names: str, formula: Callable[..., Function] | None = None) -> Special:
     """Return the record of a function that `formula` builds from SciPy's functions `names`, both for arrays and for
     compiled code.
     """
@@ -138,39 +138,43 @@ def _difference(betainc: Function, beta: Function) -> Function:
 
 
 SPECIAL: dict[tuple[Any, int], Special] = {
-    (sympy.beta, 2): _of("beta"),
-    (sympy.binomial, 2): _of("binom"),
-    (sympy.besselj, 2): _of("jv"),
-    (sympy.bessely, 2): _of("yv"),
-    (sympy.besseli, 2): _of("iv"),
-    (scaled_besseli, 2): _of("ive"),
-    (sympy.besselk, 2): _of("kv"),
+    (sympy.beta, 2): _from_scipy("beta"),
+    (sympy.binomial, 2): _from_scipy("binom"),
+    (sympy.besselj, 2): _from_scipy("jv"),
+    (sympy.bessely, 2): _from_scipy("yv"),
+    (sympy.besseli, 2): _from_scipy("iv"),
+    (scaled_besseli, 2): _from_scipy("ive"),
+    (sympy.besselk, 2): _from_scipy("kv"),
     (sympy.jn, 2): _for_arrays("spherical_jn", _whole_order),
     (sympy.yn, 2): _for_arrays("spherical_yn", _whole_order),
-    (sympy.airyai, 1): _of("airy 0"),
-    (sympy.airyaiprime, 1): _of("airy 1"),
-    (sympy.airybi, 1): _of("airy 2"),
-    (sympy.airybiprime, 1): _of("airy 3"),
-    (sympy.erfi, 1): _of("erfi"),
-    (sympy.erfinv, 1): _of("erfinv"),
-    (sympy.erfcinv, 1): _of("erfcinv"),
-    (sympy.fresnels, 1): _of("fresnel 0"),
-    (sympy.fresnelc, 1): _of("fresnel 1"),
-    (sympy.Ei, 1): _of("expi"),
-    (sympy.li, 1): _of("expi", formula=_log_integral),
+    (sympy.airyai, 1): _from_scipy("airy 0"),
+    (sympy.airyaiprime, 1): _from_scipy("airy 1"),
+    (sympy.airybi, 1): _from_scipy("airy 2"),
+    (sympy.airybiprime, 1): _from_scipy("airy 3"),
+    (sympy.erfi, 1): _from_scipy("erfi"),
+    (sympy.erfinv, 1): _from_scipy("erfinv"),
+    (sympy.erfcinv, 1): _from_scipy("erfcinv"),
+    (sympy.fresnels, 1): _from_scipy("fresnel 0"),
+    (sympy.fresnelc, 1): _from_scipy("fresnel 1"),
+    (sympy.Ei, 1): _from_scipy("expi"),
+    (sympy.li, 1): _from_scipy("expi", formula=_log_integral),
     (sympy.expint, 2): Special(("expn",), _expint, _expint_compiled),
-    (sympy.Si, 1): _of("sici 0"),
-    (sympy.Ci, 1): _of("sici 1"),
-    (sympy.Shi, 1): _of("shichi 0"),
-    (sympy.Chi, 1): _of("shichi 1"),
+    (sympy.Si, 1): _from_scipy("sici 0"),
+    (sympy.Ci, 1): _from_scipy("sici 1"),
+    (sympy.Shi, 1): _from_scipy("shichi 0"),
+    (sympy.Chi, 1): _from_scipy("shichi 1"),
     (sympy.polygamma, 2): Special(("polygamma",), _polygamma, _polygamma_compiled),
-    (sympy.lowergamma, 2): _of("gammainc", "gamma", formula=lambda part, all_: lambda a, x: part(a, x) * all_(a)),
-    (sympy.uppergamma, 2): _of("gammaincc", "gamma", formula=lambda part, all_: lambda a, x: part(a, x) * all_(a)),
-    (sympy.betainc, 4): _of("betainc", "beta", formula=_difference),
-    (sympy.elliptic_k, 1): _of("ellipk"),
-    (sympy.elliptic_e, 1): _of("ellipe"),
-    (sympy.elliptic_e, 2): _of("ellipeinc"),
-    (sympy.elliptic_f, 2): _of("ellipkinc"),
+    (sympy.lowergamma, 2): _from_scipy(
+        "gammainc", "gamma", formula=lambda part, all_: lambda a, x: part(a, x) * all_(a)
+    ),
+    (sympy.uppergamma, 2): _from_scipy(
+        "gammaincc", "gamma", formula=lambda part, all_: lambda a, x: part(a, x) * all_(a)
+    ),
+    (sympy.betainc, 4): _from_scipy("betainc", "beta", formula=_difference),
+    (sympy.elliptic_k, 1): _from_scipy("ellipk"),
+    (sympy.elliptic_e, 1): _from_scipy("ellipe"),
+    (sympy.elliptic_e, 2): _from_scipy("ellipeinc"),
+    (sympy.elliptic_f, 2): _from_scipy("ellipkinc"),
     (sympy.zeta, 1): _for_arrays("zeta", lambda zeta: zeta),
     (sympy.zeta, 2): _for_arrays("zeta", lambda zeta: zeta),
     (sympy.LambertW, 1): _for_arrays("lambertw", _principal),

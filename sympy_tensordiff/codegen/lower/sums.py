@@ -286,7 +286,7 @@ def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]])
     while waiting:
         term, opened = waiting.popleft()
         for place, (_, others) in enumerate(left):
-            joined = (_as_one(graph, one, two) for one, two in product(others, opened))
+            joined = (_as_single_sum(graph, one, two) for one, two in product(others, opened))
             found = next((new for new in joined if new is not None), None)
             if found is not None:
                 del left[place]
@@ -314,7 +314,7 @@ def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[t
     return Opened(key, variables, rows, number, graph.factors(inside))
 
 
-def _as_one(graph: Graph, one: Opened, two: Opened) -> Node | None:
+def _as_single_sum(graph: Graph, one: Opened, two: Opened) -> Node | None:
     """Return the sum of two terms as a single sum; None if their ranges differ, they share no factor that depends on
     its index, or it would take more work.
     """

@@ -333,13 +333,13 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
     places: Counter[Node] = Counter()
     for node in reachable(*roots):
         if node.op in BINDERS:
-            calls = [part for part in _inside(node) if is_dear(part) and not is_external(part)]
+            calls = [part for part in _nodes_in_body(node) if is_dear(part) and not is_external(part)]
             calls = [call for call in calls if call.height or (large and not _is_no_larger(call))]
             places.update({planner.numbered(call, sorted(v for v in call.free if v < 0)) for call in calls})
     return {call for call, count in places.items() if count > 1}
 
 
-def _inside(binder: Node) -> list[Node]:
+def _nodes_in_body(binder: Node) -> list[Node]:
     """Return the nodes in the body of `binder`; inner binders and costly calls are included, but not what is below
     them.
     """

@@ -303,7 +303,9 @@ def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
 
 
 def _read_scalar(argument: Argument, value: Any) -> Any:
-    """Return a real number; Python numbers stay Python numbers, which are weak in NumPy's promotion."""
+    """Return a real number as a float; a NumPy scalar as an array without axes, whose dtype counts for the dtype of
+    results. Raise ArgumentError for arrays with axes and for too large numbers.
+    """
     if isinstance(value, numbers.Real) and not isinstance(value, np.generic):
         try:
             return float(value)

@@ -102,12 +102,12 @@ class _CorrelationFinder:
         """Return the kernel that fills `array`, and the read that it copies, if only the step `by` uses `array`; else
         None.
         """
-        kernel = self.only(array, by)
+        kernel = self.only_source(array, by)
         if kernel is None or not is_store(store := kernel.body[0]) or not isinstance(store.value, Load):
             return None
         return kernel, store.value
 
-    def only(self, array: str, by: Step) -> Kernel | None:
+    def only_source(self, array: str, by: Step) -> Kernel | None:
         """Return the kernel that fills `array`, if no other step fills it and only the step `by` reads it; else
         None.
         """
@@ -251,12 +251,12 @@ def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
     own = {
         label: place
         for label, extent in step.labels
-        if (place := _whole(step.output, label, extent, shapes)) is not None
+        if (place := _axis_of_whole_extent(step.output, label, extent, shapes)) is not None
     }
     best: tuple[tuple[float, int], Tiling] | None = None
     for left, right in ((step.left, step.right), (step.right, step.left)):
         inside = [_labels(view, lengths) for view in (step.output, left, right)]
-        lanes = [v for v, n in step.labels if v in own and _whole(right, v, n, shapes) is not None]
+        lanes = [v for v, n in step.labels if v in own and _axis_of_whole_extent(right, v, n, shapes) is not None]
         rows = [v for v in lengths if v in inside[0] and v in inside[1] and v not in inside[2]]
         terms = [v for v in lengths if v not in inside[0]]
         lane = _longest([v for v in lanes if v not in inside[1]], lengths)
@@ -286,7 +286,7 @@ def length(extent: Affine) -> int:
     return extent.constant if extent.is_constant else UNKNOWN
 
 
-def _whole(view: Load, label: str, extent: Affine, shapes: Shapes) -> int | None:
+def _axis_of_whole_extent(view: Load, label: str, extent: Affine, shapes: Shapes) -> int | None:
     """Return the axis of `view` whose index is `label` alone and runs over its whole extent; None without one."""
     place = own_axis(view, label)
     return place if place is not None and shapes[view.array][place] == extent else None

@@ -24,8 +24,8 @@ MAX_STORED = 4
 
 
 def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[list[Alloc], Loop] | None:
-    """Return ``(local arrays, loop)``: `loop` in strips, each with two inner loops. The first computes reductions, the
-    second functions of their results, with vector instructions; local arrays pass the results.
+    """Return ``(local arrays, loop)``: `loop` in strips, each with a loop for its reductions and a vectorised one for
+    the functions of their results, which are passed in the local arrays. None if that is illegal or does not pay.
 
     ``like`` is an array of the dtype of the local ones. None if no vectorised function follows a reduction in the
     loop, if the loop is short, or if one part depends on what another iteration of the other computes.

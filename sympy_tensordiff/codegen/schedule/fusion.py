@@ -409,11 +409,13 @@ class _Parts:
             first = span(axis, ZERO, extent(kernel.array, number), [first])
         self.before.append(first)
         self.sums += [accumulator.name] if not axes and reduction_of(accumulator) == "sum" else []
-        self.inside += self.turn(kernel, loop.body, {accumulator.name: entry})
+        self.inside += self.iteration(kernel, loop.body, {accumulator.name: entry})
         if not axes or store.value != own:
-            self.after += self.turn(kernel, [store], {accumulator.name: entry})
+            self.after += self.iteration(kernel, [store], {accumulator.name: entry})
 
-    def turn(self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]) -> Sequence[Statement]:
+    def iteration(
+        self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]
+    ) -> Sequence[Statement]:
         """Return the scheduled nest of one iteration's statements of `kernel`, with accumulators replaced according to
         `entry`. Local arrays are added to ``self.arrays``.
         """

@@ -129,12 +129,12 @@ def _parts(
     within = [*after, *(Constraint("ge", high - variable) for high in found.highs)]
     parts = []
     if first:
-        parts.append(_part(loop, [], [first[0] - 1], found.outer, fails_before))
-    inside = _part(loop, first, last, within, [])
+        parts.append(_loop_between(loop, [], [first[0] - 1], found.outer, fails_before))
+    inside = _loop_between(loop, first, last, within, [])
     zeros = Renaming({}, forms={part: Affine() for part in found.zeros})
     parts.append(replace(inside, body=zeros.body(inside.body)))
     if last:
-        parts.append(_part(loop, [*first, last[0] + 1], [], after, fails_behind))
+        parts.append(_loop_between(loop, [*first, last[0] + 1], [], after, fails_behind))
     tight = [
         replace(part, lows=_tightest(part.lows, 1, lengths), highs=_tightest(part.highs, -1, lengths)) for part in parts
     ]
@@ -153,7 +153,7 @@ def _gap(low: Bound, high: Bound, lengths: Lengths) -> int | None:
     return gap.constant if gap.is_constant and low.divisor == high.divisor == 1 else None
 
 
-def _part(
+def _loop_between(
     loop: Loop,
     lows: Sequence[Affine],
     highs: Sequence[Affine],

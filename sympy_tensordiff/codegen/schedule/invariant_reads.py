@@ -56,7 +56,7 @@ class InvariantReads:
             if self.is_inside(entry, rows):
                 name = self.fresh(entry_name(entry))
                 value = entry if isinstance(entry, Load) else exactly(Affine.variable(entry))
-                reads.append(with_parts(Set(Name(name), value), *_changes(known)))
+                reads.append(with_parts(Set(Name(name), value), *_replacements_by_names(known)))
                 known[entry] = name
         return (*reads, *self.inside(body, rows, known))
 
@@ -65,7 +65,7 @@ class InvariantReads:
         `block`.
         """
         for statement in body:
-            new = with_parts(statement, *_changes(known))
+            new = with_parts(statement, *_replacements_by_names(known))
             inner = (*rows, *(row.substitute(self.extents) for row in rows_of(statement)))
             if isinstance(statement, Loop) and isinstance(new, Loop):
                 new = replace(new, body=self.block(statement.body, inner, known, statement.variable))
@@ -111,7 +111,7 @@ class InvariantReads:
         return not any(self.prover.unproved_bounds(load, context) for load in loads)
 
 
-def _changes(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Callable[[Affine], Affine]]:
+def _replacements_by_names(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Callable[[Affine], Affine]]:
     """Return two functions that put in the names of the entries in `known`: one for scalar expressions, one for affine
     forms.
     """

@@ -51,7 +51,7 @@ def in_launches(program: Program, alone: Collection[str] = ()) -> Program:
     launches: list[_Launch] = []
     for step in program.kernels:
         for launch in reversed(launches[-FAR:]):
-            if isinstance(step, Kernel) and step.array not in alone and launch.takes(step):
+            if isinstance(step, Kernel) and step.array not in alone and launch.can_take(step):
                 launch.add(step)
                 break
             if launch.precedes(step):
@@ -61,7 +61,7 @@ def in_launches(program: Program, alone: Collection[str] = ()) -> Program:
             launches.append(_Launch(step, shapes, alone))
     taken = outer_names(program)
     private = _used_by_one_launch(program, launches)
-    result = replace(program, kernels=tuple([launch.together(private, taken) for launch in launches]))
+    result = replace(program, kernels=tuple([launch.as_one_step(private, taken) for launch in launches]))
     check_order(result)
     return result
 
@@ -117,7 +117,7 @@ class _Launch:
         """Whether `step` reads or fills an array that this launch fills, so that it has to run later."""
         return not self.filled.isdisjoint((step.array, *uses(step).arrays))
 
-    def takes(self, step: Kernel) -> bool:
+    def can_take(self, step: Kernel) -> bool:
         """Whether merging the kernel `step` into this launch is possible and useful."""
         box = self.common(step)
         if isinstance(step, Scatter) or not box or self.weight + weight(step.body) > MAX_KERNEL_OPERATIONS:
@@ -151,7 +151,7 @@ class _Launch:
         self.filled.add(step.array)
         self.weight += weight(step.body)
 
-    def together(self, private: Collection[str], taken: Collection[str]) -> Step:
+    def as_one_step(self, private: Collection[str], taken: Collection[str]) -> Step:
         """Return the kernels of the launch as one step, with the same names of axes and otherwise distinct names.
         Arrays in ``private`` are not stored.
         """

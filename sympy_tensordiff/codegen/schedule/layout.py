@@ -75,14 +75,14 @@ def _with_transposed_products(program: Program) -> Program:
 
     def turn(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
         """Return `load` with its last two indices exchanged, if its array is transposed."""
-        return Load(load.array, _swapped(load.index)) if load.array in turned else load
+        return Load(load.array, _with_last_two_swapped(load.index)) if load.array in turned else load
 
     kernels: list[Step] = []
     for step in program.kernels:
         if isinstance(step, ContractionStep) and step.array in turned:
-            step = replace(step, output=_swapped(step.output))
+            step = replace(step, output=_with_last_two_swapped(step.output))
         kernels.append(_visited(step, prover, turn) if type(step) is Kernel else step)
-    arrays = [replace(a, shape=_swapped(a.shape)) if a.name in turned else a for a in program.temporaries]
+    arrays = [replace(a, shape=_with_last_two_swapped(a.shape)) if a.name in turned else a for a in program.temporaries]
     notes = [f"{name}: transposed, since loops read along its columns" for name in turned]
     return replace(program, temporaries=tuple(arrays), kernels=tuple(kernels), notes=(*program.notes, *notes))
 
@@ -108,7 +108,7 @@ def _with_copies(program: Program) -> Program:
             if run is None or run == (rank - 1, 1) or run[1] > MOST_CLASSES or not _is_repeated(load, around, run[1]):
                 return load
             place, factor = run
-            order = _last(place, rank)
+            order = _axes_with_last(place, rank)
             shape, index = _permuted(prover.shapes[load.array], order), _permuted(load.index, order)
             if factor > 1:
                 if not prover.proves(Constraint("ge", shape[-1] - 1)):
@@ -204,12 +204,12 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
     return replace(kernel, body=rewrite(kernel.body, change))
 
 
-def _last(place: int, rank: int) -> list[int]:
+def _axes_with_last(place: int, rank: int) -> list[int]:
     """Return the numbers ``0, ..., rank - 1`` of axes with `place` moved to the end."""
     return [m for m in range(rank) if m != place] + [place]
 
 
-def _swapped(items: Sequence[T]) -> tuple[T, ...]:
+def _with_last_two_swapped(items: Sequence[T]) -> tuple[T, ...]:
     """Return `items` with the last two exchanged."""
     return *items[:-2], items[-1], items[-2]
 

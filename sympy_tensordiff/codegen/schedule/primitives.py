@@ -51,14 +51,14 @@ def sink(row: Loop, plan: RowPlan) -> tuple[Statement, ...]:
         if segment.kind == "row":
             found += segment.body
         elif segment.kind == "sum":
-            found += _inside(row, plan.planner, segment.body)
+            found += _with_row_inside(row, plan.planner, segment.body)
         else:
-            found += _along(row, segment.body)
+            found += _loop_along_row(row, segment.body)
     entry = (Affine.variable(row.variable) - row.lows[0].form,)
     return with_scalars(found, {name: Load(name, entry) for name in plan.expanded})
 
 
-def _inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) -> list[Statement]:
+def _with_row_inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) -> list[Statement]:
     """Return `body` with the loop `row` put around the innermost statements that depend on the row, inside of other
     loops and guards.
     """
@@ -68,18 +68,18 @@ def _inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) -> list[S
         if not planner.varies(statement):
             found.append(statement)
         elif isinstance(statement, Loop | If):
-            found += _along(row, leaf)
+            found += _loop_along_row(row, leaf)
             leaf, inner = [], row
             if isinstance(statement, Loop) and (window := interchange_bounds(statement, row.variable)) is not None:
                 statement, lows, highs = window
                 inner = replace(row, lows=(*row.lows, *lows), highs=(*row.highs, *highs))
-            found.append(replace(statement, body=tuple(_inside(inner, planner, statement.body))))
+            found.append(replace(statement, body=tuple(_with_row_inside(inner, planner, statement.body))))
         else:
             leaf.append(statement)
-    return [*found, *_along(row, leaf)]
+    return [*found, *_loop_along_row(row, leaf)]
 
 
-def _along(row: Loop, body: Sequence[Statement]) -> list[Statement]:
+def _loop_along_row(row: Loop, body: Sequence[Statement]) -> list[Statement]:
     """Return ``[loop]``, the loop `row` around `body`, with the factors of products that do not change in it multiplied
     first; [] for an empty body.
     """
@@ -215,7 +215,8 @@ def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
     assert isinstance(add, Set) and isinstance(add.target, Name) and not isinstance(add.value, Ends)
     chains = [add.target, *(Name(fresh(f"{add.target.name}_{n}")) for n in range(1, count))]
     inside = [
-        Set(chain, value, add.reduction) for chain, value in zip(chains, _next(loop, add.value, count), strict=True)
+        Set(chain, value, add.reduction)
+        for chain, value in zip(chains, _at_next_iterations(loop, add.value, count), strict=True)
     ]
     before, main, rest = _in_steps(loop, count, inside, fresh)
     joined = [Set(add.target, chain, add.reduction) for chain in chains[1:]]
@@ -239,12 +240,12 @@ def jam(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
     assert isinstance(row, Loop)
     (add,) = row.body
     assert isinstance(add, Set) and not isinstance(add.value, Ends)
-    total = Operation("add", (add.target, *_next(loop, add.value, count)))
+    total = Operation("add", (add.target, *_at_next_iterations(loop, add.value, count)))
     before, main, rest = _in_steps(loop, count, [replace(row, body=(Set(add.target, total),))], fresh)
     return (*before, main, *rest)
 
 
-def _next(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
+def _at_next_iterations(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
     """Return `value` at the iterations i, i + 1, ..., i + count - 1 of `loop`."""
     moved = [Affine({loop.variable: 1}, n) for n in range(count)]
     return [Renaming({}, forms={loop.variable: form}).value(value) for form in moved]
@@ -326,16 +327,22 @@ def cut(loop: Loop, number: int) -> tuple[Loop, ...]:
     inside = (replace(test, conditions=rest),) if rest else test.body
     found: list[Loop] = []
     for low in lows:
-        found.append(replace(loop, highs=(*loop.highs, Bound(low - 1)), body=_without(loop.body, number, ())))
+        found.append(
+            replace(loop, highs=(*loop.highs, Bound(low - 1)), body=_with_statement_replaced(loop.body, number, ()))
+        )
         loop = replace(loop, lows=(*loop.lows, Bound(low)))
     behind: list[Loop] = []
     for high in highs:
-        behind.append(replace(loop, lows=(*loop.lows, Bound(high + 1)), body=_without(loop.body, number, ())))
+        behind.append(
+            replace(loop, lows=(*loop.lows, Bound(high + 1)), body=_with_statement_replaced(loop.body, number, ()))
+        )
         loop = replace(loop, highs=(*loop.highs, Bound(high)))
-    pieces = (*found, replace(loop, body=_without(loop.body, number, inside)), *reversed(behind))
+    pieces = (*found, replace(loop, body=_with_statement_replaced(loop.body, number, inside)), *reversed(behind))
     return tuple([piece for piece in pieces if piece.body])
 
 
-def _without(body: Sequence[Statement], number: int, others: Sequence[Statement]) -> tuple[Statement, ...]:
+def _with_statement_replaced(
+    body: Sequence[Statement], number: int, others: Sequence[Statement]
+) -> tuple[Statement, ...]:
     """Return `body` with `others` in place of the statement at `number`."""
     return *body[:number], *others, *body[number + 1 :]

@@ -51,10 +51,10 @@ def short_row(kernel: Kernel, prover: Prover, fresh: Callable[[str], str]) -> tu
         Renaming({name: fresh(f"{name}_{number}") for name in own}, forms={planner.axis: Affine({}, number)})
         for number in range(extent.constant)
     ]
-    return rewrite(kernel.body, lambda s, _: _together(s, planner, entries))
+    return rewrite(kernel.body, lambda s, _: _copies_per_entry(s, planner, entries))
 
 
-def _together(statement: Statement, planner: RowPlanner, entries: list[Renaming]) -> tuple[Statement, ...]:
+def _copies_per_entry(statement: Statement, planner: RowPlanner, entries: list[Renaming]) -> tuple[Statement, ...]:
     """Return the copies of `statement`, one per entry of the short axis; a loop, a guard, or a statement that does not
     depend on the axis is returned once.
     """
