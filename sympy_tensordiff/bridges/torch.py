@@ -277,7 +277,9 @@ def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) 
 
 
 def _arrays_and_integers(torch: Any, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Split arguments into tensors and integers."""
+    """Return ``(tensors, integers)``: the arguments of a call that are PyTorch tensors, and the others, which are
+    integers.
+    """
     arrays = [v for v in values if isinstance(v, torch.Tensor)]
     return arrays, [v for v in values if not isinstance(v, torch.Tensor)]
 

@@ -199,7 +199,7 @@ def _contains_any(row: Constraint, variables: frozenset[Variable]) -> bool:
 
 
 def _are_inequalities(rows: Sequence[Constraint]) -> bool:
-    """Return whether all rows are inequalities."""
+    """Return whether all rows are inequalities ``form >= 0``, none an equation or a congruence."""
     return all(row.kind == "ge" for row in rows)
 
 

@@ -124,11 +124,11 @@ class NonlinearProgram:
         self.cl, self.cu = _flat_bounds(constraint_bounds, constraints, self._constraint_shapes, (0.0, 0.0))
 
     def objective(self, x: NDArray[Any]) -> float:
-        """Return the objective at ``x``."""
+        """Return the value of the objective at ``x``, the flat vector of the variables."""
         return float(self._objective(*self._call_arguments(x)))
 
     def gradient(self, x: NDArray[Any]) -> NDArray[Any]:
-        """Return the gradient of the objective at ``x``."""
+        """Return the gradient of the objective at ``x``, as a flat vector like ``x``."""
         return to_flat_vector(self._gradient(*self._call_arguments(x)))
 
     def constraints(self, x: NDArray[Any]) -> NDArray[Any]:

@@ -143,7 +143,7 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
         return self._to_csr(self._derivative.entries(self._call))
 
     def _to_csr(self, entries: EntryEvaluator) -> Any:
-        """Evaluate ``entries`` into a compressed-row matrix."""
+        """Compute the matrix entries that ``entries`` describes, and return them as a compressed-row (CSR) matrix."""
         values, pattern = self._derivative.evaluate_entries(entries, self._call), entries.pattern
         return scipy.sparse.csr_array((values, pattern.columns, pattern.indptr), shape=pattern.shape)
 

@@ -125,7 +125,7 @@ class _EntryExpander(Rewriting):
         return expr if body is None else (yield self.visit(body, scope))
 
     def visit_binder(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return the binder with its body expanded."""
+        """Return a reduction or comprehension ``expr`` with its body expanded to entries."""
         body = yield self.visit(expr.body, scope)
         return expr if body is expr.body else expr._trusted(body, expr.limits)
 

@@ -38,7 +38,7 @@ class Span:
 
     @property
     def is_short(self) -> bool:
-        """Whether the span has a constant, small length."""
+        """Whether the span has a constant length that is small."""
         return self.length.is_constant and self.length.constant <= SHORT_LENGTH
 
 

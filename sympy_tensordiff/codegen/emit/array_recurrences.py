@@ -57,7 +57,7 @@ class LinearRecurrence:
 
 
 def _guarded(conditions: Rows, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """Return statements that run where the conditions hold."""
+    """Return `body` inside of an `If` with the ``conditions``; `body` alone if there are none."""
     return (If(conditions, body),) if conditions else body
 
 

@@ -345,7 +345,7 @@ class NestPrinter(ScalarPrinter):
             self.statement(statement, depth)
 
     def line(self, depth: int, text: str) -> None:
-        """Append one line, indented by ``depth`` levels."""
+        """Append one line of code, indented by ``depth`` levels."""
         self.lines.append(INDENT * depth + text)
 
     def statement(self, statement: Statement, depth: int) -> None:

@@ -320,7 +320,9 @@ class GpuKernel(NamedTuple):
 def gpu_kernels(
     steps: Sequence[Kernel | FusedKernels], names: FormNames, prover: Prover, shared_loops: Mapping[str, SharedLoop]
 ) -> Iterator[GpuKernel]:
-    """Yield each step with its verified nest."""
+    """Yield each step as a GPU kernel with its loop nest, which has been verified: all accesses are in bounds, and
+    threads do not race.
+    """
     for step in steps:
         local = names.copy()
         blocks = block_nest(step, shared_loops, prover.shapes, local.fresh)

@@ -232,7 +232,7 @@ class TextBlock:
         self._items: list[str | tuple[str, TextBlock] | TextBlock] = []
 
     def line(self, text: str) -> None:
-        """Append one line."""
+        """Append one line of code to the block."""
         self._items.append(text)
 
     def child(self, head: str) -> TextBlock:

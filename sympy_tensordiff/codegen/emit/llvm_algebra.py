@@ -29,11 +29,11 @@ class _MatrixFunction(Builder):
         return self.new(f"getelementptr inbounds {self.real}, ptr {array}, i64 {place}")
 
     def load(self, pointer: str) -> str:
-        """Return the number at a pointer."""
+        """Emit the read of the number at a pointer, and return its value."""
         return self.new(f"load {self.real}, ptr {pointer}")
 
     def entry(self, row: str, column: str) -> str:
-        """Return an entry of the factors."""
+        """Emit the read of an entry of the triangular factors, and return its value."""
         return self.load(self.pointer("%f", row, "%n", column))
 
     def compute(self, operation: str, *values: str) -> str:
@@ -41,19 +41,21 @@ class _MatrixFunction(Builder):
         return self.new(f"{operation} {FLAGS} {self.real} {', '.join(values)}")
 
     def store(self, value: str, pointer: str) -> None:
-        """Store a number."""
+        """Emit code that stores the number `value` at a pointer."""
         self.line(f"store {self.real} {value}, ptr {pointer}")
 
     def compare(self, operation: str, left: str, right: str) -> str:
-        """Return the comparison of two floating-point numbers."""
+        """Emit the comparison of two floating-point numbers, and return its i1 value. ``operation`` is LLVM's name for
+        it, such as "ogt".
+        """
         return self.new(f"fcmp {operation} {self.real} {left}, {right}")
 
-    def size(self, value: str) -> str:
-        """Return an absolute value."""
+    def absolute(self, value: str) -> str:
+        """Emit the absolute value of a number, and return it."""
         return self.call(self.real, f"llvm.fabs.{_suffix(self.real)}", [value], self.real)
 
     def exchange(self, array: str, row: str, other: str, width: str) -> None:
-        """Exchange two rows of a matrix."""
+        """Emit a loop that exchanges two rows of a matrix with ``width`` columns."""
         with self.loop("0", width) as column:
             first, second = (self.pointer(array, place, width, column) for place in (row, other))
             one, two = self.load(first), self.load(second)
@@ -90,10 +92,10 @@ def factorized(module: Module) -> str:
     largest, place = f.slot(f.real), f.slot("i64")
     with f.loop("0", "%n") as k:
         following = f.add(k, "1")
-        f.store(f.size(f.entry(k, k)), largest)
+        f.store(f.absolute(f.entry(k, k)), largest)
         f.line(f"store i64 {k}, ptr {place}")
         with f.loop(following, "%n") as i:
-            own = f.size(f.entry(i, k))
+            own = f.absolute(f.entry(i, k))
             with f.when(lambda: f.compare("ogt", own, f.load(largest))):
                 f.store(own, largest)
                 f.line(f"store i64 {i}, ptr {place}")
@@ -168,7 +170,7 @@ def determinant(module: Module, function: str) -> str:
     f.line(f"store i1 false, ptr {negative}")
     with f.loop("0", "%n") as k:
         entry = f.entry(k, k)
-        size = f.size(entry)
+        size = f.absolute(entry)
         if function == "det":
             f.store(f.compute("fmul", f.load(value), size), value)
         else:
@@ -241,7 +243,7 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
             yield [Affine.variable(name) for name, _ in axes]
 
     def load(self, array: str, index: Sequence[Affine]) -> str:
-        """Return an entry of an array."""
+        """Emit the read of an array entry, and return its value."""
         return self.new(f"load {self.real}, ptr {self.entry_pointer(array, index)}")
 
     def store(self, value: str, index: Sequence[Affine]) -> None:

@@ -95,7 +95,7 @@ def print_llvm(program: Program, target: Target, parallel: frozenset[str] = froz
     pairs = [(step, one) for step, one in zip(program.kernels, found, strict=True) if one is not None]
 
     def entry() -> EntryPrinter:
-        """Return a new entry-point printer of the module."""
+        """Return a new printer for one entry point (a function that Python calls) of the module."""
         return EntryPrinter(module, program, prover, target.head)
 
     if library:

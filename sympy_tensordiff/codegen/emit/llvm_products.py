@@ -233,7 +233,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
         real, flags = self.module.real, f"reassoc {FLAGS}"
 
         def entry(pointer: str, first: str, second: str, step: str, swaps: bool) -> str:
-            """Return an entry of a matrix; the two indices are exchanged if it is stored transposed."""
+            """Emit the read of a matrix entry, and return its value. With ``swaps``, the two indices are exchanged,
+            since the matrix is stored transposed.
+            """
             first, second = (second, first) if swaps else (first, second)
             return self.new(f"load {real}, ptr {self.pointer_at(pointer, self.add(self.times(first, step), second))}")
 

@@ -332,7 +332,7 @@ def dependences(kernel: Kernel) -> dict[str, frozenset[str]]:
 
 
 def all_names(program: Program) -> set[str]:
-    """Return all names in a program."""
+    """Return all names that a program uses: arrays, axes, scalars, sizes, and loop variables."""
     names = outer_names(program)
     for kernel in program.nests:
         names |= set(own_names(kernel))

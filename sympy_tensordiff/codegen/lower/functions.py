@@ -59,7 +59,7 @@ _ERFCX_TERMS = 20
 
 
 def _scaled_erfc(x: Scalar) -> Scalar:
-    """Return ``exp(x**2)*erfc(x)`` for x up to 26.
+    """Return code for ``exp(x**2)*erfc(x)``, accurate for x up to 26; beyond, erfc underflows.
 
     The square of ``h``, which is `x` rounded down to a multiple of 1/64, is exact: ``exp(x**2)`` keeps its digits as
     ``exp(h**2)*exp((x - h)*(x + h))``.

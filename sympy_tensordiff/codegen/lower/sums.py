@@ -270,7 +270,7 @@ def joined_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> list[N
 
 
 def _sums_in(graph: Graph, term: Node) -> list[Node]:
-    """Return the sums among the factors of `term`."""
+    """Return the sums among the factors of `term`; `term` itself if it is a sum."""
     return [factor for factor in graph.factors(graph.split_coefficient(term)[1]) if factor.op == "sum"]
 
 

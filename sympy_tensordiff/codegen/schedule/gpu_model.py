@@ -249,7 +249,7 @@ class _Count:
 
 
 def is_unrolled(loop: Loop) -> bool:
-    """Whether a loop has few iterations, between constants."""
+    """Whether a loop has constant bounds and so few iterations that the compiler unrolls it."""
     bounds = (*loop.lows, *loop.highs)
     if len(bounds) > 2 or loop.step != 1 or any(b.divisor > 1 or not b.form.is_constant for b in bounds):
         return False

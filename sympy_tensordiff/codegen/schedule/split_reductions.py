@@ -84,8 +84,8 @@ def _in_stages(program: Program, work: _Stages) -> Stages:
 
 
 class ChosenLoop(NamedTuple):
-    """The loop of a sum that will be distributed over threads or blocks, with its number of iterations and the loops
-    around it.
+    """The loop of a sum that will be distributed over threads or blocks, its number of iterations, the loops around it
+    and inside, and how its iterations are shared out.
     """
 
     loop: Loop
@@ -105,7 +105,9 @@ class ChosenLoop(NamedTuple):
 
     @property
     def is_across(self) -> bool:
-        """Whether neighbouring threads compute neighbouring entries."""
+        """Whether neighbouring threads compute neighbouring entries of the result, instead of neighbouring terms of one
+        sum.
+        """
         return self.width > 0
 
     @property
