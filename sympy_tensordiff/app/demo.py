@@ -144,7 +144,9 @@ def compile_and_time(
     backend: str,
     repeats: int,
 ) -> list[Callable[..., Any]]:
-    """Compile the function and all derivatives for a backend, print their times, and return both."""
+    """Compile the function and all its derivatives for a backend, print the times of compilation and calls, and return
+    the compiled functions.
+    """
     built: list[Callable[..., Any]] = []
     both = {"f": (task.variables, task.function), "four derivatives": ((*task.variables, task.cotangent), gradients)}
     for name, (arguments, expression) in both.items():

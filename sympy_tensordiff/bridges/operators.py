@@ -322,7 +322,7 @@ def apply_over_axis(
     apply: Callable[..., Any], to_front: Callable[..., Any], operator: Any, values: Sequence[Any], axes: Sequence[Any]
 ) -> Any:
     """Return the results of ``operator`` applied along one axis of each argument, whose number is in ``axes`` (None: no
-    axis). It is the first axis of the results.
+    axis). The results have this axis first.
     """
     with_leading_axis = [
         value if axis is None else to_front(value, axis) for value, axis in zip(values, axes, strict=True)

@@ -142,7 +142,7 @@ def _add_reduction_tree(
 
 
 def count_tree_tasks(count: int) -> int:
-    """Return the number of tasks that `_add_reduction_tree` adds for ``count`` keys."""
+    """Return the number of tasks that reduce ``count`` partial results to one in a tree, a few at a time."""
     total = 0
     while count > 1:
         count = -(-count // MAX_FAN_IN)

@@ -46,7 +46,7 @@ class Compound:
         return frozenset().union(*(form.atoms() for form in self.forms()))
 
     def forms(self) -> tuple[Affine, ...]:
-        """Return the affine forms in it: ``(i,)`` for ``floor(i/2)``."""
+        """Return the affine forms inside of the nonlinear integer: ``(i,)`` for ``floor(i/2)``."""
         raise NotImplementedError
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:

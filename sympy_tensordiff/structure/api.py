@@ -423,8 +423,8 @@ def check_variables(wrt: Any) -> tuple[Any, ...]:
 
 
 def check_independent_variables(wrt: Any) -> tuple[Any, ...]:
-    """Return the result of `check_variables`. Raise `UnsupportedError` for a symmetric matrix, whose entries cannot
-    vary independently.
+    """Return the variables ``wrt`` as a tuple, after checks. Raise `UnsupportedError` for a symmetric matrix, whose
+    entries cannot vary independently.
     """
     variables = check_variables(wrt)
     for variable in variables:
