@@ -300,7 +300,8 @@ class LoopArrays:
                     yield found
 
     def at_ends(self, stored: LoopArray, value: Node, compare: Comparison) -> Iterator[dict[int, Affine]]:
-        """Yield the ends of the axes of an array where its entry is `value`.
+        """Yield ``{axis: end}`` for each choice of first or last indices at which the entry of the array `stored`
+        equals `value`.
 
         Rounded and clamped indices are constant there: ``2*x[j//2] - 3*x[j//3]`` is ``-x[0]`` at ``j = 0``.
         """
