@@ -236,9 +236,9 @@ def _as_scatter(
     own = tuple(row for row in bounds if not row.form.atoms().isdisjoint(inner))
     outer = tuple(row for row in bounds if row not in own)
     kept = tuple(v for v in variables if v in indexed)
-    if not _bound(kept, outer):
+    if not _are_bounded_in_order(kept, outer):
         inner, own, outer, kept = (), (), bounds, variables
-    if not _bound(kept, outer) or not _bound(inner, own):
+    if not _are_bounded_in_order(kept, outer) or not _are_bounded_in_order(inner, own):
         return None
     if inner:
         value = graph.reduce(node.op, inner, own, value)
@@ -247,13 +247,13 @@ def _as_scatter(
     tests += tuple(row for row in (*ranges, *outer) if _is_test(row, loops))
     ranges = tuple(row for row in ranges if row not in tests)
     outer = tuple(row for row in outer if row not in tests)
-    if not _bound(loops, (*ranges, *outer)):
+    if not _are_bounded_in_order(loops, (*ranges, *outer)):
         return None
     term = _ordered(graph, (*kept, *inside), free, (*ranges, *outer), tests, tuple(index.values()), value)
     return replace(term, reduction=cast("Reduction", node.op))
 
 
-def _bound(variables: Sequence[int], rows: Rows) -> bool:
+def _are_bounded_in_order(variables: Sequence[int], rows: Rows) -> bool:
     """Whether each of `variables` has lower and upper bounds in which only earlier ones occur."""
     for n, v in enumerate(variables):
         later = frozenset(variables[n + 1 :])

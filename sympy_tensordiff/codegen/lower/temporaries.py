@@ -363,7 +363,9 @@ class Storage:
         return Affine.variable(v)
 
     def _may_be_worth_storing(self, node: Node, context: Context) -> bool:
-        """Return whether `_is_worth_storing` may be true for `node`, by a cheap test."""
+        """Return whether an array of the values of `node` may have fewer axes than there are loops around it. This is a
+        cheap test; `_is_worth_storing` decides.
+        """
         axis_count = self.planner.rank(node, context)
         return self._is_worth_storing(node, axis_count - bool(self.planner.quotients(node, context)), context)
 

@@ -149,5 +149,5 @@ class ArrayFunction:
 
 
 def _never_traced() -> bool:
-    """Return False: no compiler traces a call."""
+    """Return False: a call is never traced by a compiler, in libraries that have none."""
     return False
