@@ -58,7 +58,7 @@ class CRecurrencePrinter:
             place = f"{place} + {self.entries(self.results[name])}"
         for kept in step.recorded:
             if kept.kind == "sum":
-                yield self.each(kept.result, f"{self.names(kept.array)}[{self.index}] = 0;")
+                yield self.loop_over_entries(kept.result, f"{self.names(kept.array)}[{self.index}] = 0;")
         length = self.forms.form(step.length)
         first, test, change = ("0", f"< {length}", "++") if not step.is_reversed else (f"{length} - 1", ">= 0", "--")
         yield f"{INDENT}for (ptrdiff_t {self.time} = {first}; {self.time} {test}; {self.time}{change}) {{"
@@ -67,15 +67,17 @@ class CRecurrencePrinter:
         yield f"{INDENT}}}"
         for kept in step.recorded:
             if kept.kind == "last":
-                last = self.last(kept.result)
-                yield self.each(kept.result, f"{self.names(kept.array)}[{self.index}] = {last}[{self.index}];")
+                last = self.last_value(kept.result)
+                yield self.loop_over_entries(
+                    kept.result, f"{self.names(kept.array)}[{self.index}] = {last}[{self.index}];"
+                )
         yield f"{INDENT}return {self.code};"
 
-    def last(self, result: str) -> str:
-        """Return the C pointer to a result after the loop, when the buffers have been exchanged."""
+    def last_value(self, result: str) -> str:
+        """Return the C pointer to the last value of a result, after the loop over time has exchanged the buffers."""
         return self.spare.get(result, self.pointers[result])
 
-    def each(self, result: str, text: str) -> str:
+    def loop_over_entries(self, result: str, text: str) -> str:
         """Return a C loop that runs `text` for each entry of a result."""
         i = self.index
         return f"{INDENT}for (ptrdiff_t {i} = 0; {i} < {self.entries(self.results[result])}; {i}++) {{ {text} }}"
@@ -97,10 +99,10 @@ class CRecurrencePrinter:
         for kept in step.recorded:
             own = f"{self.pointers[kept.result]}[{self.index}]"
             if kept.kind == "sum":
-                yield self.each(kept.result, f"{names(kept.array)}[{self.index}] += {own};")
+                yield self.loop_over_entries(kept.result, f"{names(kept.array)}[{self.index}] += {own};")
             elif kept.kind == "stack" and self.stacked[kept.result] != kept.array:
                 row = f"({self.row(kept.array, self.results[kept.result])})"
-                yield self.each(kept.result, f"{row}[{self.index}] = {own};")
+                yield self.loop_over_entries(kept.result, f"{row}[{self.index}] = {own};")
         for state in step.carried:
             yield f"{INDENT}{self.states[state.argument]} = {self.pointers[state.result]};"
         for name, own in self.spare.items():

@@ -41,7 +41,7 @@ from sympy_tensordiff.codegen.schedule.blocks import BlockNest, alloc_shape, sha
 from sympy_tensordiff.codegen.schedule.cpu import Nest
 from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
 from sympy_tensordiff.codegen.schedule.passes import prepared
-from sympy_tensordiff.codegen.schedule.shared_sums import Deal
+from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop
 from sympy_tensordiff.errors import ArgumentError, NotInCError
 
 
@@ -79,7 +79,7 @@ class CudaTexts(CPrinter):
         return lines
 
     def head_text(self, statement: Loop | If) -> str:
-        """Return the head of a ``for`` or ``if`` statement; a step may be a size."""
+        """Return the head of a ``for`` or ``if`` statement. The step of a loop may be an integer variable."""
         if isinstance(statement, If) or isinstance(statement.step, int):
             return super().head_text(statement)
         own = self.names(statement.variable)
@@ -185,11 +185,11 @@ class CudaStepPrinter(CStepPrinter):
             "'cuda' with CuPy, or 'c'"
         )
 
-    deals: Mapping[str, Deal] = {}
+    shared_loops: Mapping[str, SharedLoop] = {}
 
     def block_nest(self, step: Step, names: FormNames) -> BlockNest | None:
         """Return the nest of a step whose blocks of threads share memory; None for a step without shared memory."""
-        return block_nest(step, self.deals, self.prover.shapes, names.fresh)
+        return block_nest(step, self.shared_loops, self.prover.shapes, names.fresh)
 
     def nest(self, step: Kernel | FusedKernels) -> StepText:
         """Return the CUDA kernel of a step without shared memory."""
@@ -211,21 +211,21 @@ class CudaFile(CFile):
 
     @property
     def last_code(self) -> str:
-        """The C expression for the last CUDA error, negated, which the searching function returns."""
+        """The C expression for the return code of the function that runs the search: the last CUDA error, negated."""
         return f"-(int)cuda{'Peek' if self.is_search else 'Get'}{'At' * self.is_search}LastError()"
 
     def __init__(self, program: Program, options: COptions, is_search: bool = False) -> None:
-        self.deals: Mapping[str, Deal] = {}
+        self.shared_loops: Mapping[str, SharedLoop] = {}
         super().__init__(program, options, is_search)
         self.steps = CudaStepPrinter(
             self.program, self.prover, self.names, self.integers, options.dtype == "float32", False
         )
-        self.steps.deals = self.deals
+        self.steps.shared_loops = self.shared_loops
         self.printer = self.steps
 
     def scheduled(self, program: Program) -> tuple[Program, Prover]:
         """Return the program with one step per kernel launch, and the prover for its nests."""
-        program, _, _, self.deals = on_device(prepared(program, "cuda"))
+        program, _, _, self.shared_loops = on_device(prepared(program, "cuda"))
         return program, Prover(program)
 
     def file_text(self) -> CSource:
@@ -241,7 +241,9 @@ class CudaFile(CFile):
         return changed
 
     def with_helpers(self, pieces: list[str]) -> list[str]:
-        """Return the texts of the kernels after those of the helpers that they call, then those for the host."""
+        """Return the texts of a CUDA file in order: helper functions on the device, the kernels that call them, then
+        the functions for the host.
+        """
         host = [text for text in pieces if "__global__" not in text]
         kernels = [text for text in pieces if "__global__" in text]
         launching = list(called_by(host, LAUNCH_HELPERS).values())
@@ -252,7 +254,7 @@ class CudaFile(CFile):
         return [*helpers.values(), *kernels, *start, *host, *end]
 
     def preamble(self, pieces: Sequence[str]) -> str:
-        """Return the top of a CUDA file, the same for all ``pieces``: the includes, the number type and the macros."""
+        """Return the top of a CUDA file: includes, number type and macros. It does not depend on ``pieces``."""
         return PREAMBLE.format(type=self.type)
 
     def prototype(self, head: str) -> str:
@@ -261,7 +263,9 @@ class CudaFile(CFile):
 
     @property
     def function_name(self) -> str:
-        r"""The replacement pattern (``\1`` is the old name) by which kernels get unique names across linked files."""
+        r"""The replacement pattern (``\1`` is the old name) that gives kernels names which are unique also if several
+        files are linked.
+        """
         return rf"{self.options.name}_\1"
 
     def usage_lines(self, unknown: str) -> list[str]:
@@ -283,7 +287,9 @@ class CudaFile(CFile):
         return super().scratch_function(memory)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the number of entries of the scratch memory of the search, and of its result."""
+        """Return the C expression for the length of a buffer: the scratch memory of a search, plus one entry per
+        result.
+        """
         return f"{len(search.program.outputs)} + {super().search_entries(search)}"
 
     def step_text(self, step: Step) -> StepText:
@@ -327,7 +333,9 @@ class CudaFile(CFile):
         yield found, 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Yield the lines that compute the extremes of an integer array, and return the texts of these."""
+        """Yield C lines that compute the least and the greatest entry of an integer array, and return (as a generator
+        does) the texts of these.
+        """
         found = self.names.fresh(f"{array}_range")
         yield f"{INDENT}int64_t {found}[2];", 0
         yield f"find_range({found}, {array}, {count}, scratch, stream)", self.last_code

@@ -42,7 +42,7 @@ OWN_NAMES = LIBRARY_NAMES | {"cupyx", "shaped", "of_library"}
 
 
 def library_pieces(functions: Functions) -> list[str]:
-    """Return the texts of the library functions and their helpers: those of NumPy, with CuPy in place of NumPy."""
+    """Return the texts of library functions and their helpers as NumPy uses them, with ``np`` replaced by ``cupy``."""
     texts = [text.replace("def fill_", "def library_fill_", 1) for text in functions.texts]
     pieces = [*called_by(texts, LIBRARY_HELPERS).values(), *texts]
     return [SHAPED.strip("\n"), *(re.sub(r"\bnp\.(?!linalg\.LinAlgError)", "cupy.", piece) for piece in pieces)]
@@ -57,7 +57,7 @@ def library_arguments(step: ProductStep | Apply, names: FormNames, shapes: Shape
 
 
 def has_cupy() -> bool:
-    """Return whether CuPy is installed and there is a real device; it does not work on arrays of Numba's simulator."""
+    """Return whether CuPy can be used: it is installed, and there is a real device, not Numba's simulator."""
     is_simulated = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
     return not is_simulated and importlib.util.find_spec("cupy") is not None
 

@@ -43,7 +43,7 @@ from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
 
 def print_program(program: Program) -> str:
     """Return the text of a module whose ``run`` fills the outputs of ``program`` on a CUDA device."""
-    program, whole, products, deals = on_device(program)
+    program, whole, products, shared_loops = on_device(program)
     calls: dict[str, ProductStep | Apply] = dict(products)
     own = {f"library_{function_name(step)}" for step in program.kernels} | device_names(program)
     names = module_names(program, OWN_NAMES | own)
@@ -56,7 +56,7 @@ def print_program(program: Program) -> str:
             assert not isinstance(step, Correlation | Recurrence)
             calls[step.array] = step
     steps = [step for step in program.kernels if isinstance(step, Kernel | FusedKernels)]
-    kernels = list(gpu_kernels(steps, names, prover, deals))
+    kernels = list(gpu_kernels(steps, names, prover, shared_loops))
     for step, printed in zip(steps, kernel_functions(kernels, shapes), strict=True):
         functions.add(step, printed.text, "@cuda.jit\n", printed.arguments, printed.names)
     blocks = {kernel.step.array: kernel.nest for kernel in kernels if isinstance(kernel.nest, BlockNest)}

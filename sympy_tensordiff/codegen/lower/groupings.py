@@ -65,13 +65,15 @@ def with_common_groupings(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _terms(graph: Graph, term: Node) -> list[Node]:
-    """Return the terms of a number times an addition, the number in front of each; another term itself."""
+    """Return ``[2*a, 2*b]`` for a multiple of an addition, ``2*(a + b)``; ``[term]`` for any other term."""
     number, core = graph.split_view(term)
     return [graph.scale(number, one) for one in core.args] if core.op == "add" else [term]
 
 
 def _flat_sum(graph: Graph, addition: Node) -> FlatSum:
-    """Return an addition as a `FlatSum`, with the terms in the order of their identities."""
+    """Return an addition as a `FlatSum`, whose ``terms`` are equal for additions of the same terms, whatever their
+    order and common factor.
+    """
     terms = sorted(((core.id, Fraction(number)) for number, core in map(graph.split_view, addition.args)))
     first = terms[0][1]
     return FlatSum(first, tuple((name, number / first) for name, number in terms))

@@ -18,7 +18,8 @@ Build = Callable[[Sequence[Any], tuple[Any, ...]], Program]
 
 
 def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[Node, str], build: Build) -> Recurrence:
-    """Return the recurrence step that computes several results of one scan; sizes are variables of the graph.
+    """Return the step that computes one or several results of a scan in a loop over time. Sizes in it are variables of
+    the graph.
 
     The scans `nodes` have the same recurrence and operands; `names` are the names of their arrays, `operands` maps
     operands to theirs, and `build` makes the program of one step. Raise `ArgumentError` if the number of steps is 0,
@@ -69,7 +70,9 @@ def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[No
 
 
 def over_forms(step: Recurrence, form: Callable[[Affine], Affine]) -> Recurrence:
-    """Return the recurrence `step` with `form` applied to each affine form in it."""
+    """Return the recurrence `step` with the function `form` applied to its length and its integer arguments, as to
+    rename sizes.
+    """
     integers = tuple([(name, form(one)) for name, one in step.integers])
     return replace(step, length=form(step.length), integers=integers)
 

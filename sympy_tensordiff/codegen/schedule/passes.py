@@ -32,7 +32,9 @@ SPLITS = frozenset({split_deep, split_large})
 
 
 def prepared(program: Program, backend: str, splits: bool = True) -> Program:
-    """Return `program` after all scheduling passes of `backend`; ``splits=False`` leaves out those in `SPLITS`."""
+    """Return `program` after all scheduling passes for `backend`. With ``splits=False``, the passes in `SPLITS` are
+    left out.
+    """
     for one in PASSES[backend]:
         program = one(program) if splits or one not in SPLITS else program
     if any(isinstance(step, Recurrence) for step in program.kernels):
