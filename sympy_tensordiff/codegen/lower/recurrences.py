@@ -12,6 +12,7 @@ from sympy_tensordiff.graph.interning import Node
 from sympy_tensordiff.graph.scans import needed_states, step_constants, variables_in
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.integer.rows import Rows
 
 Build = Callable[[Sequence[Any], tuple[Any, ...]], Program]
 """Returns the program of expressions, given its arguments."""
@@ -21,8 +22,7 @@ def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[No
     """Return the recurrence step that computes several results of one scan; sizes are variables of the graph.
 
     The scans `nodes` have the same recurrence and operands; `names` are the names of their arrays, `operands` maps
-    operands to theirs, and `build` makes the program of one step. Raise `ArgumentError` if the number of steps is 0,
-    `UnsupportedError` if a step reads an integer array.
+    operands to theirs, and `build` makes the program of one step. Raise `ArgumentError` if the number of steps is 0.
     """
     scan, length = nodes[0].data.scan, nodes[0].data.length
     if length.is_constant and length.constant < 1:
@@ -48,11 +48,6 @@ def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[No
     variables = [v for v, _ in states]
     args = [*variables, *rows, *constants, *integers, *([scan.time] if scan.time in free else [])]
     body = build(args, tuple(exprs))
-    if any(given.dtype == "integer" for given in body.arguments):
-        raise UnsupportedError(
-            f"{scan} reads an array of integers in its steps, which kernels do not: gather before the scan, and give "
-            "the result as xs"
-        )
     argument = {arg: given.name for arg, given in zip(args, body.arguments, strict=True)}
     result = {expr: array.name for expr, array in zip(exprs, body.outputs, strict=True)}
     return Recurrence(
@@ -61,7 +56,7 @@ def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[No
         tuple([(argument[v], array) for v, array in rows.items()]),
         tuple([(argument[v], array) for v, array in constants.items()]),
         tuple([(argument[symbol], form) for symbol, form in integers.items()]),
-        body,
+        replace(body, search=None),
         length,
         scan.reverse,
         argument.get(scan.time, ""),
@@ -75,23 +70,41 @@ def over_forms(step: Recurrence, form: Callable[[Affine], Affine]) -> Recurrence
 
 
 def checks_of_steps(step: Recurrence) -> list[Check]:
-    """Return the run-time checks that the body of a recurrence needs, valid for every time step."""
+    """Return the run-time checks that the body of a recurrence needs, valid for every time step; raise
+    `UnsupportedError` if data may lead a read of a step out of its tensor.
+    """
+    for data_check in step.body.data_checks:
+        if project(_at_some_time(step, data_check.violation), [_time(step)]) is not None:
+            raise UnsupportedError(
+                f"in the steps of a scan, data of {data_check.data or 'several tensors'} may lead a read out of its "
+                "tensor, which no call checks: declare a range of the data that fits, as in "
+                "td.TensorSymbol('idx', n, dtype=int, below=m)"
+            )
     message = f"a scan would have {step.length} steps, which is not positive"
     found = [Check((Constraint("ge", -step.length),), message)] if step.length.terms else []
-    forms = dict(step.integers)
-    inside: tuple[Constraint, ...] = ()
-    if step.time:
-        time = Affine.variable(f"time of {step.array}")
-        forms[step.time] = time
-        inside = Constraint("ge", time), Constraint("ge", step.length - 1 - time)
     for check in (*step.body.assumptions, *step.body.checks):
-        rows = tuple([row.substitute(forms) for row in check.violation])
-        points = tuple([row.substitute(forms) for row in check.points])
-        if step.time and any(step.time in row.form.atoms() for row in (*check.violation, *check.points)):
-            points = (*(points or rows), *inside)
-            projected = project((*rows, *inside), [f"time of {step.array}"])
+        rows, points = _at_some_time(step, check.violation), _at_some_time(step, check.points)
+        if any(step.time in row.form.atoms() for row in (*check.violation, *check.points)):
+            points = points or rows
+            projected = project(rows, [_time(step)])
             if projected is None:
                 continue
             rows = tuple(projected)
         found.append(Check(rows, f"in the steps of a scan: {check.message}", points))
     return found
+
+
+def _at_some_time(step: Recurrence, rows: Rows) -> Rows:
+    """Return constraints of the body of a recurrence over the sizes of the program and the time, and the range of the
+    time if they have it; () for none.
+    """
+    time = Affine.variable(_time(step))
+    forms = {**dict(step.integers), step.time: time}
+    own = tuple([row.substitute(forms) for row in rows])
+    has_time = any(step.time in row.form.atoms() for row in rows)
+    return (*own, Constraint("ge", time), Constraint("ge", step.length - 1 - time)) if has_time else own
+
+
+def _time(step: Recurrence) -> str:
+    """Return the name of the variable for the time in constraints on a recurrence."""
+    return f"time of {step.array}"
