@@ -342,7 +342,7 @@ def test_gradient_of_linear_control_is_that_of_the_unrolled_formula() -> None:
         (UnsupportedError, "CUDA kernels do not run", lambda: td.generate_code([W, x, h0], rnn(), "cuda")),
         (UnsupportedError, "no text language writes this recurrence", lambda: td.to_text(rnn(), language="index")),
         (UnsupportedError, "CUDA kernels do not run", lambda: td.generate_code([W, x, h0], rnn(), "cuda_c")),
-        (UnsupportedError, "reads an array of integers in its steps", lambda: of_data()),
+        (UnsupportedError, "data of chosen may lead a read out of its tensor", lambda: of_data()),
     ],
 )
 def test_misuse_is_explained(error: type[Exception], message: str, call: Any) -> None:
