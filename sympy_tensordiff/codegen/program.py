@@ -322,7 +322,7 @@ def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Progr
     program = replace(program, assumptions=_checks_of_assumptions(program, graph.assumptions, task.names))
     check_determined(program)
     scans = [step for step in program.kernels if isinstance(step, programs.Recurrence)]
-    inner = [check for step in scans for check in checks_of_steps(step)]
+    inner = dict.fromkeys(check for step in scans for check in checks_of_steps(step))
     program = replace(program, checks=(*_length_checks(program), *program.checks, *inner))
     return with_masks(with_tables(program) if lowering.tables else program), of_rows
 
