@@ -339,9 +339,7 @@ def test_gradient_of_linear_control_is_that_of_the_unrolled_formula() -> None:
             lambda: td.lambdify([W, x, h0], rnn(last=True), "numpy")(np.ones((2, 2)), np.ones((0, 2)), np.ones(2)),
         ),
         (OutOfShapeError, "a scan would have T steps, which is not positive", lambda: empty(0)),
-        (UnsupportedError, "CUDA kernels do not run", lambda: td.generate_code([W, x, h0], rnn(), "cuda")),
         (UnsupportedError, "no text language writes this recurrence", lambda: td.to_text(rnn(), language="index")),
-        (UnsupportedError, "CUDA kernels do not run", lambda: td.generate_code([W, x, h0], rnn(), "cuda_c")),
         (UnsupportedError, "data of chosen may lead a read out of its tensor", lambda: of_data()),
     ],
 )
