@@ -66,7 +66,8 @@ class _Loop:
     def __init__(self, step: Recurrence, names: FormNames) -> None:
         self.step, self.names, self.form = step, names, FormPrinter(names).form
         self.integers = dict(step.integers)
-        self.shapes = {a.name: a.shape for a in (*step.body.arguments, *step.body.outputs)}
+        self.shapes = {a.name: a.shape for a in step.body.arguments}
+        self.shapes |= {output.name: output.shape for output in step.body.outputs}
         self.stacked = {kept.result: kept.array for kept in step.recorded if kept.kind == "stack"}
         self.time = names.fresh("time")
         self.states = {state.argument: names.fresh(state.argument) for state in step.carried}
