@@ -340,7 +340,6 @@ def test_gradient_of_linear_control_is_that_of_the_unrolled_formula() -> None:
         ),
         (OutOfShapeError, "a scan would have T steps, which is not positive", lambda: empty(0)),
         (UnsupportedError, "no text language writes this recurrence", lambda: td.to_text(rnn(), language="index")),
-        (UnsupportedError, "data of chosen may lead a read out of its tensor", lambda: of_data()),
     ],
 )
 def test_misuse_is_explained(error: type[Exception], message: str, call: Any) -> None:
@@ -371,9 +370,3 @@ def of_index() -> Any:
     i = td.indices("i")
     entries = td.scan(lambda h, x: h * x[i], 1, x, last=True)
     return td.lambdify([x], td.TensorComprehension(entries, (i, n)))
-
-
-def of_data() -> Any:
-    i, chosen = td.indices("i"), td.TensorSymbol("chosen", n, dtype=int)
-    step = lambda h, x: td.TensorComprehension(h[chosen[i]] + x[i], (i, n))  # noqa: E731
-    return td.lambdify([x, h0, chosen], td.scan(step, h0, x))

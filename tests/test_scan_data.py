@@ -151,6 +151,24 @@ def test_state_of_one_name_needs_no_tuple() -> None:
     assert td.scan(lambda h: h / 2, {"h": 1}, length=3) == td.scan(lambda h: (h / 2,), {"h": 1}, length=3)
 
 
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_ranges_that_steps_rely_on_are_checked_in_the_call(backend: str) -> None:
+    chosen = td.TensorSymbol("chosen", n, dtype=int)
+    step = lambda h, x: td.TensorComprehension(h[chosen[i]] + x[i], (i, n))  # noqa: E731
+    scan, q = td.scan(step, x0, y), td.TensorSymbol("q", m)
+    function = td.lambdify([y, x0, chosen], scan, backend)
+    found = function(np.ones((2, 3)), np.array([1.0, 2.0, 4.0]), np.array([2, 0, 1]))
+    assert (found == [[5, 2, 3], [4, 6, 3]]).all()
+    for wrong in (3, -1):
+        with pytest.raises(td.errors.DataIndexError, match=rf"chosen\[1\] is {wrong}"):
+            function(np.ones((2, 3)), np.ones(3), np.array([2, wrong, 1]))
+    other = td.IndexedSum(q[chosen[i]], (i, 0, n - 1))
+    with pytest.raises(
+        UnsupportedError, match="chosen selects entries in a scan and elsewhere, of axes of the lengths"
+    ):
+        td.lambdify([y, x0, chosen, q], (scan, other), backend)
+
+
 def test_data_without_range_and_of_other_lengths_are_refused() -> None:
     free = td.TensorSymbol("free", T, dtype=int)
     with pytest.raises(UnsupportedError, match=r"data of free may lead a read out of its tensor.*declare a range"):

@@ -104,7 +104,7 @@ def read(
         return tensor
     indices = entry_indices(indices, tensor.shape)
     if not isinstance(tensor, TensorComprehension):
-        return getattr(tensor, "value", tensor[indices])  # the value of a constant tensor
+        return tensor[indices]
     nodes = upper_nodes(tensor.body)
     if len(nodes) > WRITTEN_OUT:
         return tensor[indices]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sympy_tensordiff.codegen.ir.programs import Carried, Check, Program, Recorded, Recurrence
+from sympy_tensordiff.codegen.ir.programs import Argument, Carried, Check, Program, Recorded, Recurrence
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.graph.interning import Node
 from sympy_tensordiff.graph.scans import needed_states, step_constants, variables_in
@@ -67,6 +67,26 @@ def over_forms(step: Recurrence, form: Callable[[Affine], Affine]) -> Recurrence
     """Return the recurrence `step` with `form` applied to each affine form in it."""
     integers = tuple([(name, form(one)) for name, one in step.integers])
     return replace(step, length=form(step.length), integers=integers)
+
+
+def ranges_of_data(arguments: Sequence[Argument], steps: Sequence[Recurrence]) -> tuple[Argument, ...]:
+    """Return the arguments of a program with the ranges of integers that the bodies of its recurrences rely on; raise
+    `UnsupportedError` if two uses of one argument need different ranges.
+    """
+    found = {argument.name: argument for argument in arguments}
+    for step in steps:
+        arrays = dict(step.constants)
+        for used in step.body.arguments:
+            if used.dtype != "integer" or used.below is None:
+                continue
+            own, below = found[arrays[used.name]], used.below.substitute(dict(step.integers))
+            if own.below not in (None, below):
+                raise UnsupportedError(
+                    f"{own.label} selects entries in a scan and elsewhere, of axes of the lengths {below} and "
+                    f"{own.below}: declare its range, as in td.TensorSymbol('idx', n, dtype=int, below=m)"
+                )
+            found[own.name] = replace(own, below=below, selects=own.selects or used.selects)
+    return tuple(found.values())
 
 
 def checks_of_steps(step: Recurrence) -> list[Check]:
