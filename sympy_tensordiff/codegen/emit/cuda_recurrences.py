@@ -55,10 +55,10 @@ OWN_NAMES = frozenset({"Memory", "memory", "fill_zeros", "copy_entries", "add_en
 
 def loop_text(step: Recurrence, names: FormNames) -> str:
     """Return the function that runs a recurrence on flat arrays on the device."""
-    return _Loop(step, names.copy()).text()
+    return _DeviceLoop(step, names.copy()).text()
 
 
-class _Loop:
+class _DeviceLoop:
     """Prints the function of one recurrence; ``states`` and ``results`` map arguments and results of the body to the
     variables for their arrays, ``spare`` results that are states to those for the other buffer.
     """
