@@ -144,6 +144,20 @@ def test_rows_that_data_select_are_selected_before_the_loop() -> None:
     assert "scatter: add to result[q, seen[" in td.lambdify(args, td.gradient(loss, E)).plan
 
 
+def test_blocks_of_steps_read_data() -> None:
+    """Blocks of checkpoints read ``w[2*block + t]`` where other data select the entry that changes."""
+    q = td.indices("q")
+    w = td.TensorSymbol("w", 2 * q, dtype=int, below=n)
+    found = []
+    for checkpoint in (None, 2):
+        step = lambda a, w: td.tanh(M @ a) + td.TensorComprehension(sympy.KroneckerDelta(i, w) * a[w], (i, n))  # noqa: E731
+        loss = td.sum(td.scan(step, p, w, last=True, reverse=True, checkpoint=checkpoint))
+        function = td.lambdify([p, M, w], (loss, *td.gradient(loss, (p, M))))
+        found.append(function(np.ones(3), np.arange(9).reshape(3, 3) / 9, GAMES[:, 0]))
+    for own, expected in zip(*found, strict=True):
+        np.testing.assert_allclose(own, expected, rtol=1e-12)
+
+
 def test_state_of_one_name_needs_no_tuple() -> None:
     one = td.scan(lambda h, x: (h / 2 + x, h * x), {"h": 1}, {"x": td.TensorSymbol("s", T)})
     two = td.scan(lambda h, x: ((h / 2 + x,), h * x), {"h": 1}, {"x": td.TensorSymbol("s", T)})

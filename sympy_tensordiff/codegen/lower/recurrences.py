@@ -12,6 +12,7 @@ from sympy_tensordiff.graph.interning import Node
 from sympy_tensordiff.graph.scans import needed_states, step_constants, variables_in
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import Rows
 
 Build = Callable[[Sequence[Any], tuple[Any, ...]], Program]
@@ -93,16 +94,9 @@ def checks_of_steps(step: Recurrence) -> list[Check]:
     """Return the run-time checks that the body of a recurrence needs, valid for every time step; raise
     `UnsupportedError` if data may lead a read of a step out of its tensor.
     """
-    for data_check in step.body.data_checks:
-        if project(_at_some_time(step, data_check.violation), [_time(step)]) is not None:
-            raise UnsupportedError(
-                f"in the steps of a scan, data of {data_check.data or 'several tensors'} may lead a read out of its "
-                "tensor, which no call checks: declare a range of the data that fits, as in "
-                "td.TensorSymbol('idx', n, dtype=int, below=m)"
-            )
     message = f"a scan would have {step.length} steps, which is not positive"
     found = [Check((Constraint("ge", -step.length),), message)] if step.length.terms else []
-    for check in (*step.body.assumptions, *step.body.checks):
+    for check in (*step.body.assumptions, *step.body.checks, *_guarded_by_data(step)):
         rows, points = _at_some_time(step, check.violation), _at_some_time(step, check.points)
         if any(step.time in row.form.atoms() for row in (*check.violation, *check.points)):
             points = points or rows
@@ -112,6 +106,31 @@ def checks_of_steps(step: Recurrence) -> list[Check]:
             rows = tuple(projected)
         found.append(Check(rows, f"in the steps of a scan: {check.message}", points))
     return found
+
+
+def _guarded_by_data(step: Recurrence) -> list[Check]:
+    """Return the checks of the reads in a body that happen for some data only and whose indices are no data: as if they
+    happened for all; raise `UnsupportedError` if an index is data without a range that fits.
+    """
+    found = []
+    for check in step.body.data_checks:
+        load, index = check.load, check.load.index[check.axis]
+        if not data_entries([index]):
+            rows = tuple(
+                [row for row in check.violation if not any(str(v).startswith(_ENDS) for v in row.form.atoms())]
+            )
+            found.append(Check(rows, f"{load.array}[…, {index}, …] is read outside of the shape of {load.array}", rows))
+        elif project(_at_some_time(step, check.violation), [_time(step)]) is not None:
+            raise UnsupportedError(
+                f"in the steps of a scan, data of {check.data or 'several tensors'} may lead a read out of its "
+                "tensor, which no call checks: declare a range of the data that fits, as in "
+                "td.TensorSymbol('idx', n, dtype=int, below=m)"
+            )
+    return found
+
+
+_ENDS = "least ", "greatest "
+"""The beginnings of the names of the extremes of arrays of integers."""
 
 
 def _at_some_time(step: Recurrence, rows: Rows) -> Rows:
