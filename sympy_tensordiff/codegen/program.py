@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.lower.compared_values import with_compared_values
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.lower.groupings import with_common_groupings
 from sympy_tensordiff.codegen.lower.lower import Lowering
-from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, recurrence
+from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, ranges_of_data, recurrence
 from sympy_tensordiff.codegen.lower.scatters import extrema_over_segments
 from sympy_tensordiff.codegen.lower.separated_sums import separated_sums
 from sympy_tensordiff.codegen.lower.sums import (
@@ -331,8 +331,9 @@ def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Progr
     program = replace(program, assumptions=_checks_of_assumptions(program, graph.assumptions, task.names))
     check_determined(program)
     scans = [step for step in program.kernels if isinstance(step, programs.Recurrence)]
-    inner = [check for step in scans for check in checks_of_steps(step)]
-    program = replace(program, checks=(*_length_checks(program), *program.checks, *inner))
+    inner = dict.fromkeys(check for step in scans for check in checks_of_steps(step))
+    known = ranges_of_data(program.arguments, scans)
+    program = replace(program, arguments=known, checks=(*_length_checks(program), *program.checks, *inner))
     return with_masks(with_tables(program) if lowering.tables else program), of_rows
 
 

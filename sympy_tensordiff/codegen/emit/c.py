@@ -76,6 +76,10 @@ class CFile:
     language = "C99"
     own_names: frozenset[str] = frozenset()
     """The names that the file defines in addition to those of all C files."""
+    loop_printer: type[CRecurrencePrinter] = CRecurrencePrinter
+    """The printer of loops over time."""
+    is_body = False
+    """Whether the program is the body of a recurrence."""
     stream_parameters: tuple[str, ...] = ()
     """The declarations of the parameters after the scratch memory."""
 
@@ -162,13 +166,14 @@ class CFile:
         if not isinstance(step, Recurrence):
             return self.printer.step(step)
         name = f"{self.options.name}_{step_function(step)}"
-        body = CFile(step.body, replace(self.options, name=name, allocate=False, parallel=False))
+        body = type(self)(step.body, replace(self.options, name=name, allocate=False, parallel=False))
+        body.is_body = True
         pieces, entries = body.function_texts()
         entries = [re.sub(rf"^(?=(int|ptrdiff_t) {name})", "static ", text) for text in entries]
         forms = dict(step.integers) | ({step.time: Affine.of(0)} if step.time else {})
         sizes = ", ".join(self.forms.form(forms[one]) for one in body.integers)
         local = self.names.copy()
-        loop = CRecurrencePrinter(step, local, self.forms, f"{name}_unchecked", f"{name}_scratch({sizes})")
+        loop = self.loop_printer(step, local, self.forms, f"{name}_unchecked", f"{name}_scratch({sizes})")
         found = self.printer.function(step, [*loop.lines()], local, {loop.work: loop.size})
         return found._replace(text="\n\n".join([*with_own_functions(step, pieces, entries), found.text]))
 

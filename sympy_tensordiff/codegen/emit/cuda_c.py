@@ -11,9 +11,9 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from sympy_tensordiff.codegen.emit.c import CFile, COptions, CSource
 from sympy_tensordiff.codegen.emit.c_library import c_helpers
 from sympy_tensordiff.codegen.emit.c_nests import MATH_FUNCTIONS, CForms, CPrinter
+from sympy_tensordiff.codegen.emit.c_recurrences import CudaRecurrencePrinter
 from sympy_tensordiff.codegen.emit.c_steps import CStepPrinter, StepText
 from sympy_tensordiff.codegen.emit.cuda_c_library import DEVICE_HELPERS, LAUNCH, LAUNCH_HELPERS, OWN_NAMES, PREAMBLE
-from sympy_tensordiff.codegen.emit.cuda_library import OTHER_BACKENDS
 from sympy_tensordiff.codegen.emit.cuda_nests import checked_nest, known_names
 from sympy_tensordiff.codegen.emit.driver import Functions
 from sympy_tensordiff.codegen.emit.forms import INDENT, SUM, UNARY, FormNames
@@ -175,11 +175,9 @@ class CudaStepPrinter(CStepPrinter):
     storage = 'extern "C" __global__'
 
     def step(self, step: Step) -> StepText:
-        """Return the kernel of a step; raise NotInCError for a routine of linear algebra and for a scan."""
+        """Return the kernel of a step; raise NotInCError for a routine of linear algebra."""
         if isinstance(step, Kernel | FusedKernels):
             return self.nest(step)
-        if isinstance(step, Recurrence):
-            raise NotInCError(f"{step.array} is computed by a scan, which CUDA kernels do not run: {OTHER_BACKENDS}")
         raise NotInCError(
             f"CUDA files have no routine for {step.array}, which needs the factors of a matrix: use the backend "
             "'cuda' with CuPy, or 'c'"
@@ -206,12 +204,17 @@ class CudaFile(CFile):
     """Prints a program as a CUDA C++ file."""
 
     language = "CUDA C++"
+    loop_printer = CudaRecurrencePrinter
     own_names = OWN_NAMES
     stream_parameters = ("cudaStream_t stream",)
 
     @property
     def last_code(self) -> str:
-        """The C expression for the return code of the function that runs the search: the last CUDA error, negated."""
+        """The C expression for the last CUDA error, negated, which the searching function returns; 0 in the body of a
+        recurrence, whose errors the function of the whole program finds.
+        """
+        if self.is_body:
+            return "0"
         return f"-(int)cuda{'Peek' if self.is_search else 'Get'}{'At' * self.is_search}LastError()"
 
     def __init__(self, program: Program, options: COptions, is_search: bool = False) -> None:
@@ -241,9 +244,8 @@ class CudaFile(CFile):
         return changed
 
     def with_helpers(self, pieces: list[str]) -> list[str]:
-        """Return the texts of a CUDA file in order: helper functions on the device, the kernels that call them, then
-        the functions for the host.
-        """
+        """Return the texts of the kernels after those of the helpers that they call, then those for the host."""
+        pieces = [text for piece in pieces for text in piece.split("\n\n")]
         host = [text for text in pieces if "__global__" not in text]
         kernels = [text for text in pieces if "__global__" in text]
         launching = list(called_by(host, LAUNCH_HELPERS).values())
@@ -283,7 +285,7 @@ class CudaFile(CFile):
     def scratch_function(self, memory: tuple[dict[str, str], list[str]]) -> str:
         """Return the function that computes the number of entries of the scratch memory."""
         if any(a.symmetric or (a.dtype == "integer" and a.shape) for a in self.program.arguments):
-            memory = {"": f"greatest({' + '.join(memory[0].values()) or '0'}, 4)"}, []
+            memory = {"": f"greatest({' + '.join(memory[0].values()) or '0'}, 4)"}, memory[1]
         return super().scratch_function(memory)
 
     def search_entries(self, search: CFile) -> str:
@@ -293,13 +295,23 @@ class CudaFile(CFile):
         return f"{len(search.program.outputs)} + {super().search_entries(search)}"
 
     def step_text(self, step: Step) -> StepText:
-        """Return the kernel of a step; raise NotInCError for a routine of linear algebra and for a scan."""
-        return self.printer.step(step)
+        """Return the kernel of a step, or the function of the host that runs a recurrence; raise NotInCError for a
+        routine of linear algebra.
+        """
+        found = super().step_text(step)
+        if not isinstance(step, Recurrence):
+            return found
+        *pieces, own = found.text.rpartition(f"{self.printer.storage} ")
+        head, _, body = own.partition(") {")
+        return found._replace(text=f"{pieces[0]}static {head}, cudaStream_t stream) {{{body}", has_code=False)
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
-        """Yield the lines that launch a kernel, guarded if it may have no threads."""
-        assert isinstance(step, Kernel | FusedKernels)
+        """Yield the lines that launch a kernel, guarded if it may have no threads, or that call a recurrence."""
         function, _, rest = functions(step).partition("(")
+        if isinstance(step, Recurrence):
+            yield f"{INDENT}{function}({rest[:-1]}, stream);"
+            return
+        assert isinstance(step, Kernel | FusedKernels)
         nest = self.steps.block_nest(step, self.names.copy())
         if nest is not None:
             yield from self.block_launch(function, rest, nest)

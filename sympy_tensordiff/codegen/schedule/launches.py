@@ -23,6 +23,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     FusedKernels,
     Kernel,
     Program,
+    Recurrence,
     Scatter,
     Step,
     kernels_of,
@@ -202,5 +203,9 @@ def describe_device(program: Program) -> list[str]:
     again = ", ".join(array.name for array in program.temporaries if array.name not in stored)
     lines = [f"computed again where they are summed, instead of stored: {again}"] if again else []
     lines += [f"in two launches, where there are few entries: {whole}"] if whole else []
+    for step in device.program.kernels:
+        if isinstance(step, Recurrence):
+            count = len(on_device(step.body).program.kernels)
+            lines.append(f"launched by the host in each step of {step.array}: {count} kernel{'s' * (count > 1)}")
     groups = [step for step in device.program.kernels if isinstance(step, FusedKernels)]
     return lines + [f"in one launch: {', '.join(kernel.array for kernel in step.kernels)}" for step in groups]
