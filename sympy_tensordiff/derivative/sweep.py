@@ -41,7 +41,7 @@ FACES = 16
 
 
 class ReverseSweep(Generic[Contribution]):
-    """The common base of both reverse sweeps: visits each node once, after all contributions to its cotangent are
+    """The common base of both reverse sweeps. It visits each node once, after all contributions to its cotangent are
     known.
 
     `leaves` are the tensors and scalars to differentiate with respect to. Variables in `sizes` are never bound. The
@@ -81,7 +81,7 @@ class ReverseSweep(Generic[Contribution]):
         self._contributions[node].append(contribution)
 
     def _is_active(self, node: Node) -> bool:
-        """Whether `node` depends on a differentiated leaf other than through conditions."""
+        """Whether `node` depends on a leaf of the differentiation; dependence through a condition alone does not count."""
         active = self._active
         for part in reachable(node, known=active) if node not in active else ():
             active[part] = part.op not in CONDITIONS and any(active[arg] for arg in part.args)
@@ -109,8 +109,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         cotangent: Node,
         numbers: Container[Node],
     ) -> Sweep:
-        """Run the sweep from the entry `body`, with indices `variables` bounded by `rows`, and its `cotangent`; return
-        the sweep.
+        """Run the sweep and return it. It starts at the entry `body`, with index variables `variables` in the ranges
+        `rows`, whose cotangent is `cotangent`; the nodes in `numbers` are known to be finite.
 
         `numbers` are the nodes that are finite wherever the function is.
         """
@@ -127,12 +127,14 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
     # -------------------------------------------------------------- the sweep
 
     def _hand(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Add `cotangent`, guarded by `rows`, to the cotangent of `node`, unless it is 0 or `node` is inactive."""
+        """Add `cotangent`, under the constraints `rows`, to the cotangent of `node`; do nothing if it is 0 or if `node`
+        does not depend on a leaf.
+        """
         if cotangent is not self.graph.zero and self._is_active(node):
             self._contribute(node, (rows, cotangent))
 
     def _visit(self, node: Node) -> None:
-        """Merge the contributions to the cotangent of `node`, and pass it on to the arguments."""
+        """Merge the contributions to the cotangent of `node`, and pass the result on to its arguments."""
         if node.op == "comprehension":
             self._enter(node)
             return
@@ -141,8 +143,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
                 self._pass_on(node, rows, cotangent)
 
     def _pass_on(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Contribute to the cotangents of the arguments of `node`, given its own under the constraints `rows`; a leaf
-        stores it.
+        """Contribute to the cotangents of the arguments of `node`, whose own cotangent is `cotangent` under the
+        constraints `rows`. For a leaf, store it instead.
         """
         if node in self._leaves:
             self._reads.setdefault(node, []).append((rows, cotangent, ()))
@@ -163,7 +165,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
                     self._hand(arg, rows, self._pulled(node, cotangent, position))
 
     def _pulled(self, node: Node, cotangent: Node, position: int) -> Node:
-        """Return the cotangent of the argument at `position`; 0 where `cotangent` is 0, even for undefined slopes."""
+        """Return the cotangent of the argument of `node` at `position`, exactly 0 where `cotangent` is 0, even if the
+        slope is infinite or undefined there.
+        """
 
         def rule(part: Node) -> Node:
             """Return the argument's cotangent for `part`, one branch or term of the node's cotangent."""
@@ -183,8 +187,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         self._hand(body, rows + more, cotangent)
 
     def _read(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Record the cotangent of a read for its tensor; the entry of a computed tensor is expanded and visited
-        instead.
+        """Store the cotangent of a read ``x[i]`` for its tensor ``x``. If the tensor is computed, its entry is written
+        out and visited instead.
 
         Raises `UnsupportedError` for a matrix function that depends on an index around it.
         """
@@ -204,14 +208,14 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         self._reads[tensor].append((rows, cotangent, node.data))
 
     def _enter(self, tensor: Node) -> None:
-        """Pass the cotangents of all reads of a comprehension on to its body."""
+        """Pass the cotangents of all reads of the comprehension `tensor` on to its body, as one cotangent of its entry."""
         variables, rows, body = self.graph.open(tensor)
         self._bind(variables, 0)
         forms = [Affine.variable(v) for v in variables]
         self._hand(body, rows + self._around(tensor), self._entry_cotangent(tensor, forms))
 
     def _around(self, tensor: Node) -> Rows:
-        """Return the constraints on sizes and outer indices that hold at all reads of `tensor`."""
+        """Return the constraints on sizes and outer indices that hold at every read of `tensor`."""
         known = []
         for rows, cotangent, read in self._reads[tensor]:
             used = cotangent.free | atoms_in((*read, *rows))
@@ -220,8 +224,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return tuple(row for row in known[0] if all(row in others for others in known[1:])) if known else ()
 
     def _entry_cotangent(self, tensor: Node, index: Sequence[Affine]) -> Node:
-        """Return the cotangent of the comprehension `tensor` at `index`; dense terms are read from a table if they have
-        finite values.
+        """Return the cotangent of the comprehension `tensor` at `index`. Its dense terms are stored as a table and read
+        there, if they have finite values; the others are written out.
         """
         graph = self.graph
         keep = tensor.free & self._bound.keys()
@@ -243,8 +247,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         index: Sequence[Affine],
         keep: frozenset[int],
     ) -> Node:
-        """Return one read's contribution to the cotangent at `index`: index equations are solved, other indices summed
-        (Algorithm 4).
+        """Return the contribution of one read ``tensor[read]`` to the cotangent of ``tensor[index]`` (Algorithm 4): the
+        equations ``read = index`` are solved, and all indices not in `keep` are summed.
 
         It is the sum of `cotangent` over all points with ``read == index``; variables in `keep` are not summed over.
         """
@@ -258,7 +262,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return summation(self.graph, dropped, [*equations, *rows], cotangent)
 
     def _merged(self, node: Node, parts: Sequence[tuple[Rows, Node]]) -> Iterable[tuple[Rows, Node]]:
-        """Yield the contributions to `node`; those that can be summed over all other indices are added up first."""
+        """Yield the contributions to `node` as pairs of constraints and cotangent. Those that can first be summed over
+        the indices which `node` does not use are added up to one.
+        """
         staged = []
         for part in parts:
             found = self._stage(node, *part)
@@ -273,8 +279,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             yield common, self.graph.add(terms)
 
     def _stage(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
-        """Return a contribution summed over the indices that `node` does not use, and the remaining constraints; None
-        if it is empty.
+        """Return one contribution summed over the indices that `node` does not use, with the constraints that remain;
+        None if no index satisfies the constraints.
 
         None where no constraints say when there is something to sum, and the node may be undefined elsewhere: it stays
         inside of the sum.
@@ -301,7 +307,10 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return ((), self.graph.zero) if normal is None else (normal, cotangent)
 
     def _projected(self, rows: Rows, dropped: Sequence[int]) -> Rows | None:
-        """Return `rows` without the variables `dropped`: projected onto the variables that stay.
+        """Return the constraints on the other variables that `rows` imply, without `dropped` (a projection); None if
+        `rows` contradict each other.
+
+        So there is nothing to sum if the result is None.
 
         None where the rows contradict each other, so that there is nothing to sum.
         """
@@ -328,7 +337,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             self._bound[v] = (kind, -v)
 
     def _ordered(self, variables: Iterable[int]) -> list[int]:
-        """Return the bound ones among `variables`, in the order in which sums eliminate them."""
+        """Return those of `variables` that the sweep has bound, in the order in which sums eliminate them."""
         return sorted((v for v in variables if v in self._bound), key=self._bound.__getitem__)
 
 
@@ -340,7 +349,9 @@ def _multiple(graph: Graph, node: Node) -> tuple[Number, Node] | None:
 
 
 def _projects_exactly(row: Constraint, variables: set[int]) -> bool:
-    """Whether the elimination of `variables` from `row`, which is in lowest terms, is exact over the integers."""
+    """Whether eliminating `variables` from the constraint `row` (in lowest terms) is exact over the integers, and not
+    only over the rationals.
+    """
     if not row.form.hidden().isdisjoint(variables):
         return False
     unit = all(abs(row.form.coefficient(v)) <= 1 for v in variables)

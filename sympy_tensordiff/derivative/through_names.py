@@ -39,7 +39,9 @@ class ThroughNames:
         self._taken = names_in([value, *others])
 
     def pullbacks(self, variables: Sequence[Any], cotangent: Any) -> list[Any]:
-        """Return the cotangents of `variables`; a named part is swept once the cotangent from its uses is complete."""
+        """Return the cotangents of `variables`. The definition of a named part is swept after the cotangents from all
+        of its uses are known.
+        """
         found: dict[Any, list[Any]] = {}
         results: dict[Any, Any] = {}
         self._hand(self.value, variables, cotangent, found)
@@ -53,7 +55,9 @@ class ThroughNames:
         return [results.get(v) or (_total(found[v]) if v in found else absent[v]) for v in variables]
 
     def _hand(self, definition: Any, variables: Sequence[Any], cotangent: Any, found: dict[Any, list[Any]]) -> None:
-        """Sweep `definition` once; add the cotangents of its named parts and variables to `found`."""
+        """Sweep `definition` backwards once from `cotangent`, and append the cotangents of its named parts and
+        variables to the lists in `found`.
+        """
         leaves = [*named_in([definition]), *(v for v in variables if not isinstance(v, NamedTensor))]
         work = Differentiation(definition, cotangent, by=leaves, names=True)
         wanted = [work.leaf(leaf) for leaf in leaves]
@@ -65,7 +69,9 @@ class ThroughNames:
                 found.setdefault(leaf, []).append(part)
 
     def pushforward(self, variables: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        """Return the tangent of the expression; a named part among `variables` also moves by its own tangent."""
+        """Return the tangent of the expression when `variables` move by `tangents`. A named part among `variables`
+        moves by its given tangent in addition to its computed one.
+        """
         moves: dict[Any, list[Any]] = {}
         for v, tangent in zip(variables, tangents, strict=True):
             moves.setdefault(v, []).append(tangent)
@@ -78,7 +84,9 @@ class ThroughNames:
     def _tangent(
         self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
     ) -> list[Any]:
-        """Return the tangent of `value` for the directions in `moves` (summed per leaf), converted by `written`."""
+        """Return the tangent of `value` when each leaf in `moves` moves by the sum of its tangents there;
+        ``written(work, [node])`` converts the result to a list of expressions.
+        """
         pairs = [(leaf, tangent) for leaf, tangents in moves.items() for tangent in tangents]
         work = Differentiation(value, *(tangent for _, tangent in pairs), by=list(moves), names=True)
         return written(work, [work.pushforward([work.leaf(leaf) for leaf, _ in pairs], work.inputs)])
@@ -100,7 +108,7 @@ def _written(work: Differentiation, nodes: list[Node]) -> list[Any]:
 
 
 def _is_infinite_on_a_diagonal(definition: Any) -> bool:
-    """Whether `definition` divides by 0 where two of its indices agree, as by ``x[i] - x[j]``."""
+    """Whether `definition` divides by 0 where two of its indices are equal, as ``1/(x[i] - x[j])`` does."""
     graph = Graph()
     root = Reader(graph).read(in_full(definition))
     variables = [graph.fresh(f"i{n}") for n in range(len(root.shape))]
@@ -112,7 +120,11 @@ def _is_infinite_on_a_diagonal(definition: Any) -> bool:
 def _pullbacks_where_nonzero(
     work: Differentiation, leaves: Sequence[Node], definition: Any, cotangent: NamedTensor
 ) -> list[Node]:
-    """Return the pullbacks of a named cotangent, such that an undefined slope times a cotangent of 0 is 0.
+    """Return the cotangents of `leaves`, given the `cotangent` of their `definition`. Where that is 0 the results are
+    exactly 0, even if the slope of the definition is infinite or undefined there.
+
+    The cotangent is a name for an expression, which says under which conditions it is not 0. If it says so in a form
+    that cannot be used, the expression replaces the name.
 
     The definition of the cotangent says under which conditions it is not 0; where it says so in a form that cannot be
     used, it replaces the name.
@@ -121,8 +133,8 @@ def _pullbacks_where_nonzero(
     value = work.reader.read(cotangent.definition)
 
     def entry(variables: Sequence[int]) -> Node:
-        """Return an entry of the named cotangent: a read of its name, under the guards of its definition if these are
-        few.
+        """Return the entry of the cotangent at `variables`: a read of its name, with the conditions under which it is
+        not 0 around it if these are few.
         """
         index = [Affine.variable(v) for v in variables]
         found, name = written_out(graph, value, index), graph.read(named, index) if index else named
@@ -145,8 +157,8 @@ def _pullbacks_where_nonzero(
 
 
 def _name_under_conditions(graph: Graph, value: Node, entry: Node) -> Node | None:
-    """Return `entry`, the name of `value`, guarded by the conditions under which `value` is nonzero; None if these have
-    another form.
+    """Return `entry`, the name of `value`, guarded by the conditions under which `value` is nonzero; None if `value`
+    does not state them as guards or selects.
     """
     if not is_chosen(graph, value):
         return entry

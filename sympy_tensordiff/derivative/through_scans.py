@@ -36,8 +36,8 @@ Found = dict[Any, list[Any]]
 def pullbacks(
     pairs: Sequence[tuple[Any, Any]], variables: Sequence[Any], known: Mapping[Any, Any] = MappingProxyType({})
 ) -> list[Any | None]:
-    """Return the cotangents of `variables` (None for zero), given pairs of expressions, which may contain scans, and
-    their cotangents.
+    """Return the cotangents of `variables`, None for zero. `pairs` lists the values, which may contain scans, each with
+    its cotangent.
 
     Values of the expressions in `known` are written as the variables there.
     """
@@ -58,7 +58,9 @@ def pullbacks(
 
 
 def pushforwards(values: Sequence[Any], moves: Mapping[Any, Any]) -> list[Any | None]:
-    """Return the tangents of `values` (None for zero), given the tangents `moves` of leaves."""
+    """Return the tangents of `values`, which may contain scans; None for zero. `moves` maps each leaf that moves to its
+    tangent.
+    """
     moving = dict(moves)
     waiting = _active_scans(values, [*moves])[::-1]
     while waiting:
@@ -73,7 +75,8 @@ def pushforwards(values: Sequence[Any], moves: Mapping[Any, Any]) -> list[Any | 
 
 
 def over_unit_tensors(shape: Sequence[Any], derivative: Callable[[Any], Any]) -> Any:
-    """Return the values of a linear function of tensors of this shape at all unit tensors, along new first axes.
+    """Apply the linear function `derivative` to each unit tensor of `shape` (a single 1, else 0) and stack the results
+    along new first axes. So a Jacobian is built from pullbacks or tangents.
 
     Each axis is a scan without states, over the rows of a unit matrix: all that depends on none of these rows is
     computed once.
@@ -94,12 +97,14 @@ def over_unit_tensors(shape: Sequence[Any], derivative: Callable[[Any], Any]) ->
 
 
 def _parts(scan: Any) -> list[Any]:
-    """Return the scans that a scan reads: in its initial values, its sequences, and, free of the time, in its steps."""
+    """Return the scans that `scan` needs first: those in its initial values and sequences, and those in its steps that
+    do not depend on the time.
+    """
     return [*scans_in(scan.outer), *_captured(scan)]
 
 
 def _captured(scan: Any) -> list[Any]:
-    """Return the scans inside of a scan's steps that depend on none of its bound variables."""
+    """Return the scans inside the steps of `scan` that depend on none of its states, sequences or time."""
     bound = set(scan.bound)
 
     def below(node: Any) -> Sequence[Any]:
@@ -113,7 +118,9 @@ def _captured(scan: Any) -> list[Any]:
 
 
 def _active_scans(values: Sequence[Any], variables: Iterable[Any]) -> list[Any]:
-    """Return all scans below `values` that depend on `variables`, users before the scans that they read."""
+    """Return all scans in `values`, and in scans of these, that depend on `variables`. A scan comes before the scans
+    that it reads.
+    """
     wanted = set(variables)
     order: dict[Any, None] = {}
     stack = [(scan, False) for scan in reversed(scans_in(values))]
@@ -151,7 +158,9 @@ def _hand(
     found: Found,
     known: Mapping[Any, Any] = MappingProxyType({}),
 ) -> None:
-    """Sweep `value` once; add the cotangents of its scans and variables to `found`; `known` ones are variables, too."""
+    """Sweep `value` backwards once from `cotangent`, and add the cotangents of its scans and variables to `found`. The
+    keys of `known` are swept to like variables.
+    """
     leaves = _leaves(value, variables)
     if not leaves:
         return
@@ -165,7 +174,9 @@ def _hand(
 
 
 def _direct_tangents(values: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any | None]:
-    """Return the tangents of `values` for the tangents `moving` of their leaves, scans included; None for zero."""
+    """Return the tangents of `values`, None for zero, given the tangents `moving` of leaves; a scan in `values` counts
+    as a leaf.
+    """
     found = dict.fromkeys(leaf for value in values for leaf in _leaves(value, [*moving]))
     leaves = [leaf for leaf in found if leaf in moving]
     if not leaves:
@@ -195,7 +206,9 @@ def _zero(shape: Sequence[Any]) -> Any:
 
 
 def _scan_tangents(scans: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any | None]:
-    """Return the tangents of scans of one recurrence, as scans over states and their tangents; None for zero."""
+    """Return the tangents, None for zero, of `scans` that share one recurrence. Each is a scan whose state holds the
+    old states and their tangents.
+    """
     scan = scans[0]
     states, sequences = scan.states, scan.sequences
     moves: dict[Any, Any] = {}  # of bound variables, and of expressions that the steps read from outside
@@ -231,12 +244,14 @@ def _scan_tangents(scans: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any 
 
 
 def _tangent_variable(variable: Any) -> Any:
-    """Return a new bound variable for the tangent or cotangent of `variable`."""
+    """Return a new bound variable ``dx`` for the tangent or cotangent of `variable`, ``x``."""
     return ScanVariable(fresh_name(f"d{variable.name}"), variable.shape)
 
 
 def _active_states(states: Sequence[State], active: set[Any], moving: set[Any]) -> set[Any]:
-    """Return the state variables that depend on `active` initial values or on `moving` variables in the steps."""
+    """Return the state variables that change with the differentiated leaves: those in `active`, and those whose step
+    depends on such a state or on a variable in `moving`.
+    """
     found = set(active)
     while True:
         more = {
@@ -268,7 +283,8 @@ def _outside_leaves(scan: Any) -> list[Any]:
 def _pruned(
     wanted: Sequence[tuple[str, Any]], states: Sequence[State], sequences: Sequence[tuple[Any, Any]], scan: Any
 ) -> list[Any]:
-    """Return a scan for each ``(kind, value)`` in ``wanted``, with only the states and sequences that it needs.
+    """Return a scan for each ``(kind, value)`` in `wanted`, with only those of `states` and `sequences` that the value
+    needs.
 
     Time, length and direction are those of `scan`.
     """
@@ -283,7 +299,7 @@ def _pruned(
 
 
 class _Adjoint:
-    """The pullback of results of one recurrence, as a scan that runs backwards in time.
+    """The pullback of the results of one recurrence, built as a scan that runs backwards in time.
 
     `cotangents` are pairs of a result and its cotangent, `variables` the variables of the derivative.
     """
@@ -339,7 +355,9 @@ class _Adjoint:
         self.pairs.append((result.value, row))
 
     def _constant(self, expr: Any, name: str) -> Any:
-        """Return a cotangent from outside of the steps as a constant state of the scan; a number unchanged."""
+        """Return a variable for `expr`, a cotangent from outside of the steps: a new state of the scan that no step
+        changes. A number is returned unchanged.
+        """
         if expr.is_number:
             return expr
         variable = ScanVariable(fresh_name(name), shape_of(expr))
@@ -387,7 +405,9 @@ class _Adjoint:
             _hand(target, result, self.variables, found)
 
     def _product(self) -> tuple[Any, Any]:
-        """Return an expression and its cotangent whose pullbacks are those of one step."""
+        """Return an expression and its cotangent whose pullbacks are those of one step: the sum of all values of the
+        step times their cotangents.
+        """
         if len(self.pairs) == 1:
             return self.pairs[0]
         return sum((_contracted(c, value) for value, c in self.pairs), sympy.S.Zero), sympy.S.One

@@ -90,7 +90,8 @@ class ScaledTerm(NamedTuple):
 def without_cancellation(
     graph: Graph, roots: Sequence[Node], arrays: Sequence[Node] = (), products: Mapping[Node, Node] = _NONE
 ) -> list[Node]:
-    """Return the entries `roots` with differences that lose digits replaced by the forms of this module.
+    """Return the entries `roots` with differences of nearly equal numbers, such as ``exp(u) - 1``, replaced by forms
+    that lose no digits.
 
     `arrays` are the tensors whose entries are the first roots: other roots may read their terms from these. `products`
     maps other tensors that are computed before to their entries.
@@ -105,7 +106,7 @@ def without_cancellation(
 
 
 class _Rewriter:
-    """The rewriting rules of `without_cancellation`."""
+    """The rules of `without_cancellation`, such as ``exp(u) - 1`` to ``expm1(u)``."""
 
     def __init__(self, graph: Graph, arrays: Mapping[Node, Node]) -> None:
         self.graph = graph
@@ -116,7 +117,8 @@ class _Rewriter:
         self.distances: dict[tuple[Node, Node], Node | None] = {}
 
     def form(self, node: Node) -> Node:
-        """Return the entry `node`, whose arguments are rewritten, with the rules applied; tensors as they are.
+        """Return the entry `node`, whose arguments are already rewritten, with the first applicable rule applied; whole
+        tensors are unchanged.
 
         Where no rule applies, one may apply to the entries of arrays that `node` reads.
         """
@@ -135,8 +137,8 @@ class _Rewriter:
         return found
 
     def with_entries(self, node: Node, depth: int, reads: int) -> Node:
-        """Return `node` with each read of a stored array replaced by the formula of the entry, in arguments down to
-        level `depth`, and `reads` times within the formulas put in.
+        """Return `node` with reads of stored arrays replaced by the formula of the entry, so that rules can see inside.
+        It looks `depth` levels deep, and `reads` times at reads inside of formulas.
         """
         if node.op == "read" and node.args[0] in self.entries:
             table = self.entries[node.args[0]]
@@ -147,7 +149,9 @@ class _Rewriter:
         return self.graph.with_args(node, [self.with_entries(arg, depth - 1, reads) for arg in node.args])
 
     def without_parentheses(self, node: Node) -> Node:
-        """Return a sum with the terms of multiples of sums as terms of its own; another node as it is."""
+        """Return a sum with multiples of inner sums multiplied out: ``a + 2*(b - c)`` as ``a + 2*b - 2*c``. Other nodes
+        are unchanged.
+        """
         if node.op != "add":
             return node
         terms: list[Node] = []
@@ -170,12 +174,14 @@ class _Rewriter:
         return node
 
     def noted(self, law: str, found: Node) -> Node:
-        """Return `found`, and count a use of `law` in the graph."""
+        """Count a use of the rewriting rule `law` in the graph, and return `found`."""
         self.graph.laws[law] = self.graph.laws.get(law, 0) + 1
         return found
 
     def difference(self, node: Node) -> Node:
-        """Return a sum with pairs of terms of opposite factors joined; the sum itself without such a pair."""
+        """Return a sum in which two terms with opposite coefficients, such as ``exp(u)`` and ``-1``, are joined by a
+        rule; unchanged without such a pair.
+        """
         graph = self.graph
         terms = [self.term(arg) for arg in node.args]
         if (found := self.log_cosh(node, terms)) is not None:
@@ -194,7 +200,9 @@ class _Rewriter:
         return node
 
     def log_cosh(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return a sum with the terms of log(cosh(u)) as a choice with its form near 0; None without such terms."""
+        """Return a sum with ``log(cosh(u))``, written with softplus, replaced near 0 by a form that keeps its digits;
+        None if it has no such terms.
+        """
         graph = self.graph
         log_2 = graph.call(sympy.log, (graph.const(2),))
         for factor, base in terms:
@@ -258,7 +266,9 @@ class _Rewriter:
         return self.noted("a**p - b**p", graph.scale(factor, found))
 
     def with_common_factors(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return the sum of two terms with their common factors outside; None if no rule applies to what is left."""
+        """Return ``one + other`` with their common factors in front of a rewritten difference; None if no rule applies
+        to the difference.
+        """
         graph = self.graph
         factors = graph.factors(one.base), graph.factors(other.base)
         common = [part for part in factors[0] if part in factors[1] and part is not graph.one]
@@ -269,7 +279,9 @@ class _Rewriter:
         return None if inner is None else graph.mul((*common, inner))
 
     def of_two_values(self, factor: Number, one: Node, other: Node) -> Node | None:
-        """Return ``factor*(one - other)`` by the rules of single functions; None if none applies."""
+        """Return ``factor*(one - other)`` by the rule for their function, as for ``exp(a) - exp(b)``; None if there is
+        none.
+        """
         graph = self.graph
         if is_call(one, softplus) and is_call(other, softplus) and graph.neg(one.args[0]) is other.args[0]:
             return self.noted("softplus(u) - u", graph.scale(factor, one.args[0]))
@@ -283,11 +295,13 @@ class _Rewriter:
         return None
 
     def difference_of_tails(self, factor: Number, u: Node, v: Node) -> Node:
-        """Return ``factor*(erf(u) - erf(v))``, where both are on one side of 0 as a difference of small numbers."""
+        """Return ``factor*(erf(u) - erf(v))``. Where `u` and `v` have one sign, it is a difference of the small numbers
+        ``erfc``, so that no digits cancel.
+        """
         graph = self.graph
 
         def both(function: Any, sign: int) -> Node:
-            """Return the difference of the function at ``sign*u`` and ``sign*v``."""
+            """Return ``function(sign*u) - function(sign*v)``."""
             one, other = (graph.call(function, (graph.scale(sign, at),)) for at in (u, v))
             return graph.add((one, graph.neg(other)))
 
@@ -310,14 +324,14 @@ class _Rewriter:
         return self.distances[a, b]
 
     def difference_of_powers(self, a: Node, b: Node, distance: Node, power: Fraction) -> Node:
-        """Return ``a**power - b**power`` as `distance`, which is ``a - b``, times a factor without cancellation;
-        `power` has a denominator of at most 5.
+        """Return ``a**power - b**power`` as ``distance`` times a factor without cancellation, where `distance` is ``a -
+        b``: ``a**2 - b**2`` is ``(a - b)*(a + b)``.
         """
         graph = self.graph
 
         def raised(base: Node, exponent: Fraction) -> Node:
-            """Return ``base**exponent``; for a multiple of 1/3, which no floating point number equals, as a power of
-            the cube root.
+            """Return ``base**exponent``. A multiple of 1/3, which no floating point number equals, is computed as a
+            power of the cube root.
             """
             if exponent.denominator == 3:
                 base, exponent = graph.call(Cbrt, (base,)), 3 * exponent
@@ -339,7 +353,9 @@ class _Rewriter:
         return graph.mul((distance, *factors))
 
     def less_one(self, base: Node, factor: Number) -> Node | None:
-        """Return ``factor*(base - 1)`` for the functions in the head of this module; None for others."""
+        """Return ``factor*(base - 1)`` without cancellation, as ``factor*expm1(u)`` for ``base = exp(u)``; None for
+        functions without a rule.
+        """
         graph = self.graph
         if base.op == "pow":
             return self.power_less_one(base.args[0], base.args[1], factor)
@@ -358,8 +374,8 @@ class _Rewriter:
         return None
 
     def power_less_one(self, base: Node, exponent: Node, factor: Number) -> Node | None:
-        """Return ``factor*(base**exponent - 1)`` for squares of functions, and for positive numbers as bases; None for
-        others.
+        """Return ``factor*(base**exponent - 1)`` without cancellation, for squares of functions and for positive
+        numbers as bases; None for others.
         """
         graph = self.graph
         if base.op == "const" and base.data > 0 and not _is_of_indices(exponent):
@@ -373,7 +389,7 @@ class _Rewriter:
         return None
 
     def arccosine(self, node: Node) -> Node:
-        """Return ``acos(1 - u)`` as ``2*asin(sqrt(u/2))`` where u is small; other arccosines as they are."""
+        """Return ``acos(1 - u)`` as ``2*asin(sqrt(u/2))`` where u is small; another arccosine unchanged."""
         graph, (argument,) = self.graph, node.args
         if argument.op != "add" or graph.one not in argument.args:
             return node
@@ -383,7 +399,9 @@ class _Rewriter:
         return self.noted("acos(1 - u)", graph.select(graph.compare("lt", u, graph.one), near, node))
 
     def logarithm(self, node: Node) -> Node:
-        """Return a logarithm in the form of the first rule that applies; itself if none does."""
+        """Return the logarithm `node` rewritten by the first rule that applies, such as ``log(1 + u)`` to ``log1p(u)``;
+        unchanged if none does.
+        """
         for name, rule in LOGARITHMS.items():
             if (found := rule(self.graph, node.args[0])) is not None:
                 return self.noted(name, found)
@@ -413,17 +431,19 @@ _SQUARES: dict[tuple[Any, Any], tuple[Any, int, int]] = {
 
 
 def body_of(table: Node) -> Node:
-    """Return the body of a comprehension, an entry itself."""
+    """Return the body of a comprehension; if `table` is not a comprehension, return it unchanged."""
     return table.args[0] if table.op == "comprehension" else table
 
 
 def _is_of_indices(node: Node) -> bool:
-    """Whether `node` is made of indices and numbers only: then powers may be whole numbers."""
+    """Whether `node` is made of indices and numbers only, so that it is computed in integers."""
     return all(part.op in ("const", "index", "add", "mul") for part in reachable(node))
 
 
 def is_difference_power(power: object) -> bool:
-    """Whether differences of two such powers are rewritten: 1/2 to 1/5, negative multiples down to -4, and 2 to 4."""
+    """Whether ``a**power - b**power`` has a rule: powers 2 to 4, roots 1/2 to 1/5, and negative ones down to -4 with a
+    denominator up to 5.
+    """
     if not isinstance(power, int | Fraction):
         return False
     if power in (2, 3, 4):

@@ -31,7 +31,9 @@ def with_sums_over_components(graph: Graph, roots: Sequence[Node], tensors: Coll
 
 
 def _components(node: Node) -> set[tuple[int, int]]:
-    """Return ``(number, extent)`` for each number among the indices of the read `node`, on axes of constant extent."""
+    """Return ``(number, extent)`` for each index of the read `node` that is a number, on an axis of constant extent:
+    ``(0, 3)`` for ``x[0]``.
+    """
     if node.op != "read":
         return set()
     pairs = zip(node.data, node.args[0].shape, strict=True)
@@ -39,7 +41,9 @@ def _components(node: Node) -> set[tuple[int, int]]:
 
 
 def _joined(graph: Graph, addition: Node, tensors: Collection[Node]) -> Node:
-    """Return `addition` with the terms for all components of an axis joined to a sum."""
+    """Return `addition` with terms that differ only in the component, ``x[0]**2 + x[1]**2 + x[2]**2``, joined to one
+    sum over the axis.
+    """
     if addition.shape:
         return addition
     index = graph.fresh("c")
@@ -63,11 +67,13 @@ def _joined(graph: Graph, addition: Node, tensors: Collection[Node]) -> Node:
 
 
 def _at(graph: Graph, term: Node, number: int, place: Affine) -> Node:
-    """Return `term` with each component `number` of an axis of constant extent replaced by the one at `place`."""
+    """Return `term` with index `place` instead of the number `number` on axes of constant extent: ``x[0]*y[0]`` as
+    ``x[c]*y[c]``.
+    """
 
     def moved(node: Node) -> Node:
-        """Return `node` with each index `number` of an axis of constant extent replaced by `place`; unchanged unless it
-        is a read.
+        """Return the read `node` with index `place` instead of `number` on axes of constant extent; other nodes are
+        unchanged.
         """
         if node.op != "read":
             return node

@@ -43,7 +43,7 @@ _MODERATE = 2
 
 
 class Logarithms:
-    """Builds logarithms that do not overflow: ``log(exp(u)*y)`` as ``u + log(y)``.
+    """Builds logarithms in a form that does not overflow: ``log(exp(u)*y)`` becomes ``u + log(y)``.
 
     With `numbers`, for kernels rather than readers, logarithms of hyperbolic cosines, powers and products over ranges
     are expanded whatever the signs of the factors: ``log(prod_k a(k))`` is
@@ -58,7 +58,7 @@ class Logarithms:
     # -------------------------------------------------------------- laws
 
     def logarithm(self, node: Node) -> Node:
-        """Return ``log(a)`` for `node`, a logarithm, rewritten so that `a` need not be computed if it may overflow."""
+        """Return the logarithm of `node`, rewritten so that a `node` which may overflow is not computed."""
         graph = self.graph
         factors = self.factors(node)
         if len(factors) > 1:
@@ -80,7 +80,9 @@ class Logarithms:
         return graph.call(sympy.log, (node,))
 
     def of_function(self, node: Node) -> Node:
-        """Rewrite log(exp(u)) as u, log(s(u)) as -p(-u), log(cosh(u)) as p(2*u) - u - log(2); others stay."""
+        """Return the logarithm of the call `node`: ``u`` for exp(u), ``-softplus(-u)`` for sigmoid(u), ``softplus(2*u)
+        - u - log(2)`` for cosh(u); for other functions the plain logarithm.
+        """
         graph, argument = self.graph, node.args[0]
         if node.data is sympy.exp:
             return argument
@@ -94,7 +96,7 @@ class Logarithms:
         return graph.call(sympy.log, (node,))
 
     def of_tangent(self, node: Node) -> Node | None:
-        """Rewrite log(a + a*tanh(u)) as log(2*a) + log(sigmoid(2*u)); None for other additions."""
+        """Return the logarithm of ``a + a*tanh(u)`` as ``log(2*a) + log(sigmoid(2*u))``; None for other additions."""
         graph = self.graph
         number, *rest = sorted(node.args, key=lambda term: term.op != "const")
         factor, tangent = graph.split_view(rest[0])
@@ -116,8 +118,8 @@ class Logarithms:
         return self.graph.factors(rest) if number == 1 else (self.graph.const(number), *self.graph.factors(rest))
 
     def of_factors(self, node: Node, factors: Sequence[Node]) -> Node:
-        """Rewrite log(a*b) as log(a) + log(b) for factors that may overflow and have a known sign; one logarithm for
-        the rest.
+        """Return ``log(a*b)`` as ``log(a) + log(b)`` for factors that may overflow and whose sign is known; the other
+        factors stay in one logarithm.
         """
         graph = self.graph
         if self.numbers and (joined := _of_determinants(graph, factors)) is not None:
@@ -136,8 +138,8 @@ class Logarithms:
         return graph.add([graph.broadcast(part, node.shape) for part in parts])
 
     def of_power(self, node: Node, base: Node, exponent: Node) -> Node:
-        """Rewrite log(a**b) as ``b*log(a)``, or as ``b*log(abs(a))`` for kernels, if the signs allow it; others are
-        unchanged.
+        """Return ``log(a**b)`` as ``b*log(a)``, or as ``b*log(abs(a))`` in code for kernels, if the signs allow it;
+        else the plain logarithm.
         """
         graph = self.graph
         power = exponent.data if exponent.op == "const" else None
@@ -148,8 +150,8 @@ class Logarithms:
         return graph.call(sympy.log, (node,))
 
     def of_product(self, node: Node) -> Node:
-        """Rewrite log(prod_k a(k)) as ``sum_k log(a(k))``; a product with factors of unknown sign is unchanged unless
-        for kernels.
+        """Return the logarithm of a product over a range, ``prod_k a(k)``, as ``sum_k log(a(k))``. If the sign of ``a``
+        is unknown, only for kernels.
         """
         graph = self.graph
         variables, rows, body = graph.open(node)
@@ -165,7 +167,7 @@ class Logarithms:
         return graph.add(parts)
 
     def of_size(self, node: Node) -> Node:
-        """Return log(abs(node)), by log(abs(a**b * c)) = b*log(abs(a)) + log(abs(c)) for integers b."""
+        """Return ``log(abs(node))`` as a sum over its factors, where ``abs(a)**b`` contributes ``b*log(abs(a))``."""
         graph, parts = self.graph, []
         for factor in self.factors(node):
             if self.sign(factor):
