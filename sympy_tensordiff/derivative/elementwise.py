@@ -150,7 +150,7 @@ class Differentiation:
     # -------------------------------------------------------------- results
 
     def finish(self, node: Node, facts: Sequence[Constraint] = ()) -> Any:
-        """Simplify the derivative `node`, where the constraints `facts` also hold, and return it as a SymPy expression."""
+        """Simplify the derivative `node`, where `facts` also hold, and return it as a SymPy expression."""
         return write(self.reader, self.simplified(node, facts))
 
     def finish_all(self, nodes: Sequence[Node]) -> list[Any]:

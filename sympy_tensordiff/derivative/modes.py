@@ -70,7 +70,9 @@ def _forward(work: Differentiation, leaf: Node) -> list[Node]:
 
 
 def _less_work(work: Differentiation, preferred: list[Node], other: list[Node]) -> list[Node]:
-    """Return whichever list computes the same values with fewer operations: `preferred`, or `other` if that costs less."""
+    """Return the list that computes the same values with fewer operations: `preferred`, or `other` if that
+    costs less.
+    """
     if other == preferred:
         return preferred
     model = CostModel(work.graph, Hints().for_graph((*other, *preferred), reachable(*other, *preferred)))

@@ -81,7 +81,9 @@ class ReverseSweep(Generic[Contribution]):
         self._contributions[node].append(contribution)
 
     def _is_active(self, node: Node) -> bool:
-        """Whether `node` depends on a leaf of the differentiation; dependence through a condition alone does not count."""
+        """Whether `node` depends on a leaf of the differentiation. Dependence through a condition alone does
+        not count.
+        """
         active = self._active
         for part in reachable(node, known=active) if node not in active else ():
             active[part] = part.op not in CONDITIONS and any(active[arg] for arg in part.args)
@@ -208,7 +210,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         self._reads[tensor].append((rows, cotangent, node.data))
 
     def _enter(self, tensor: Node) -> None:
-        """Pass the cotangents of all reads of the comprehension `tensor` on to its body, as one cotangent of its entry."""
+        """Pass the cotangents of all reads of the comprehension `tensor` on to its body, as the cotangent of
+        its entry.
+        """
         variables, rows, body = self.graph.open(tensor)
         self._bind(variables, 0)
         forms = [Affine.variable(v) for v in variables]

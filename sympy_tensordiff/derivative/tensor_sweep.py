@@ -134,7 +134,7 @@ def diagonal_terms(graph: Graph, tensor: Node) -> list[Node]:
 
 
 def total(graph: Graph, parts: Sequence[Node]) -> Node:
-    """Return the sum of the contributions `parts` to one cotangent; comprehensions among them become one comprehension."""
+    """Return the sum of the contributions `parts` to one cotangent; comprehensions among them become one."""
     if len(parts) == 1:
         return parts[0]
     tables = [part for part in parts if part.op == "comprehension"]
@@ -149,7 +149,7 @@ def total(graph: Graph, parts: Sequence[Node]) -> Node:
 
 
 def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
-    """Return the largest nodes in `body` that do not depend on the indices `bound`; `around` itself is not one of them."""
+    """Return the largest nodes in `body` that do not depend on the indices `bound`, except `around` itself."""
 
     def is_closed(node: Node) -> bool:
         """Whether `node` depends on none of the indices in `bound`."""
