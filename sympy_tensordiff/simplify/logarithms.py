@@ -178,7 +178,9 @@ class Logarithms:
         return graph.add([graph.broadcast(part, node.shape) for part in parts])
 
     def sign_of(self, node: Node) -> Node:
-        """Return the sign of the product `node` as the product of its bases' signs, since a power may overflow."""
+        """Return the sign (1, 0 or -1) of the product `node`, computed from the signs of its factors, because a power
+        among these may overflow.
+        """
         graph, signs = self.graph, []
         for factor in self.factors(node):
             if not self.sign(factor):
@@ -218,8 +220,8 @@ class Logarithms:
 
 
 def _of_determinants(graph: Graph, factors: Sequence[Node]) -> Node | None:
-    """Return a product with ``det(A)*det(B)`` replaced by ``det(A @ B)``, as the product may overflow; None without
-    such factors.
+    """Return the factors with ``det(A)*det(B)`` replaced by ``det(A @ B)``, since the product of large determinants may
+    overflow; None without two such factors.
     """
     found = [factor for factor in factors if factor.op == "cof" and factor.data == 0 and not factor.shape]
     if len(found) < 2 or found[0].args[0].shape != found[1].args[0].shape:
@@ -232,13 +234,13 @@ def _of_determinants(graph: Graph, factors: Sequence[Node]) -> Node | None:
 
 
 def _as_power(graph: Graph, node: Node) -> tuple[Node, Node]:
-    """Return the base and the exponent of a power with a constant integer exponent; other nodes with the exponent 1."""
+    """Return ``(base, exponent)`` of a power with a constant integer exponent; ``(node, 1)`` for another node."""
     is_power = node.op == "pow" and node.args[1].op == "const" and Fraction(node.args[1].data).denominator == 1
     return (node.args[0], node.args[1]) if is_power else (node, graph.one)
 
 
 def exponents_of(graph: Graph, node: Node) -> tuple[Node, Node] | None:
-    """Return ``(u, v)`` for ``exp(u) + exp(v)``, where 1 is ``exp(0)`` and comes first; None for other nodes."""
+    """Return ``(u, v)`` for ``exp(u) + exp(v)``, and ``(0, v)`` for ``1 + exp(v)``; None for other nodes."""
     if node.op != "add" or len(node.args) != 2:
         return None
     found = [arg.args[0] for arg in node.args if arg.op == "call" and arg.data is sympy.exp]
