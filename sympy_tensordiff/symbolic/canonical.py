@@ -21,8 +21,8 @@ from sympy_tensordiff.symbolic.traversal import names_in, parts, postorder
 
 @explained
 def canonical(expr: Any) -> Any:
-    """Return the canonical form of an expression, which is equal, with an equal hash, for all alpha-equivalent
-    expressions.
+    """Return the canonical form of `expr`. Expressions that differ only in the names of bound indices have equal
+    canonical forms with equal hashes.
 
     Parameters
     ----------
@@ -54,11 +54,15 @@ def canonical(expr: Any) -> Any:
 
 
 class CanonicalNames(dict[Any, Any]):
-    """A mapping from bound indices to canonical names; passed to `xreplace`, it makes a binder canonical."""
+    """A dictionary from bound indices to canonical names. Passed to `xreplace` of their binder, it gives the canonical
+    form.
+    """
 
 
 class Canonical:
-    """Computes one canonical form (equal up to names of bound indices), iteratively, each node once."""
+    """Computes a canonical form, which does not depend on the names of bound indices. It visits each node once, without
+    recursion.
+    """
 
     def __init__(self) -> None:
         # Of a node in canonical form: every symbol that is free there, and the lowest number that is
@@ -93,7 +97,7 @@ class Canonical:
         return Symbol(f"{self.stem}{number}", integer=True)
 
     def closed(self, binder: Any) -> Basic:
-        """Return ``binder`` with its bound indices renamed to canonical names; its parts are canonical already."""
+        """Return ``binder``, whose parts are already canonical, with its bound indices renamed to canonical names."""
         variables: tuple[Any, ...] = binder.variables
         for part in binder.args:
             self.read(part)
@@ -104,7 +108,9 @@ class Canonical:
         self.top = max(self.top, lowest + len(variables))
 
         def touched(node: Any) -> tuple[Any, ...]:
-            """Return the parts of ``node``; () if no index of the binder is free in it, so nothing needs renaming."""
+            """Return the parts of ``node`` in which a renamed index may occur; () if no bound index of the binder is
+            free in it.
+            """
             if node is not binder:
                 self.read(node)
                 if self.free[node].keys().isdisjoint(variables):
@@ -114,8 +120,8 @@ class Canonical:
         return self.renamed(binder, renaming, touched)
 
     def renamed(self, expr: Basic, renaming: Mapping[Any, Basic], touched: Callable[[Any], tuple[Any, ...]]) -> Basic:
-        """Return ``expr`` with symbols renamed by ``renaming``; below a node only the parts that ``touched`` returns
-        are entered.
+        """Return ``expr`` with symbols renamed by ``renaming``. ``touched(node)`` returns the parts of a node to rename
+        in.
         """
         done: dict[Basic, Basic] = dict(renaming)
         for node in postorder(expr, done, touched):
@@ -142,8 +148,8 @@ class Canonical:
 
 
 def rebuilt(node: Any, args: list[Basic]) -> Any:
-    """Return ``node`` with the arguments ``args``, itself if they are the same; nodes of this package are not validated
-    again.
+    """Return ``node`` with the arguments ``args``; the same object if they are unchanged. Nodes of this package are not
+    validated again.
     """
     # Equal numbers may be two objects.
     if not args or all(new is old or (old.is_Number and new == old) for new, old in zip(args, node.args, strict=True)):
@@ -152,6 +158,8 @@ def rebuilt(node: Any, args: list[Basic]) -> Any:
 
 
 def unused_stem(names: Iterable[str]) -> str:
-    """Return the shortest of ``_``, ``__``, … such that none of ``names`` is that stem followed by a number."""
+    """Return the shortest of ``_``, ``__``, ... that, followed by a number, is none of ``names``; canonical indices are
+    named so.
+    """
     taken = {len(match[1]) for name in names if (match := re.fullmatch(r"(_+)\d+", name))}
     return "_" * next(length for length in range(1, len(taken) + 2) if length not in taken)
