@@ -34,7 +34,8 @@ def short(tensor: Any) -> str:
 
 
 def names_a_point(printer: Any) -> bool:
-    """Return whether ``printer`` is the one that SymPy's `Subs` uses to compare points by their texts.
+    """Return whether ``printer`` is the internal one by which SymPy's `Subs` compares points by their texts; it needs
+    exact texts.
 
     Tensors with one name and two shapes need different texts there.
     """
@@ -42,7 +43,8 @@ def names_a_point(printer: Any) -> bool:
 
 
 def refuse_unprintable(node: Any, notation: str) -> None:
-    """Raise `UnsupportedError` if the form called ``notation`` would overflow the stack, or be too long to read.
+    """Raise `UnsupportedError` if ``node`` is too deep or too large to be printed; ``notation`` names the form that was
+    wanted.
 
     A shared part is printed at each of its occurrences, so that the text of a small graph may be huge.
     """
@@ -56,7 +58,7 @@ def refuse_unprintable(node: Any, notation: str) -> None:
 
 
 def text_instead(node: Any, printer: Any) -> str | None:
-    """Return a description in place of the text of ``node`` if it is too large to print; None if it can be printed.
+    """Return the text to print in place of ``node`` if it is too large to print; None if it can be printed normally.
 
     A large expression that is printed alone is shown by its parts, one per line; inside of another one it has a short
     text.
@@ -70,12 +72,14 @@ def text_instead(node: Any, printer: Any) -> str | None:
 
 
 def described(node: Any, end: str = "") -> str:
-    """Return a description of an expression by class and size, followed by ``end``."""
+    """Return a description of an expression by its class and size, such as ``<EinsumProduct of ..., too much to
+    print>``; ``end`` is appended.
+    """
     return f"<{type(node).__name__} of {measures(node).described}, too much to print{end}>"
 
 
 def in_parts(node: Any) -> str | None:
-    """Return the text of an expression split into its named parts, one per line; None if that is too long as well."""
+    """Return the text of a large expression split into named parts, one on each line; None if even that is too long."""
     if len(nodes_in([node])) > MOST_NODES:
         return None
     lines = hooks.lines(node)
@@ -94,7 +98,7 @@ MOST_LINES = 60
 
 
 class Printed:
-    """The base of the printing mixins: text as the call of the constructor."""
+    """The base of the printing mixins. The text is a call of the constructor."""
 
     def _sympystr(self: Any, printer: Any) -> str:
         """SymPy's hook for `str`: return the constructor call with body and limits."""
