@@ -117,7 +117,9 @@ def run(arguments: list[str]) -> int:
 
 
 def _parse_input(text: str, language: str, options: argparse.Namespace) -> Any:
-    """Parse ``text``; set the variables of ``--wrt`` and report assumed orders on standard error."""
+    """Parse ``text``, with the variables of the option ``--wrt``; report orders of names that were only assumed on
+    standard error.
+    """
     parsed = parsed_input(text, language)
     if parsed.assumed:
         print(f"assumed: {', '.join(parsed.assumed)}", file=sys.stderr)
@@ -132,7 +134,9 @@ def _parse_input(text: str, language: str, options: argparse.Namespace) -> Any:
 
 @contextmanager
 def progress_notice(seconds: float = 2.0) -> Iterator[None]:
-    """Print a notice on the terminal if the body of the context takes longer than ``seconds``."""
+    """Return a context manager that prints a notice on the terminal if the work inside of it takes longer than
+    ``seconds``.
+    """
     timer = None
     if sys.stderr is not None and sys.stderr.isatty():
         timer = threading.Timer(seconds, lambda: print("still working; Ctrl-C stops it", file=sys.stderr, flush=True))
@@ -242,7 +246,7 @@ def _print_answer(parsed: Any, options: argparse.Namespace) -> int:
 
 
 class UnreadableError(Exception):
-    """The input or its variables cannot be read; the message is one line for the user."""
+    """The input or its variables cannot be read. The message is one line for the user."""
 
 
 def read_input(argument: str | None, file: str | None) -> tuple[str, str]:
@@ -326,7 +330,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _discard_output() -> None:
-    """Redirect standard output to the null device, including the rest of its buffer, since nobody reads it."""
+    """Redirect standard output to the null device, with what is still in its buffer, because its reader has gone."""
     try:
         target = sys.stdout.fileno()
     except (AttributeError, OSError, ValueError):
