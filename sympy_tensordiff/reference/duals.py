@@ -227,8 +227,8 @@ def heaviside(number: Number, at_zero: Number) -> Number:
 
 
 def extremum(arguments: Sequence[Number], literal: Sequence[bool], direction: int) -> Number:
-    """Return the largest argument (``direction`` 1) or the smallest (-1). Arguments that are tied share the derivative;
-    those that are `literal` numbers get none.
+    """Return the largest argument (``direction`` 1) or the smallest (-1). Arguments that are tied share the derivative,
+    unless one of them is a `literal` number: then the derivative is 0.
 
     Arguments that are written as numbers (true in `literal`) win a tie, with derivative 0.
     """
