@@ -143,12 +143,14 @@ class LoopArrays:
             own = rest
         return [*found, {}]
 
-    def array(self, candidate: StorageCandidate) -> LoopArray:
-        """Return the array that stores `candidate`; a new one if there is none yet."""
+    def array(
+        self, candidate: StorageCandidate, note: str = "values that are compared with their greatest or least one"
+    ) -> LoopArray:
+        """Return the array that stores `candidate`; a new one, which the plan lists with `note`, if there is none."""
         key = candidate.node, candidate.rows
         if key not in self.arrays:
             name, lows, extents = self.lowering.allocated(candidate)
-            self.lowering.notes.append(f"{name}: values that are compared with their greatest or least one")
+            self.lowering.notes.append(f"{name}: {note}")
             # No tensor of a user's is called so: names are cut at blanks there.
             tensor = self.graph.tensor(f"kept {name}", tuple(extents))
             self.lowering.arrays[tensor.data[0]] = name
