@@ -81,7 +81,8 @@ def read_number(node: Tree) -> Any:
 
 
 class NumberFacts(NamedTuple):
-    """What is known of the numbers in a scalar expression: whether all are finite and real, and how long they are.
+    """The known properties of the numbers in a scalar expression: whether all are finite and real, and how long they
+    are.
 
     ``value`` is its value in float64, or None if it is not a number; ``bits`` the length of its longest number;
     ``is_real`` whether all numbers are finite, real and in the range of a double.

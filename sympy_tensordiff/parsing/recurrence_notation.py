@@ -32,8 +32,8 @@ class RecurrenceReader(Protocol):
 
 
 class Notation(NamedTuple):
-    """How a language writes recurrences: patterns for the word "where", a name, a time and indices behind it, and
-    separators of lines.
+    """The notation of recurrences in one language: patterns for the word "where", a name, a time and indices behind it,
+    and separators of lines.
     """
 
     where: str

@@ -171,8 +171,8 @@ def expanded_sum(total: Any, **hints: Any) -> Any:
 
 
 def _sum_of(total: Any, term: Any, extents: set[Any]) -> Any:
-    """Return the sum of ``term`` over the ranges of ``total``; factors and ranges that do not depend on each other are
-    taken apart.
+    """Return the sum of ``term`` over the ranges of ``total``, with factors that depend on no index in front. A range
+    on which nothing depends becomes its number of values.
     """
     indices = set(total.variables)
     is_never_empty = all((high - low).is_nonnegative for _, low, high in total.limits)

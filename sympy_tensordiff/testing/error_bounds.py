@@ -40,7 +40,7 @@ UNITS = {"float64": 2.0**-53, "float32": 2.0**-24}
 
 @dataclass(frozen=True)
 class ErrorTerm:
-    """What one sub-expression contributes to a bound of rounding errors.
+    """The contribution of one sub-expression to a bound of rounding errors.
 
     Attributes
     ----------
