@@ -328,7 +328,8 @@ def hessian(s: Scalar, wrt: Tensors) -> tuple[tuple[TensorExpr, ...], ...]: ...
 def hessian(s: Scalar, wrt: Expression | Variables) -> Any: ...
 @explained
 def hessian(s: Any, wrt: Any) -> Any:
-    """The second derivative of a scalar: shape ``wrt.shape + wrt.shape``, or all blocks by several variables.
+    """The second derivative of a scalar, of shape ``wrt.shape + wrt.shape``; for several variables, a tuple of rows of
+    blocks.
 
     Parameters
     ----------

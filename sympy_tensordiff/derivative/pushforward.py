@@ -24,7 +24,7 @@ import sympy
 
 from sympy_tensordiff.derivative.product_trees import directional, product_tree
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
-from sympy_tensordiff.derivative.range_pullbacks import opened_product, share
+from sympy_tensordiff.derivative.range_pullbacks import opened_product, share_among_ties
 from sympy_tensordiff.derivative.tensor_pullbacks import DIRECT, axes_of, contraction, softmax
 from sympy_tensordiff.derivative.tensor_sweep import ENTRYWISE, Names, closed_parts, diagonal_terms
 from sympy_tensordiff.graph.contractions import is_view
@@ -126,7 +126,7 @@ class Pushforward:
         """
         variables, rows, body = self._open(node)
         tangent = yield self._visit(body)
-        return self.graph.sum(variables, rows, share(self.graph, node, body, tangent))
+        return self.graph.sum(variables, rows, share_among_ties(self.graph, node, body, tangent))
 
     _min = _max
 

@@ -24,7 +24,7 @@ from sympy_tensordiff.simplify.node_properties import cases_of
 EXTREMA = frozenset({"max", "min"})
 
 
-def share(graph: Graph, node: Node, body: Node, cotangent: Node) -> Node:
+def share_among_ties(graph: Graph, node: Node, body: Node, cotangent: Node) -> Node:
     """Return the part of the `cotangent` of a maximum or minimum `node` over a range that belongs to its value `body`:
     all of it where only this value attains the extremum, an equal share among ties, else 0.
 

@@ -19,7 +19,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull, pull_through_choices
-from sympy_tensordiff.derivative.range_pullbacks import EXTREMA, product_pullback, share
+from sympy_tensordiff.derivative.range_pullbacks import EXTREMA, product_pullback, share_among_ties
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.einsums import entry
 from sympy_tensordiff.graph.interning import Number
@@ -118,7 +118,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         """
         self._numbers = numbers
         self._bind(variables, 0)
-        self._hand(body, rows, cotangent)
+        self._add_cotangent(body, rows, cotangent)
         return self._run()
 
     def at(self, leaf: Node, index: Sequence[Affine]) -> Node:
@@ -128,7 +128,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
 
     # -------------------------------------------------------------- the sweep
 
-    def _hand(self, node: Node, rows: Rows, cotangent: Node) -> None:
+    def _add_cotangent(self, node: Node, rows: Rows, cotangent: Node) -> None:
         """Add `cotangent`, under the constraints `rows`, to the cotangent of `node`; do nothing if it is 0 or if `node`
         does not depend on a leaf.
         """
@@ -153,18 +153,18 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         elif node.op == "read":
             self._read(node, rows, cotangent)
         elif node.op == "guard":
-            self._hand(node.args[0], rows + node.data, cotangent)
+            self._add_cotangent(node.args[0], rows + node.data, cotangent)
         elif node.op in RANGED:
             self._reduction(node, rows, cotangent)
         elif (product := _multiple(self.graph, node)) is not None:
             # ``u`` and ``-u`` have one cotangent, whose terms are collected.
-            self._hand(product[1], rows, self.graph.scale(product[0], cotangent))
+            self._add_cotangent(product[1], rows, self.graph.scale(product[0], cotangent))
         elif node.op in ("ein", "lse"):  # a scalar of whole tensors inside of a sum
-            self._hand(entry(self.graph, node, ()), rows, cotangent)
+            self._add_cotangent(entry(self.graph, node, ()), rows, cotangent)
         else:
             for position, arg in enumerate(node.args):
                 if self._is_active(arg):
-                    self._hand(arg, rows, self._pulled(node, cotangent, position))
+                    self._add_cotangent(arg, rows, self._pulled(node, cotangent, position))
 
     def _pulled(self, node: Node, cotangent: Node, position: int) -> Node:
         """Return the cotangent of the argument of `node` at `position`, exactly 0 where `cotangent` is 0, even if the
@@ -184,9 +184,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         else:
             variables, more, body = self.graph.open(node)
             if node.op in EXTREMA:
-                cotangent = share(self.graph, node, body, cotangent)
+                cotangent = share_among_ties(self.graph, node, body, cotangent)
         self._bind(variables, 1)
-        self._hand(body, rows + more, cotangent)
+        self._add_cotangent(body, rows + more, cotangent)
 
     def _read(self, node: Node, rows: Rows, cotangent: Node) -> None:
         """Store the cotangent of a read ``x[i]`` for its tensor ``x``. If the tensor is computed, its entry is written
@@ -201,7 +201,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
                 raise UnsupportedError(
                     f"a matrix that depends on an index around it has no derivative here: {tensor.op}"
                 )
-            self._hand(written, rows, cotangent)
+            self._add_cotangent(written, rows, cotangent)
             return
         if tensor not in self._reads:
             self._reads[tensor] = []
@@ -216,7 +216,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         variables, rows, body = self.graph.open(tensor)
         self._bind(variables, 0)
         forms = [Affine.variable(v) for v in variables]
-        self._hand(body, rows + self._around(tensor), self._entry_cotangent(tensor, forms))
+        self._add_cotangent(body, rows + self._around(tensor), self._entry_cotangent(tensor, forms))
 
     def _around(self, tensor: Node) -> Rows:
         """Return the constraints on sizes and outer indices that hold at every read of `tensor`."""

@@ -199,7 +199,7 @@ def contraction(
     """
     if certain or all(factor.total for factor, _ in factors) or not is_chosen(graph, cotangent[0]):
         return graph.ein(1, [cotangent, *factors], output, extents)
-    chosen = _in_choice(graph, cotangent, factors)
+    chosen = _move_into_select(graph, cotangent, factors)
     if chosen is not None:
         return graph.ein(1, chosen, output, extents)
     operands = [cotangent, *factors]
@@ -221,7 +221,7 @@ def contraction(
     return graph.ein(1, [(found, axes)], output, extents)
 
 
-def _in_choice(graph: Graph, cotangent: Operand, factors: Sequence[Operand]) -> list[Operand] | None:
+def _move_into_select(graph: Graph, cotangent: Operand, factors: Sequence[Operand]) -> list[Operand] | None:
     """Move `factors` inside the nonzero branch of a select in the cotangent, so that ``0*nan`` does not arise in the
     other branch. Return the new operands; None if no select has all axes that the factors need.
     """

@@ -59,7 +59,7 @@ class TensorSweep(ReverseSweep[Node]):
         self._numbers = Numbers(self.graph, root) if numbers is None else numbers
         if root in self.graph.letters and not prefix and cotangent.op == "tensor":
             self.graph.letters.setdefault(cotangent, self.graph.letters[root])
-        self._hand(root, cotangent)
+        self._add_cotangent(root, cotangent)
         return self._run()
 
     def of(self, leaf: Node) -> Node:
@@ -71,7 +71,7 @@ class TensorSweep(ReverseSweep[Node]):
 
     # -------------------------------------------------------------- the sweep
 
-    def _hand(self, node: Node, cotangent: Node) -> None:
+    def _add_cotangent(self, node: Node, cotangent: Node) -> None:
         """Add `cotangent` to that of `node`; do nothing if it is 0 or if `node` does not depend on a leaf."""
         if self._is_active(node) and not self.graph.is_zero(cotangent):
             self._contribute(node, cotangent)
@@ -91,7 +91,7 @@ class TensorSweep(ReverseSweep[Node]):
             prefix = len(self._prefix)
             for part in diagonal_terms(self.graph, cotangent) if self._prefix else [cotangent]:
                 for arg, contribution in pull_tensor(self.graph, node, part, prefix, self._is_active, certain=certain):
-                    self._hand(arg, contribution)
+                    self._add_cotangent(arg, contribution)
 
     # -------------------------------------------------------------- index notation
 
@@ -113,7 +113,7 @@ class TensorSweep(ReverseSweep[Node]):
             axes = [graph.fresh(name) for name in self._names(len(part.shape))]
             value = sweep.at(part, [Affine.variable(v) for v in axes])
             if value is not graph.zero:
-                self._hand(part, tensor_of(graph, (*outer, *axes), (*self._prefix, *part.shape), value))
+                self._add_cotangent(part, tensor_of(graph, (*outer, *axes), (*self._prefix, *part.shape), value))
 
 
 def diagonal_terms(graph: Graph, tensor: Node) -> list[Node]:

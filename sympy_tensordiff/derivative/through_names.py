@@ -44,17 +44,19 @@ class ThroughNames:
         """
         found: dict[Any, list[Any]] = {}
         results: dict[Any, Any] = {}
-        self._hand(self.value, variables, cotangent, found)
+        self._sweep_definition(self.value, variables, cotangent, found)
         for part in reversed(self.names):
             if part in found:
                 results[part] = total = _total(found.pop(part))
-                self._hand(part.definition, variables, self._named(f"d{part.name}", total), found)
+                self._sweep_definition(part.definition, variables, self._named(f"d{part.name}", total), found)
         work = Differentiation(self.value, by=variables, names=True)
         zeros = [work.graph.filled(0, work.extents(work.leaf(v))) for v in variables]
         absent = dict(zip(variables, write_all(work.reader, zeros), strict=True))
         return [results.get(v) or (_total(found[v]) if v in found else absent[v]) for v in variables]
 
-    def _hand(self, definition: Any, variables: Sequence[Any], cotangent: Any, found: dict[Any, list[Any]]) -> None:
+    def _sweep_definition(
+        self, definition: Any, variables: Sequence[Any], cotangent: Any, found: dict[Any, list[Any]]
+    ) -> None:
         """Sweep `definition` backwards once from `cotangent`, and append the cotangents of its named parts and
         variables to the lists in `found`.
         """
@@ -157,8 +159,8 @@ def _pullbacks_where_nonzero(
 
 
 def _name_under_conditions(graph: Graph, value: Node, entry: Node) -> Node | None:
-    """Return `entry`, the name of `value`, guarded by the conditions under which `value` is nonzero; None if `value`
-    does not state them as guards or selects.
+    """Return `entry`, the name of `value`, guarded by the conditions under which `value` is nonzero (unguarded if it
+    has none); None if `value` has conditions of another form than guards and selects.
     """
     if not is_chosen(graph, value):
         return entry

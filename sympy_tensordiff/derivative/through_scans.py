@@ -43,7 +43,7 @@ def pullbacks(
     """
     found: Found = {}
     for value, cotangent in pairs:
-        _hand(value, cotangent, variables, found, known)
+        _sweep_back(value, cotangent, variables, found, known)
     waiting = _active_scans([value for value, _ in pairs], variables)
     while waiting:
         # The last in the order of dependence, with all others of its recurrence that nothing else waits for.
@@ -53,7 +53,7 @@ def pullbacks(
         waiting = [s for s in waiting if s not in batch]
         cotangents = [(scan, _total(found.pop(scan))) for scan in batch if scan in found]
         if cotangents:
-            _Adjoint(cotangents, variables).hand(found)
+            _Adjoint(cotangents, variables).add_cotangents_to(found)
     return [_total(found[v]) if v in found else None for v in variables]
 
 
@@ -151,7 +151,7 @@ def _free_outside_scans(value: Any) -> set[Any]:
 # ---------------------------------------------------------------------------- one expression
 
 
-def _hand(
+def _sweep_back(
     value: Any,
     cotangent: Any,
     variables: Sequence[Any],
@@ -364,10 +364,10 @@ class _Adjoint:
         self.added.append(State(variable, expr, variable))
         return variable
 
-    def hand(self, found: Found) -> None:
+    def add_cotangents_to(self, found: Found) -> None:
         """Add the cotangents of everything that the recurrence reads to `found`."""
         for target, cotangent in self.direct:
-            _hand(target, cotangent, self.variables, found)
+            _sweep_back(target, cotangent, self.variables, found)
         if not self.pairs:
             return
         bound = [*(s.variable for s in self.active), *(v for v, _ in self.moving_rows)]
@@ -402,7 +402,7 @@ class _Adjoint:
         backwards = _Backwards(self.scan.time, self.scan.length, not self.scan.reverse)
         results = _pruned([one for _, one in pairs], [*states, *constants], [*before, *self.rows], backwards)
         for (target, _), result in zip(pairs, results, strict=True):
-            _hand(target, result, self.variables, found)
+            _sweep_back(target, result, self.variables, found)
 
     def _product(self) -> tuple[Any, Any]:
         """Return an expression and its cotangent whose pullbacks are those of one step: the sum of all values of the

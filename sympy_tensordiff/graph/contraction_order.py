@@ -57,8 +57,8 @@ class Hints:
         return hints
 
     def fine(self, form: Affine) -> int:
-        """Return the expected value of the extent `form` times a constant, changed a little to distinguish sizes of
-        equal expected value.
+        """Return the expected value of the extent `form` times a constant, less a little, so that two sizes of equal
+        expected value differ.
         """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)
@@ -225,8 +225,8 @@ class Products:
         max_operands: int | None = None,
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
-        """Return ``(operands, extents)`` of an einsum: its operands under common labels, with absorbed products
-        replaced by their own operands, and the extent of each label.
+        """Return ``(operands, extents)`` of an einsum: its operands under common labels, and the extent of each label.
+        Inner products that are to be multiplied out are replaced by their own operands.
 
         Operands in ``done`` are replaced. With more than ``max_operands`` operands the search stops unfinished. The
         einsums ``opened`` are absorbed as well.

@@ -54,7 +54,7 @@ def operands_of(node: Node) -> list[tuple[Node, tuple[int, ...]]]:
     ]
 
 
-def along_paths(
+def order_symmetric_labels(
     operands: Sequence[tuple[Node, tuple[int, ...]]], output: Sequence[int], known: Mapping[Node, bool]
 ) -> list[WrittenOperand]:
     """Return the operands with the labels of each symmetric matrix (``known`` maps it to True) ordered so that the
@@ -310,7 +310,7 @@ class TensorWriter(Forms, ABC):
             names = {label: self.reader.graph.hints[core.id][own] for label, own in pairs}
         if self.reader.graph.letters and not names:
             names = self.names_of([*parts, (node, node.data.output)])
-        for arg, labels in along_paths(parts, node.data.output, self.reader.graph.symmetric):
+        for arg, labels in order_symmetric_labels(parts, node.data.output, self.reader.graph.symmetric):
             if arg.op == "cof" and arg.data == 1:
                 matrix = yield self.visit(arg.args[0], scope)
                 operands.append((TensorAdjugate(matrix), (*labels[:-2], labels[-1], labels[-2])))

@@ -53,11 +53,11 @@ from sympy_tensordiff.simplify.growing_functions import (
 )
 from sympy_tensordiff.simplify.nearby import (
     has_fewer_terms,
-    less_value,
     minus,
     nearby,
     reciprocals,
-    share_less_one,
+    root_minus_value,
+    share_minus_one,
 )
 from sympy_tensordiff.simplify.removable import is_arithmetic, regular_at_zero
 from sympy_tensordiff.simplify.variances import with_covariances
@@ -241,12 +241,12 @@ class _Rewriter:
         graph, factor = self.graph, one.factor
         if (found := self.with_common_factors(one, other)) is not None:
             return found
-        if other.factor == -factor and other.base is graph.one and (found := self.less_one(one.base, factor)):
+        if other.factor == -factor and other.base is graph.one and (found := self.value_minus_one(one.base, factor)):
             return self.noted("f(u) - 1", found)
         if other.factor == factor and other.base is graph.one and is_call(one.base, sympy.erf):
             return self.noted("1 + erf(u)", graph.scale(factor, graph.call(sympy.erfc, (graph.neg(one.base.args[0]),))))
         number = _reduced(Fraction(other.factor) / -Fraction(factor))
-        if (found := less_value(graph, one.base, graph.scale(number, other.base))) is not None:
+        if (found := root_minus_value(graph, one.base, graph.scale(number, other.base))) is not None:
             return self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))
         if other.factor != -factor:
             return None
@@ -287,7 +287,7 @@ class _Rewriter:
             return self.noted("softplus(u) - u", graph.scale(factor, one.args[0]))
         if is_call(one, sympy.erf) and is_call(other, sympy.erf):
             return self.noted("erf(u) - erf(v)", self.difference_of_tails(factor, one.args[0], other.args[0]))
-        if other is graph.one and (found := share_less_one(graph, one)) is not None:
+        if other is graph.one and (found := share_minus_one(graph, one)) is not None:
             return self.noted("b/sqrt(a + b**2) - 1", graph.scale(factor, found))
         if is_call(other, sympy.tanh) and graph.pow(other, self.minus_one) is one:
             double = graph.call(sympy.sinh, (graph.scale(2, other.args[0]),))
@@ -300,15 +300,17 @@ class _Rewriter:
         """
         graph = self.graph
 
-        def both(function: Any, sign: int) -> Node:
+        def difference_of_values(function: Any, sign: int) -> Node:
             """Return ``function(sign*u) - function(sign*v)``."""
             one, other = (graph.call(function, (graph.scale(sign, at),)) for at in (u, v))
             return graph.add((one, graph.neg(other)))
 
-        value = both(sympy.erf, 1)
+        value = difference_of_values(sympy.erf, 1)
         for sign in (1, -1):
             at = [graph.compare("lt", graph.const(_HALF), graph.scale(sign, end)) for end in (u, v)]
-            value = graph.select(graph.logic("and", at), graph.scale(-sign, both(sympy.erfc, sign)), value)
+            value = graph.select(
+                graph.logic("and", at), graph.scale(-sign, difference_of_values(sympy.erfc, sign)), value
+            )
         return graph.scale(factor, value)
 
     def distance(self, a: Node, b: Node) -> Node | None:
@@ -352,13 +354,13 @@ class _Rewriter:
             factors.append(graph.pow(graph.add(roots), self.minus_one))
         return graph.mul((distance, *factors))
 
-    def less_one(self, base: Node, factor: Number) -> Node | None:
+    def value_minus_one(self, base: Node, factor: Number) -> Node | None:
         """Return ``factor*(base - 1)`` without cancellation, as ``factor*expm1(u)`` for ``base = exp(u)``; None for
         functions without a rule.
         """
         graph = self.graph
         if base.op == "pow":
-            return self.power_less_one(base.args[0], base.args[1], factor)
+            return self.power_minus_one(base.args[0], base.args[1], factor)
         if base.op != "call":
             return None
         if base.data is sympy.exp:
@@ -373,7 +375,7 @@ class _Rewriter:
             return graph.scale(-2 * factor, graph.pow(half, graph.const(2)))
         return None
 
-    def power_less_one(self, base: Node, exponent: Node, factor: Number) -> Node | None:
+    def power_minus_one(self, base: Node, exponent: Node, factor: Number) -> Node | None:
         """Return ``factor*(base**exponent - 1)`` without cancellation, for squares of functions and for positive
         numbers as bases; None for others.
         """

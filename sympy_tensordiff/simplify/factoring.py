@@ -127,7 +127,7 @@ Role = tuple[str, int]
 
 class CommonFactor(NamedTuple):
     """An operand that terms of a sum may have in common. Two terms can share it if their records are equal: the same
-    node, and the same roles (result axis or summed) of its labels and of those of the other operands.
+    node, and the same roles of its axes and of the other operands' axes (a result axis, or summed).
 
     `power` is True for a scalar divisor, else None. Equal candidates of several terms are a common factor.
     """

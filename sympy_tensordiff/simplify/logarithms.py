@@ -130,7 +130,7 @@ class Logarithms:
         rest = graph.mul(others)
         parts = [self.logarithm(factor) for factor in taken]
         if self.numbers and any(map(self.is_wide, others)):
-            parts += [self.of_size(rest), graph.call(sympy.log, (self.sign_of(rest),))]
+            parts += [self.of_absolute_value(rest), graph.call(sympy.log, (self.sign_of(rest),))]
         elif not taken:
             return graph.call(sympy.log, (node,))
         elif rest is not graph.one:
@@ -161,12 +161,12 @@ class Logarithms:
         rest = graph.mul([factor for factor in self.factors(body) if factor not in positive])
         parts = [graph.sum(variables, rows, self.logarithm(graph.mul(positive)))]
         if self.numbers:
-            parts.append(graph.sum(variables, rows, self.of_size(rest)))
+            parts.append(graph.sum(variables, rows, self.of_absolute_value(rest)))
             rest = self.sign_of(rest)
         parts.append(graph.call(sympy.log, (graph.reduce("prod", variables, rows, rest),)))
         return graph.add(parts)
 
-    def of_size(self, node: Node) -> Node:
+    def of_absolute_value(self, node: Node) -> Node:
         """Return ``log(abs(node))`` as a sum over its factors, where ``abs(a)**b`` contributes ``b*log(abs(a))``."""
         graph, parts = self.graph, []
         for factor in self.factors(node):

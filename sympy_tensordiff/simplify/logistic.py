@@ -103,10 +103,10 @@ class PairJoiner(ABC):
                 found = self.joined(first, second) if its == own and first is not second else None
                 if found is not None:
                     rest = [pair for pair in factors if pair not in ((first, own), (second, own))]
-                    return self.form(self.again(node, [*rest, *((factor, own) for factor in found)]))
+                    return self.form(self.with_factors(node, [*rest, *((factor, own) for factor in found)]))
         return node
 
-    def again(self, node: Node, factors: Sequence[tuple[Node, Sequence[int]]]) -> Node:
+    def with_factors(self, node: Node, factors: Sequence[tuple[Node, Sequence[int]]]) -> Node:
         """Return the product `node` over other `factors`, pairs of a node and its labels; scalars lose their labels."""
         if node.op == "mul":
             return self.graph.mul([factor for factor, _ in factors])
@@ -161,7 +161,7 @@ class _Logistic(PairJoiner):
             coefficient, rest = graph.split_view(term)
             factors = graph.factors(rest)
             for factor in factors:
-                base, times = self.raised(factor)
+                base, times = self.as_power_of_sigmoid(factor)
                 if times and (not node.shape or self.is_replaceable(base)):
                     others = [other for other in factors if other is not factor]
                     others += [graph.pow(base, graph.const(times - 1))] if times > 1 else []
@@ -178,7 +178,7 @@ class _Logistic(PairJoiner):
         """
         return self.uses[base] < 2 or self.uses[self.sigmoid(self.graph.neg(base.args[0]))] > 0
 
-    def raised(self, node: Node) -> tuple[Node, int]:
+    def as_power_of_sigmoid(self, node: Node) -> tuple[Node, int]:
         """Return ``(sigmoid(u), n)`` for ``sigmoid(u)**n`` with a positive integer n; for other nodes the base,
         and 0.
         """
@@ -189,12 +189,14 @@ class _Logistic(PairJoiner):
         """Whether `factor` may be the second factor of a pair that `joined` replaces: it is a power of a sigmoid or of
         cosh.
         """
-        return self.raised(factor)[1] > 0 or (factor.op == "pow" and self.hyperbolic(factor.args[0])[0] is sympy.cosh)
+        return self.as_power_of_sigmoid(factor)[1] > 0 or (
+            factor.op == "pow" and self.hyperbolic(factor.args[0])[0] is sympy.cosh
+        )
 
     def joined(self, first: Node, second: Node) -> list[Node] | None:
         """Return the factors that replace ``first * second``; None if no rule applies."""
         graph = self.graph
-        base, times = self.raised(second)
+        base, times = self.as_power_of_sigmoid(second)
         if not times:
             return self.tangent(first, second)
         opposite = graph.neg(base.args[0])

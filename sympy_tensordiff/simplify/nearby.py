@@ -55,7 +55,7 @@ def nearby(graph: Graph, factor: Number, one: Node, other: Node, distance: Dista
     loses no digits if a is close to b; None without a rule.
     """
     if one.op == other.op == "mul":
-        found = _shares(graph, one, other, distance)
+        found = _difference_of_softmaxes(graph, one, other, distance)
         return _times_logarithm(graph, factor, one, other) if found is None else graph.scale(factor, found)
     (function, a), (own, b) = _called(graph, one), _called(graph, other)
     if function is not own or function not in _RULES:
@@ -217,7 +217,7 @@ def _exponent(graph: Graph, product: Node) -> tuple[Node, Node] | None:
     return (found[0].args[0], rest) if len(found) == 1 else None
 
 
-def _shares(graph: Graph, one: Node, other: Node, distance: Distance) -> Node | None:
+def _difference_of_softmaxes(graph: Graph, one: Node, other: Node, distance: Distance) -> Node | None:
     """Return ``one - other`` without cancellation for softmax values ``exp(a)/A`` and ``exp(b)/B``, where A and B are
     sums of exponentials with close exponents; None for other products.
     """
@@ -233,7 +233,7 @@ def _shares(graph: Graph, one: Node, other: Node, distance: Distance) -> Node | 
     if factor is not same or (d := distance(a, b)) is None:
         return None
     if has_fewer_terms(a, b):
-        value = _shares(graph, other, one, distance)
+        value = _difference_of_softmaxes(graph, other, one, distance)
         return None if value is None else graph.neg(value)
     logarithm = _logarithms_of_sums(graph, above, below_b, distance)
     if logarithm is None:
@@ -313,7 +313,7 @@ def _under_logarithm(graph: Graph, product: Node) -> Node | None:
     return None
 
 
-def less_value(graph: Graph, root: Node, b: Node) -> Node | None:
+def root_minus_value(graph: Graph, root: Node, b: Node) -> Node | None:
     """Return ``root - b`` without cancellation, as ``c/(root + b)`` for the root ``sqrt(b**2 + c)``; None for other
     roots, or if `b` is a number that is not positive.
     """
@@ -332,7 +332,7 @@ def less_value(graph: Graph, root: Node, b: Node) -> Node | None:
     return graph.select(graph.logic("and", (is_positive, is_near)), joined, graph.add((root, graph.neg(b))))
 
 
-def share_less_one(graph: Graph, share: Node) -> Node | None:
+def share_minus_one(graph: Graph, share: Node) -> Node | None:
     """Return ``share - 1`` without cancellation for a share ``b/sqrt(b**2 + c)``, which is close to 1 for small c; None
     for others.
     """

@@ -168,7 +168,7 @@ class ProductsOfSums:
         outside = [f for f in free if (runs and (f.total or not chosen)) or self.may_evaluate(f, facts)]
         inside = [factor for factor in factors if factor not in outside]
         groups = [] if self.flat or len(free) > len(outside) else self.groups(limits, inside)
-        if len(groups) < 2 or not self.may_part(groups, runs, facts):
+        if len(groups) < 2 or not self.may_split_sum(groups, runs, facts):
             groups = [(list(limits), inside)]
         return self.graph.mul([*outside, *(self.group(*group, facts) for group in groups)])
 
@@ -191,7 +191,7 @@ class ProductsOfSums:
             for found in classes
         ]
 
-    def may_part(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
+    def may_split_sum(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
         """Return whether ``Sum_i Sum_j a[i]*b[j]`` may become ``(Sum_i a[i])*(Sum_j b[j])``, given the `groups` of
         bounds and factors. With ``run=False`` each group must be defined even where another range is empty.
         """
@@ -214,7 +214,7 @@ class ProductsOfSums:
         last = limits[-1]
         if all(last.variable not in factor.free for factor in factors):
             # Nothing depends on the innermost variable: its sum is a number of repetitions.
-            count = self.repetitions(last, factors, (*facts, *bound_rows(limits[:-1])))
+            count = self.number_of_values(last, factors, (*facts, *bound_rows(limits[:-1])))
             if count is not None:
                 repeated = [graph.index(count), *factors]
                 return self.product(limits[:-1], repeated, facts) if limits[:-1] else graph.mul(repeated)
@@ -230,7 +230,7 @@ class ProductsOfSums:
                 return self.sum(limits[:n], graph.mul([*free, inside]), facts)
         return self.sum(limits, graph.mul(factors), facts)
 
-    def repetitions(self, limit: Bounds, factors: Sequence[Node], facts: Rows) -> Affine | None:
+    def number_of_values(self, limit: Bounds, factors: Sequence[Node], facts: Rows) -> Affine | None:
         """Return the number of values that the variable of `limit` takes: a sum whose `factors` do not depend on it is
         this number times the factors. None if the number is unknown, or if factors may be undefined when it is 0.
 

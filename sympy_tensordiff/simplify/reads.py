@@ -103,10 +103,10 @@ class WrittenReads:
         return forms is not None and any(
             all(is_implied(other.substitute(found), facts) for other in read.rows)
             and all(graph.substitute(test, found) in conditions for test in read.conditions)
-            for found in self._completed(read, dict(forms), facts)
+            for found in self._extended_to_all(read, dict(forms), facts)
         )
 
-    def _completed(
+    def _extended_to_all(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
         """Yield every extension of `forms`, which maps variables of `read` to index forms, to all its variables, such
@@ -126,7 +126,7 @@ class WrittenReads:
                 instance(self.graph, self.graph.index(form), unknown, self.graph.index(fact.form)) if alike else None
             )
             if found is not None:
-                yield from self._completed(read, {**forms, **found}, facts)
+                yield from self._extended_to_all(read, {**forms, **found}, facts)
 
     def _all(self) -> Iterator[_Written]:
         """Yield a bound ``form >= 0`` for each read of the original function that is not provably in bounds."""
@@ -269,7 +269,7 @@ class _Explicit:
         """
         inside = self.unproven(self.shape(entry), known)
         yield inside, rows
-        left = self.left(rows, entry)
+        left = self.remaining_rows(rows, entry)
         if node.op == "read" or (left is None and node.op in ("guard", "sum")):
             return
         for n, row in enumerate(inside):
@@ -277,7 +277,7 @@ class _Explicit:
             if not is_empty((*case, *known)):
                 yield case, left
 
-    def left(self, rows: Rows, entry: IndirectIndex) -> Rows | None:
+    def remaining_rows(self, rows: Rows, entry: IndirectIndex) -> Rows | None:
         """Return `rows` without those that contain `entry`, if these are true for an entry of minus infinity; None if
         one of them is false then.
         """

@@ -348,8 +348,8 @@ def _ordered_product(
 
 
 def _may_be_flipped(parts: Sequence[Operand], output: Labels) -> bool:
-    """Whether the product may be symmetric (a necessary test): the same tensors carry the first label of the result as
-    carry the second.
+    """Whether the product may be symmetric: the tensors with the first label of the result are the same as those with
+    the second. This is necessary, not sufficient.
     """
     first, second = output
     at_first = sorted(arg.id for arg, labels in parts if first in labels and second not in labels)

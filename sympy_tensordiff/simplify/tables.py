@@ -66,8 +66,8 @@ def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: 
 def _guard_around_smaller_table(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], term: Node, sizes: frozenset[int]
 ) -> Node | None:
-    """Return the guarded `term` as a guard around a read of a table with fewer axes, because its equations fix some of
-    `axes`; None if no axis is saved.
+    """Return the guarded `term` as a guard around a read of a table. The table has fewer axes, since the equations of
+    the guard fix some of `axes`; None if they fix none.
     """
     rows, body = merge_parallel(term.data), term.args[0]
     if rows is None:

@@ -64,7 +64,9 @@ def _with_covariances(graph: Graph, root: Node, arrays: Mapping[Node, Node]) -> 
 
 
 def _may_have_covariance(node: Node) -> bool:
-    """Return whether `node` is a sum with a term that multiplies two sums or reads, or squares one."""
+    """Return whether `node` is an addition with a term that is a product or square of sums (or of reads of stored
+    sums): a necessary test.
+    """
     if node.op != "add" or len(node.args) > MAX_TERMS:
         return False
     for term in node.args:
