@@ -164,7 +164,7 @@ class Graph(Elementwise):
         return node
 
     def bound(self, node: Node) -> tuple[int, ...]:
-        """Return the variables that the binder `node` binds inside of the graph: negative numbers, which follow from
+        """Return the variables that the sum or other binder `node` binds. They are negative numbers, which follow from
         its height.
         """
         count = len(self.hints[node.id])
@@ -188,8 +188,8 @@ class Graph(Elementwise):
         return self.substitute(table.args[0], dict(zip(self.bound(table), index, strict=True)))
 
     def inside(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
-        """Return ``(variables, constraints, body)`` of a binder with the variables with which it was built. If these
-        are ``taken``, new ones replace them.
+        """Return ``(variables, constraints, body)`` of a sum or other binder, with the variables with which it was
+        built; new ones if some of these are ``taken``.
 
         Another node may have been made of the same variables. So this is for a look inside, or for
         a change of the body that is closed again before anything of another node comes near, and
@@ -207,8 +207,8 @@ class Graph(Elementwise):
         return variables, self._rows_of[node], body
 
     def open_shared(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a binder, with variables that other calls of this method reuse
-        (`shared_variables`). None of them is in ``taken`` or free in `node`.
+        """Return ``(variables, constraints, body)`` of a sum or other binder, with variables that other calls of this
+        method use as well. None of them is in ``taken`` or free in `node`.
 
         Binders with indices of the same names get the same variables, so that a part which several of them have in
         common is one node and is visited once. Use it as `inside`.
@@ -230,8 +230,8 @@ class Graph(Elementwise):
         return tuple(variables)
 
     def opened_over(self, node: Node, variables: tuple[int, ...]) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a binder, with the given ``variables`` in place of its bound
-        ones.
+        """Return ``(variables, constraints, body)`` of a sum or other binder, with the given ``variables`` in place of
+        its bound ones.
         """
         key = node, variables
         if key not in self._opened:
@@ -276,7 +276,9 @@ class Graph(Elementwise):
                 return self._plain(node.op, node.data, tuple(args)) if args else node
 
     def with_args(self, node: Node, args: Sequence[Node]) -> Node:
-        """Return ``node`` with other arguments. A binder keeps its bound variables, which may occur in `args`."""
+        """Return ``node`` with other arguments. A sum or other binder keeps its bound variables, which may occur in
+        `args`.
+        """
         if tuple(args) == node.args:
             return node
         if node.op in BINDERS:
@@ -315,7 +317,9 @@ class Graph(Elementwise):
                 return self._plain(node.op, node.data, args)
 
     def _substitute_binder(self, node: Node, body: Node, mapping: Substitution) -> Node:
-        """Return a binder after the substitution ``mapping``, to which its new ``body`` has already been subjected."""
+        """Return the sum or other binder `node` after the substitution ``mapping``; ``body`` is its body, in which that
+        is already made.
+        """
         old = node.args[0]
         own = self.bound(node)
         # The height of the body has changed, or the numbers of the bound variables are used in the mapping.
@@ -330,8 +334,8 @@ class Graph(Elementwise):
         )
 
     def rebind(self, node: Node, body: Node, mapping: Substitution | None = None) -> Node:
-        """Return a binder like ``node`` over another ``body`` that contains the same bound variables. ``mapping`` is
-        substituted in the constraints or extents of ``node``.
+        """Return a sum or other binder like ``node`` with the new ``body``, which contains the same bound variables;
+        ``mapping`` is substituted in its constraints or extents.
         """
         names = self.hints[node.id]
         if not mapping and body.height == node.height - len(names) and body is not self._neutral(node.op):
@@ -340,7 +344,9 @@ class Graph(Elementwise):
         return self._close_again(node, opening, self.substitute(body, opening), mapping or {})
 
     def over(self, node: Node, variables: Sequence[int], body: Node) -> Node:
-        """Return a binder like ``node`` over another ``body``, in which ``variables`` stand for the bound variables."""
+        """Return a sum or other binder like ``node`` with the new ``body``, in which ``variables`` stand for the bound
+        variables.
+        """
         return self._close_again(node, renaming_map(self.bound(node), variables), body, {})
 
     def map_forms(self, node: Node, change: Callable[[Affine], Affine]) -> Node:
@@ -363,8 +369,8 @@ class Graph(Elementwise):
         return renaming_map(self.bound(node), [self.fresh(name) for name in names])
 
     def _close_again(self, node: Node, fresh: Substitution, body: Node, mapping: Substitution) -> Node:
-        """Return a binder like ``node`` over ``body``, in which the variables of ``fresh`` stand for the bound ones.
-        ``mapping`` is substituted in the constraints or extents of ``node``.
+        """Return a sum or other binder like ``node`` with the new ``body``, which contains the ``fresh`` variables
+        instead of the bound ones; ``mapping`` is substituted in its constraints or extents.
         """
         variables = [form.terms[0][0] for form in fresh.values()]
         data = substitute_all(node.data, {**mapping, **fresh})

@@ -66,8 +66,8 @@ class _Native(ExpressionWriter):
                 self.facts.append(Constraint("ge", self.affine(symbol) - bool(symbol.is_positive)))
 
     def bounded(self, expr: Any) -> Any:
-        """Return `expr` unchanged. The base class limits the nesting depth here, which SymPy's own classes do not
-        allow.
+        """Return `expr` unchanged. The base class wraps deeply nested parts here, for which this notation has
+        no class.
         """
         return expr
 

@@ -150,7 +150,7 @@ class AxisClasses:
         self.parents: list[int] = []
 
     def new_axes(self, number: int) -> Axes:
-        """Return ``number`` new axes, each in its own class."""
+        """Return ``number`` new axes, none of which is yet known to be as long as another."""
         first = len(self.parents)
         self.parents += range(first, first + number)
         return tuple(range(first, first + number))

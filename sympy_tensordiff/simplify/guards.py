@@ -128,7 +128,9 @@ def _nth(forms: Sequence[Node], n: int) -> Node:
 
 
 def _arguments(part: Node) -> Sequence[Node]:
-    """Return the arguments of `part` that are rewritten separately; none for reads, guards and binders."""
+    """Return the arguments of `part` that are rewritten separately; () for reads, guards, and sums and other
+    binders.
+    """
     return () if part.op == "read" or part.op in _CONDITIONAL or part.op in BINDERS else part.args
 
 

@@ -216,7 +216,7 @@ class _Explicit:
         return bool(more and is_implied(row, (*facts, *more))) or self.written.holds(row, facts, self.conditions)
 
     def closed(self, node: Node, variables: Sequence[int], rows: Rows, body: Node) -> Node:
-        """Return a guard or binder like `node`, with these `variables`, constraints `rows` and `body`."""
+        """Return a guard, sum or other binder like `node`, with these `variables`, constraints `rows` and `body`."""
         if node.op == "guard":
             return self.graph.guard(rows, body)
         if node.op == "comprehension":

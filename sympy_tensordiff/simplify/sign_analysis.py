@@ -47,7 +47,7 @@ def sign_facts(graph: Graph, node: Node) -> SignFacts:
 
 
 def _common_kind(kinds: Kinds) -> SignFacts:
-    """Return the facts that hold for all of `kinds`: the weakest sign, and flat (derivative 0 where the value is 0) if
+    """Return what holds for all of `kinds`: the weakest sign, and flat (derivative 0 where the value is 0) if
     all are.
     """
     return SignFacts(min(kind.sign for kind in kinds), all(kind.flat for kind in kinds))

@@ -133,7 +133,9 @@ def _number_of_times(value: Any, variables: tuple[Any, ...]) -> int:
 
 
 class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
-    """The base class of all expression nodes of this package: immutable and interned, with all state in ``args``."""
+    """The base class of all expression nodes of this package. They are immutable, equal ones are one object, and all
+    state is in ``args``.
+    """
 
     is_commutative = True
     is_named = False
@@ -148,7 +150,7 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
 
     @classmethod
     def _unchecked(cls, *args: Basic) -> Any:
-        """Return the interned node with these arguments, without validating them."""
+        """Return the node of this class with these arguments, without checking them."""
         return interned(cls, args)
 
     def __eq__(self, other: object) -> bool:
@@ -288,7 +290,9 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
         """Override `Basic._xreplace`: replace in a deeply nested node from the bottom up, without recursion."""
 
         def entered(node: Any) -> tuple[Any, ...]:
-            """Return the parts of ``node`` to replace in; () for a binder that contains no symbol of ``rule``."""
+            """Return the parts of ``node`` in which to replace; () for a sum or comprehension that contains no symbol
+            of ``rule``.
+            """
             is_left = getattr(node, "is_binder", False) and node.free_symbols.isdisjoint(rule)
             return () if is_left else parts(node)
 

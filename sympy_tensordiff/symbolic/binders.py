@@ -38,8 +38,8 @@ class Binder(TensorNode):
     body = argument(0, "The expression under the binder.")
 
     def compare(self, other: Any) -> int:
-        """Override `Basic.compare`, which returns -1, 0 or 1. Deeply nested binders come after all others and are
-        ordered by a digest (hash).
+        """Override `Basic.compare`, which returns -1, 0 or 1 to sort expressions. Deeply nested sums and comprehensions
+        come last and are ordered by a digest (hash).
         """
         if self is other or type(self) is not type(other):
             return int(super().compare(other))
@@ -78,7 +78,9 @@ class Binder(TensorNode):
         return sympy_callers.shown_symbols(self, set(self._free or ()), sys._getframe(1))
 
     def _compute_free_symbols(self) -> frozenset[Basic]:
-        """Return the free symbols of body and limits minus the bound indices; those of inner binders are cached."""
+        """Return the free symbols of the body and limits without the bound indices; for sums and comprehensions inside,
+        the stored ones are used.
+        """
         free: set[Basic] = free_symbols_in(self.args)
         # SymPy hides the sizes in the range of an Idx.
         sizes = [s.args[1].free_symbols for s in free if isinstance(s, Idx) and len(s.args) > 1]
@@ -88,8 +90,8 @@ class Binder(TensorNode):
 
     @classmethod
     def _trusted(cls, body: Expr, limits: Iterable[Any]) -> Any:
-        """Return the binder of ``body`` and ``limits`` without checking them; the caller guarantees that they are
-        valid.
+        """Return the sum or comprehension (the class `cls`) of ``body`` and ``limits`` without checking these; the
+        caller guarantees that they are valid.
         """
         return cls._unchecked(body, *(limit if isinstance(limit, Tuple) else Tuple(*limit) for limit in limits))
 
@@ -107,15 +109,15 @@ class Binder(TensorNode):
         return CanonicalNames(zip(self.variables, canonical(self).variables, strict=True))
 
     def without_clashes(self, symbols: set[Any]) -> Any:
-        """Return an equal binder in which no bound index is one of ``symbols`` or has the name of one; such indices are
-        renamed.
+        """Return an equal sum or comprehension in which no bound index is one of ``symbols`` or has the name of one;
+        indices are renamed where necessary.
         """
         clashing = self._clashing(symbols)
         return self.with_fresh_indices(clashing, symbols) if clashing else self
 
     def with_fresh_indices(self, clashing: Iterable[Basic], others: Iterable[Basic]) -> Any:
-        """Return an equal binder in which the bound indices in ``clashing`` have new names, which occur neither in it
-        nor in ``others``.
+        """Return an equal sum or comprehension in which the bound indices in ``clashing`` have new names, which occur
+        neither in it nor in ``others``.
         """
         taken = names_in(self.args) | names_in(others)
         clashing = set(clashing)
@@ -176,8 +178,8 @@ class Binder(TensorNode):
         }
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
-        """SymPy's hook for `rewrite`: return the binder unchanged if SymPy's general rewriting fails with an error of
-        this package.
+        """SymPy's hook for `rewrite`: if SymPy's general rewriting fails with an error of this package, return the sum
+        or comprehension unchanged.
         """
         if rule is ITE:
             return self  # what SymPy asks of conditions; the cases of numbers inside are none of them
@@ -203,14 +205,16 @@ class Binder(TensorNode):
         return result if body == result.body else result.func(body, *result.limits)
 
     def doit(self, **hints: Any) -> Any:
-        """Override `Basic.doit`: return the binder with its body evaluated. Sums are not expanded into terms."""
+        """Override `Basic.doit`: return the sum or comprehension with its body evaluated; a sum is not written as its
+        terms.
+        """
         depth.refuse_walk(self, "doit")
         body = self.body.doit(**hints) if hints.get("deep", True) else self.body
         return self if body == self.body else self.func(body, *self.limits)
 
 
 def _uncached_arguments(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``node``; () for a binder whose free symbols are cached."""
+    """Return the arguments of ``node``; () for a sum or comprehension whose free symbols are already stored."""
     return () if isinstance(node, Binder) and node._free is not None else node.args
 
 

@@ -54,8 +54,8 @@ def canonical(expr: Any) -> Any:
 
 
 class CanonicalNames(dict[Any, Any]):
-    """A dictionary from bound indices to canonical names. Passed to `xreplace` of their binder, it gives the canonical
-    form.
+    """A dictionary from bound indices to canonical names. Passed to `xreplace` of the sum or comprehension that binds
+    them, it gives the canonical form.
     """
 
 
@@ -97,7 +97,9 @@ class Canonical:
         return Symbol(f"{self.stem}{number}", integer=True)
 
     def closed(self, binder: Any) -> Basic:
-        """Return ``binder``, whose parts are already canonical, with its bound indices renamed to canonical names."""
+        """Return the sum or comprehension ``binder``, whose parts are already canonical, with its bound indices renamed
+        to canonical names.
+        """
         variables: tuple[Any, ...] = binder.variables
         for part in binder.args:
             self.read(part)
@@ -108,7 +110,7 @@ class Canonical:
         self.top = max(self.top, lowest + len(variables))
 
         def touched(node: Any) -> tuple[Any, ...]:
-            """Return the parts of ``node`` in which a renamed index may occur; () if no bound index of the binder is
+            """Return the parts of ``node`` in which a renamed index may occur; () if none of the renamed indices is
             free in it.
             """
             if node is not binder:

@@ -82,7 +82,7 @@ class Commutative(Entrywise):
 
     @classmethod
     def _unchecked(cls, *args: Basic) -> Any:
-        """Return the interned node with these operands in sorted order, without validation."""
+        """Return the node with these operands in sorted order, without checking them."""
         return super()._unchecked(*sorted(args, key=order_key))
 
 

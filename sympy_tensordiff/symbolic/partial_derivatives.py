@@ -109,8 +109,8 @@ class Subs(sympy.Subs):
         return sympy.Add(*terms)
 
     def shown(self) -> Any:
-        """Return a `Subs` of SymPy's own, to be printed; arguments that are variables are written directly into the
-        derivative.
+        """Return a `Subs` of SymPy's own, to be printed. Arguments that are variables are written into the derivative
+        itself, as ``Derivative(f(x), x)``.
         """
         wrt = {v for n, v in enumerate(self.variables) if v in self.expr.variables and not _is_variable(self.point, n)}
         taken = {symbol.name for symbol in self.point.atoms(sympy.Symbol) | self.free_symbols}
