@@ -133,7 +133,9 @@ class Generators:
         return ranges.get(self.sign_of(form) or "", FREE)
 
     def _form_of_node(self, node: Expr) -> Expr:
-        """Return the form of ``node`` in generators, given the forms of its arguments."""
+        """Return ``node`` as a rational function of generators (symbols that stand for exponentials, roots and the
+        like), given the forms of its arguments.
+        """
         if node in self.declared:
             return self.generator(node, self.declared[node], node)
         if isinstance(node, sympy.Float):

@@ -91,7 +91,7 @@ class SummedProduct(NamedTuple):
 
 def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr) -> GramForm | None:
     """Return the second derivative of a sum of products as a `GramForm`, a visibly nonnegative one such as
-    ``2*sum(w*B**2)`` for ``sum(w*B*B')``. None unless exchanging two indices leaves the product unchanged.
+    ``2*sum(w*B**2)`` for ``sum(w*B*B')``. None unless some exchange of indices leaves the product unchanged.
 
     Examples
     --------

@@ -92,7 +92,9 @@ class Differentiation:
     # -------------------------------------------------------------- leaves
 
     def variable(self, wrt: Any) -> Any:
-        """Return the variable `wrt` in the classes of this package; a bare `IndexedBase` is the tensor of its name."""
+        """Return the variable `wrt` in the classes of this package; an `IndexedBase` without indices is the tensor of
+        its name.
+        """
         if isinstance(wrt, Base):
             return wrt
         refuse_array(wrt)

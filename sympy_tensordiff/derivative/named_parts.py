@@ -167,7 +167,7 @@ def _with_scans_as_parts(operands: Sequence[Any], named: Mapping[Any, str]) -> C
 
 def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[Node, Any]) -> tuple[list[Node], Parts]:
     """Return ``(roots, common subexpressions)``. If none is ``wanted`` by the user, several equivalent forms of the
-    roots are tried, and the form that shares most is returned.
+    roots are tried, and the form with the fewest operations is returned.
 
     What differs in the sign, in a common number or in the grouping of a product is one part then, at shifted indices
     as well.

@@ -77,8 +77,8 @@ Contract = Callable[[Operand, Sequence[Operand], Sequence[Label]], Node]
 def leave_one_out(
     tree: ProductTree, cotangent: Operand, outer: Sequence[Label], contract: Contract
 ) -> Iterator[tuple[ProductTree, Node]]:
-    """Yield each active leaf of `tree` with its cotangent, which is the product of `cotangent` and all other leaves;
-    its labels are ``(*outer, *labels of the leaf)``. Partial products are shared.
+    """Yield each leaf of `tree` that depends on a variable, with its cotangent: the product of `cotangent` and all
+    other leaves, with the labels ``(*outer, *labels of the leaf)``. Partial products are shared.
 
     `cotangent` is that of the whole product, a pair of node and labels; `outer` are its axes that belong to the
     differentiated expression.

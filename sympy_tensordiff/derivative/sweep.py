@@ -283,11 +283,11 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             yield common, self.graph.add(terms)
 
     def _stage(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
-        """Return one contribution summed over the indices that `node` does not use, with the constraints that remain;
-        None if no index satisfies the constraints.
+        """Return ``(constraints, cotangent)`` of one contribution, summed over the indices that `node` does not use.
+        None if that cannot be said: if no constraints tell when there is something to sum, and the node may be
+        undefined elsewhere.
 
-        None where no constraints say when there is something to sum, and the node may be undefined elsewhere: it stays
-        inside of the sum.
+        A contribution without result stays inside of its sum.
         """
         used = cotangent.free | atoms_in(rows)
         dropped = self._ordered(used - node.free)

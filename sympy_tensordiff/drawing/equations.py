@@ -218,8 +218,8 @@ hooks.step_parts.register(_parts_of_steps)
 
 
 def _ranges(exprs: Sequence[Any]) -> dict[Any, set[Any]]:
-    """Return for each index the extents over which it runs in `exprs`, by sums from 0 and by comprehensions; None among
-    them stands for another range.
+    """Return for each index the lengths ``n`` of its ranges ``0 … n - 1`` in the sums and comprehensions of `exprs`;
+    None stands for a range that does not begin at 0.
     """
     found: dict[Any, set[Any]] = {}
     for node in nodes_in(exprs, lambda node: node.args):

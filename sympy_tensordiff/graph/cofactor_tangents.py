@@ -74,5 +74,5 @@ def cofactor_tangent(graph: Graph, found: CofactorContraction, factors: Node, ex
 
 
 def _is_transpose(view: Node) -> bool:
-    """Return whether a view is the transpose of a matrix."""
+    """Return whether a `view`, an einsum that only rearranges or scales one operand, is the transpose of a matrix."""
     return bool(view.args) and len(view.args[0].shape) == 2 == len(set(view.data.inputs[0]) & set(view.data.output))

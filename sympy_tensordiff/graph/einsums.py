@@ -348,8 +348,8 @@ def entry(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
 
 
 def written_out(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
-    """Return the entry of ``node`` at ``index`` fully in index notation: only variables, inverses and the like are
-    still whole tensors.
+    """Return the entry of ``node`` at ``index`` with element-wise operations and comprehensions in index notation:
+    ``x[i] + y[i]`` for ``(x + y)[i]``. Variables, matrix products and inverses are still whole tensors.
 
     Nodes that are used several times at one index are shared in the result.
     """

@@ -179,8 +179,8 @@ class _Rewriter:
         return found
 
     def difference(self, node: Node) -> Node:
-        """Return a sum in which two terms with opposite coefficients, such as ``exp(u)`` and ``-1``, are joined by a
-        rule; unchanged without such a pair.
+        """Return a sum in which terms that nearly cancel, such as ``exp(u)`` and ``-1``, are joined by a rule, here to
+        ``expm1(u)``; unchanged without such terms.
         """
         graph = self.graph
         terms = [self.term(arg) for arg in node.args]
@@ -295,8 +295,8 @@ class _Rewriter:
         return None
 
     def difference_of_tails(self, factor: Number, u: Node, v: Node) -> Node:
-        """Return ``factor*(erf(u) - erf(v))``. Where `u` and `v` have one sign, it is a difference of the small numbers
-        ``erfc``, so that no digits cancel.
+        """Return ``factor*(erf(u) - erf(v))``. Where `u` and `v` are both above 1/2 or both below -1/2, it is a
+        difference of the small numbers ``erfc``, so that no digits cancel.
         """
         graph = self.graph
 

@@ -234,8 +234,8 @@ class Parts:
         return Key(self.graph.substitute(node, forms), tuple(axis.extent for axis in axes)), axes
 
     def _axes(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
-        """Return the variables in `bound` as tensor axes, in order of occurrence; None unless each has constant
-        bounds.
+        """Return the variables in `bound` as tensor axes, in order of occurrence. None unless each runs from a number
+        to a bound without other indices, as ``i`` from 0 to ``n - 1``.
         """
         (rows,) = self._around[node]
         others = atoms_in(rows) - bound - self._free

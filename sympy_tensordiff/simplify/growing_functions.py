@@ -56,7 +56,7 @@ def is_call(node: Node, function: Any) -> bool:
 
 def _log_of_growing(graph: Graph, argument: Node) -> Node | None:
     """Return ``log(argument)`` in a form that cannot overflow, for functions with a rule in this module, such as
-    ``cosh`` or ``erfc``; None for others.
+    ``sinh`` or ``gamma``; None for others.
     """
     if argument.op == "select":  # a sum with its form for negative u
         argument = argument.args[2]

@@ -259,11 +259,11 @@ MOST_CASES = 8
 
 
 def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
-    """Return `value` split by its guards into ``(constraints, value there)``. The cases are disjoint and cover all
-    points; the values have no guards.
+    """Return `value` split by its guards into ``(constraints, value there)``; the cases are disjoint and cover all
+    points. With more than ``MOST_CASES`` cases, `value` itself is the only one.
 
     A choice by indices that differ is split as well: the first of them that differs is less or greater. Guards inside
-    of binders stay. With more than ``MOST_CASES`` cases, `value` itself is the only one.
+    of binders stay.
     """
     found: list[tuple[Rows, Node]] = []
     waiting: list[tuple[Rows, Node]] = [((), value)]

@@ -104,7 +104,9 @@ def _without_kinks_beside_poles(graph: Graph, node: Node) -> Node:
 
 
 def _parts(node: Node) -> Iterable[Node]:
-    """Return the factors of the product `node`; of a numeric multiple of a product the factors of that."""
+    """Return the factors of `node` if it is a product or a numeric multiple of one; itself if it is a power, else
+    nothing.
+    """
     if node.op not in ("mul", "ein"):
         return (node,) if node.op == "pow" else ()
     return node.args[0].args if node.view and node.args and node.args[0].op == "ein" else node.args
@@ -312,7 +314,8 @@ class Quotients:
         return self._polynomial(terms)
 
     def _over_one_denominator(self, args: Sequence[Node], shape: tuple[Affine, ...], greatest: bool) -> Node:
-        """Return the sum of `args` as one fraction, with common factors of numerator and denominator cancelled.
+        """Return the sum of `args` as one fraction, with common factors of numerator and denominator cancelled; raise
+        `_Inexact` if it has more terms than the sum.
 
         With `greatest`, the greatest power of a divisor that all terms have is outside, else the least.
         """

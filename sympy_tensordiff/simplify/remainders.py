@@ -139,7 +139,7 @@ def _solved(
     graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], digits: Collection[int]
 ) -> dict[int, Affine] | None:
     """Return ``{v: modulus*t + remainder}``, the solution of the congruence `row` for one variable with a new variable
-    ``t``; None if no variable has the coefficient 1 or -1.
+    ``t``. None if no variable has a coefficient that is coprime to the modulus.
 
     Indices in `last` are taken only if need be. A remainder without other indices is the least one: with ``t = 2*u + p
     mod 2`` for ``p + t == 0 mod 2`` the products of sizes with ``t`` and ``p`` are small, and ``u`` stays near 0. It is

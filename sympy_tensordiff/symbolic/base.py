@@ -101,7 +101,7 @@ def no_variable(value: Any) -> ArgumentTypeError:
 
 def counted(variables: tuple[Any, ...]) -> list[tuple[Any, int]]:
     """Return the ``(variable, count)`` pairs of a `diff` call: ``x, 2, (y, 3)`` gives ``[(x, 2), (y, 3)]``. Raise
-    `ArgumentTypeError` if the arguments are malformed.
+    `ArgumentError` or `ArgumentTypeError` if the arguments are malformed.
     """
     counted: list[tuple[Any, int | None]] = []
     for variable in variables:

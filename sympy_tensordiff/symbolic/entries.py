@@ -251,8 +251,8 @@ class TensorEntry(PrintedEntry, RealScalar):
         return body.doit(**hints) if hints.get("deep", True) else body
 
     def _xreplace(self, rule: Any) -> tuple[Any, bool]:
-        """Override `Basic._xreplace`. A `Substitution` that does not concern the tensor replaces in the indices only,
-        without a walk through the tensor.
+        """Override `Basic._xreplace`. If ``rule`` is a `Substitution` without symbols of the tensor, it is applied to
+        the indices only, and the tensor is not walked through.
         """
         if not isinstance(rule, Substitution) or not self.tensor.free_symbols.isdisjoint(rule):
             replaced: tuple[Any, bool] = super()._xreplace(rule)
