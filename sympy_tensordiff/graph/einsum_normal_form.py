@@ -307,7 +307,7 @@ def label_ranks(
     """Return a number for each label that does not depend on the order of `operands`, to sort labels by. ``place`` has
     the positions of the labels of the result, which come first.
 
-    `place` has the ranks of the labels of the result; the axes of matrices in `symmetric` are not distinguished.
+    The axes of matrices in `symmetric` are not distinguished.
     """
     ranks = {label: place.get(label, len(place)) for _, labels in operands for label in labels}
     for _ in range(3):

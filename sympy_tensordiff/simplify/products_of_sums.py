@@ -233,8 +233,6 @@ class ProductsOfSums:
     def number_of_values(self, limit: Bounds, factors: Sequence[Node], facts: Rows) -> Affine | None:
         """Return the number of values that the variable of `limit` takes: a sum whose `factors` do not depend on it is
         this number times the factors. None if the number is unknown, or if factors may be undefined when it is 0.
-
-        None if it is unknown, or if `factors` may be undefined where there are no values.
         """
         count = length_of_range(limit)
         if count is None or are_ranges_nonempty([limit], facts):

@@ -263,7 +263,7 @@ class _Explicit:
         """Yield ``(case, rows to test)``. In the first case `entry` is in bounds, with all of `rows`; in the others it
         is out of bounds, with the rows that remain, or None if one of them fails.
 
-        The rows are None where one of them fails. A result is right whatever value an entry outside of its tensor has,
+        A result is right whatever value an entry outside of its tensor has,
         since its function does not depend on that. The value taken is below all numbers: no equation holds there, the
         entry is not read at such an index, and the inequalities hold in which the entry has a negative coefficient.
         """

@@ -19,8 +19,7 @@ class SignFacts(NamedTuple):
     """The sign of a value, as far as known, and whether it is flat. Flat means that its derivative is 0 wherever the
     value is 0, as for ``x**2``.
 
-    `sign` is 1 for a positive value, 0 for a nonnegative one, -1 if unknown. `flat` says that the derivative is 0
-    wherever the value is.
+    `sign` is 1 for a positive value, 0 for a nonnegative one, -1 if unknown.
     """
 
     sign: int

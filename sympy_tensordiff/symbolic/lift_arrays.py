@@ -134,8 +134,6 @@ def elementwise(kind: type) -> Rule:
 def whole_operation(expr: Any, operands: Sequence[Any]) -> Any:
     """Return the tensor operation for `expr`, a SymPy `Add` or `Mul` whose converted ``operands`` include whole
     tensors; raise `UnsupportedError` for any other node.
-
-    Raises `UnsupportedError` for any other node.
     """
     whole = [operand for operand in operands if is_whole(operand)]
     name = "a case of Piecewise" if isinstance(expr, ExprCondPair) else type(expr).__name__

@@ -203,7 +203,7 @@ def bound_forms(bound: Expr, extremum: Any) -> tuple[Expr, ...]:
     """Return the operands of a bound that is a maximum (for a lower bound) or minimum (for an upper one), as `extremum`
     says: ``(a, b)`` for ``Max(a, b)``. Else ``(bound,)``.
 
-    The other extremum is not split. ``extremum`` is `Max` for a lower bound and `Min` for an upper one.
+    The other extremum is not split.
 
     >>> from sympy import Max
     >>> from sympy_tensordiff.symbolic import indices

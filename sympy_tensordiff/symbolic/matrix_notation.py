@@ -125,8 +125,6 @@ class _Network:
     def to_matrix_products(self, output: str) -> tuple[list[Any], Any] | None:
         """Return ``(scalar factors, tensor factor or None)``, which together are the einsum written by matrix products;
         None if it has no such form.
-
-        Returns ``(scalars, tensor)``, ``tensor`` being None for a scalar result; None if the einsum has no matrix form.
         """
         scalars: list[Any] = []
         columns: dict[str, Any] = {}
