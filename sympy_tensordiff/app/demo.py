@@ -37,7 +37,8 @@ class Problem(NamedTuple):
 
 
 def problem(sizes: Sizes = PAPER_SIZES) -> Problem:
-    """Return the function with extents ``sizes = (I, J, K)``.
+    """Return the `Problem` of the demonstration: the function ``f`` with its variables and cotangent, of extents
+    ``sizes = (I, J, K)``.
 
     >>> problem((3, 4, 5)).variables
     (a, b, c, d)

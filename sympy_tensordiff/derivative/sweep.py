@@ -138,7 +138,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
     def _visit(self, node: Node) -> None:
         """Merge the contributions to the cotangent of `node`, and pass the result on to its arguments."""
         if node.op == "comprehension":
-            self._enter(node)
+            self._pass_to_body(node)
             return
         for rows, cotangent in self._merged(node, self._contributions.pop(node)):
             if cotangent is not self.graph.zero:
@@ -209,16 +209,16 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
                 self._push(tensor)
         self._reads[tensor].append((rows, cotangent, node.data))
 
-    def _enter(self, tensor: Node) -> None:
+    def _pass_to_body(self, tensor: Node) -> None:
         """Pass the cotangents of all reads of the comprehension `tensor` on to its body, as the cotangent of
         its entry.
         """
         variables, rows, body = self.graph.open(tensor)
         self._bind(variables, 0)
         forms = [Affine.variable(v) for v in variables]
-        self._add_cotangent(body, rows + self._around(tensor), self._entry_cotangent(tensor, forms))
+        self._add_cotangent(body, rows + self._constraints_around_reads(tensor), self._entry_cotangent(tensor, forms))
 
-    def _around(self, tensor: Node) -> Rows:
+    def _constraints_around_reads(self, tensor: Node) -> Rows:
         """Return the constraints on sizes and outer indices that hold at every read of `tensor`."""
         known = []
         for rows, cotangent, read in self._reads[tensor]:
@@ -271,7 +271,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         """
         staged = []
         for part in parts:
-            found = self._stage(node, *part)
+            found = self._sum_unused_indices(node, *part)
             if found is None:
                 yield part
             elif found[1] is not self.graph.zero:
@@ -282,7 +282,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             terms = [guard([row for row in rows if row not in common], cotangent) for rows, cotangent in staged]
             yield common, self.graph.add(terms)
 
-    def _stage(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
+    def _sum_unused_indices(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
         """Return ``(constraints, cotangent)`` of one contribution, summed over the indices that `node` does not use.
         None if that cannot be said: if no constraints tell when there is something to sum, and the node may be
         undefined elsewhere.

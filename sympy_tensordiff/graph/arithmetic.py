@@ -131,7 +131,7 @@ class Arithmetic(NodeTable):
             return self.zero
         if cases:
             powered = [self.pow(base, self.add(exponents)) for base, exponents in powers.items()]
-            return self._under(cases, self.mul([self.const(constant), *powered]))
+            return self._under_conditions(cases, self.mul([self.const(constant), *powered]))
         parts = [self.pow(base, e[0] if len(e) == 1 else self.add(e)) for base, e in powers.items()]
         parts = [part for part in parts if part is not self.one]
         if any(part.op == "const" for part in parts):
@@ -144,7 +144,7 @@ class Arithmetic(NodeTable):
         args = tuple(parts)
         return args[0] if len(args) == 1 else self._node("mul", None, args, args)
 
-    def _under(self, cases: Sequence[Node], value: Node) -> Node:
+    def _under_conditions(self, cases: Sequence[Node], value: Node) -> Node:
         """Return `value` under all conditions in `cases`, which are guards and selects with 0: 0 where one of them does
         not hold.
         """

@@ -35,7 +35,7 @@ def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> Congruent
         for j in range(i + 1, len(operands)):
             is_end = not set(output).isdisjoint(labels) and not set(output).isdisjoint(operands[j][1])
             if operands[j][0] is node and is_end and len(labels) > 1 and labels != operands[j][1]:
-                pairs, renaming = _grown(operands, i, j)
+                pairs, renaming = _grow_equal_products(operands, i, j)
                 if pairs and (best is None or len(pairs) > len(best[0])):
                     best = pairs, renaming
     if best is None:
@@ -55,12 +55,12 @@ def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> Congruent
     return CongruentFactors(first, second, others, (axes, renamed))
 
 
-def _grown(operands: Sequence[Labelled], i: int, j: int) -> tuple[list[tuple[int, int]], dict[int, int]]:
+def _grow_equal_products(operands: Sequence[Labelled], i: int, j: int) -> tuple[list[tuple[int, int]], dict[int, int]]:
     """Return two sets of operands with equal products, as pairs of positions, and the dictionary from labels of the
     first set to labels of the second. They start with ``(i, j)`` and grow along shared labels.
     """
     renaming: dict[int, int] = {}
-    pairs = [(i, j)] if _renamed(renaming, operands[i][1], operands[j][1]) else []
+    pairs = [(i, j)] if _extend_renaming(renaming, operands[i][1], operands[j][1]) else []
     used = {i, j}
     is_new = bool(pairs)
     while is_new:
@@ -69,7 +69,7 @@ def _grown(operands: Sequence[Labelled], i: int, j: int) -> tuple[list[tuple[int
             if n in used or renaming.keys().isdisjoint(labels):
                 continue
             for m, (other, own) in enumerate(operands):
-                if m != n and m not in used and other is node and _renamed(renaming, labels, own):
+                if m != n and m not in used and other is node and _extend_renaming(renaming, labels, own):
                     pairs.append((n, m))
                     used |= {n, m}
                     is_new = True
@@ -77,7 +77,7 @@ def _grown(operands: Sequence[Labelled], i: int, j: int) -> tuple[list[tuple[int
     return pairs, renaming
 
 
-def _renamed(renaming: dict[int, int], labels: Sequence[int], others: Sequence[int]) -> bool:
+def _extend_renaming(renaming: dict[int, int], labels: Sequence[int], others: Sequence[int]) -> bool:
     """Extend ``renaming`` in place so that it maps ``labels`` to ``others`` and stays one-to-one; return True. If that
     is impossible, change nothing and return False.
     """

@@ -113,7 +113,7 @@ class Parts:
         for node in self._nodes:
             if self._indices.isdisjoint(node.free) and (key := self._key(node)):
                 self._general.setdefault(key, node)
-        self.parts = self._chosen(roots, {key for node in wanted if (key := self._key(node))})
+        self.parts = self._parts_to_name(roots, {key for node in wanted if (key := self._key(node))})
         self._by_key = {part.key: part for part in self.parts}
         self._leaves: dict[Key, Node] = {}
         self._done: dict[Node, Node] = {}
@@ -310,7 +310,7 @@ class Parts:
         """Return the key of `node`, equal for equal subexpressions; `node` itself if it has no key."""
         return self._key(node) or node
 
-    def _chosen(self, roots: Sequence[Node], forced: set[Key]) -> list[NamedPart]:
+    def _parts_to_name(self, roots: Sequence[Node], forced: set[Key]) -> list[NamedPart]:
         """Return the subexpressions to be named: those in `forced` (the user's wishes), and those used often enough to
         pay. Inner ones come first.
         """
@@ -353,12 +353,12 @@ class Parts:
         """
         self._leaves = dict(leaves)
         for node in self._nodes:
-            self._done[node] = self._read(node) or self._over(node)
+            self._done[node] = self._read(node) or self._rebuilt_with_names(node)
         return [self._definition(part) for part in self.parts], [self._done[root] for root in roots]
 
     def _definition(self, part: NamedPart) -> Node:
         """Return the definition of `part` as a comprehension over its axes."""
-        node = self._over(part.node)
+        node = self._rebuilt_with_names(part.node)
         if not part.axes:
             return part.in_order(self.graph, node)
         axes = [part.axes[n] for n in part.order]
@@ -382,7 +382,7 @@ class Parts:
         axes = [found[1][n] for n in part.order]
         return self.graph.read(leaf, [Affine.variable(axis.variable) - axis.first for axis in axes])
 
-    def _over(self, node: Node) -> Node:
+    def _rebuilt_with_names(self, node: Node) -> Node:
         """Return `node` rebuilt over its arguments with named subexpressions replaced."""
         args = [self._done[arg] for arg in self._args(node)]
         if node.op not in BINDERS:

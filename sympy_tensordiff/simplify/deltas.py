@@ -131,7 +131,7 @@ def _unsolved_factor(body: Node, variables: frozenset[int]) -> Node | None:
     none.
     """
     factors = body.args if body.op == "mul" else (body,)
-    return next((factor for factor in factors if factor.op == "sum" and ties(factor, variables)), None)
+    return next((factor for factor in factors if factor.op == "sum" and has_constraint_on(factor, variables)), None)
 
 
 def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Constraint], body: Node) -> bool:
@@ -162,7 +162,7 @@ SPLIT_LIMIT = 2
 """Each inequality inside of a function doubles the sums, up to four; with more of them the inequalities stay."""
 
 
-def ties(node: Node, variables: frozenset[int]) -> bool:
+def has_constraint_on(node: Node, variables: frozenset[int]) -> bool:
     """Whether `node` is a guard or sum with a constraint on `variables`: an equation or inequality in a guard, also in
     a nested one, or an equation in the range of a sum.
     """
@@ -171,7 +171,7 @@ def ties(node: Node, variables: frozenset[int]) -> bool:
         return True
     inner = node.args[0] if node.op == "guard" else None
     terms = () if inner is None else inner.args if inner.op == "add" else (inner,)
-    return any(term.op == "guard" and ties(term, variables) for term in terms)
+    return any(term.op == "guard" and has_constraint_on(term, variables) for term in terms)
 
 
 def terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
@@ -180,12 +180,12 @@ def terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> li
     """
     if body.is_guard_free:
         return None
-    if body.op == "add" and any(ties(term, variables) for term in body.args):
-        plain = [term for term in body.args if not ties(term, variables)]
-        return [*(term for term in body.args if ties(term, variables)), graph.add(plain)]
+    if body.op == "add" and any(has_constraint_on(term, variables) for term in body.args):
+        plain = [term for term in body.args if not has_constraint_on(term, variables)]
+        return [*(term for term in body.args if has_constraint_on(term, variables)), graph.add(plain)]
     if body.op == "mul":
         for n, factor in enumerate(body.args):
-            if factor.op == "add" and any(ties(term, variables) for term in factor.args):
+            if factor.op == "add" and any(has_constraint_on(term, variables) for term in factor.args):
                 others = body.args[:n] + body.args[n + 1 :]
                 terms = terms_with_guards(graph, variables, factor) or []
                 return [graph.mul((*others, term)) for term in terms]

@@ -57,7 +57,7 @@ def nearby(graph: Graph, factor: Number, one: Node, other: Node, distance: Dista
     if one.op == other.op == "mul":
         found = _difference_of_softmaxes(graph, one, other, distance)
         return _times_logarithm(graph, factor, one, other) if found is None else graph.scale(factor, found)
-    (function, a), (own, b) = _called(graph, one), _called(graph, other)
+    (function, a), (own, b) = _function_and_argument(graph, one), _function_and_argument(graph, other)
     if function is not own or function not in _RULES:
         return None
     if function is sympy.log and a.op == b.op == "sum":
@@ -76,7 +76,7 @@ def minus(graph: Graph, a: Node, b: Node) -> Node:
     return graph.add((*terms, *map(graph.neg, others)))
 
 
-def _called(graph: Graph, node: Node) -> tuple[Any, Node]:
+def _function_and_argument(graph: Graph, node: Node) -> tuple[Any, Node]:
     """Return ``(function, argument)`` of a call; ``log1p(u)`` counts as the logarithm of ``1 + u``. ``(None, node)`` if
     `node` is not a call of one argument.
     """
@@ -308,7 +308,7 @@ def _under_logarithm(graph: Graph, product: Node) -> Node | None:
     if len(product.args) != 2:
         return None
     for a, logarithm in (product.args, product.args[::-1]):
-        if _called(graph, logarithm) == (sympy.log, a):
+        if _function_and_argument(graph, logarithm) == (sympy.log, a):
             return a
     return None
 

@@ -274,7 +274,7 @@ def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
             found.append((rows, case))
             continue
         if choice.op == "guard":
-            inside, outside = [choice.data], _outside(choice.data)
+            inside, outside = [choice.data], _complement(choice.data)
             held, elsewhere = choice.args[0], graph.zero
         else:
             inside, outside = _unequal(unequal_forms(choice.args[0]))
@@ -313,7 +313,7 @@ def _unequal(forms: Sequence[Affine]) -> tuple[list[Rows], list[Rows]]:
     return inside, outside
 
 
-def _outside(rows: Rows) -> list[Rows]:
+def _complement(rows: Rows) -> list[Rows]:
     """Return disjoint systems of constraints whose union is the complement of `rows`."""
     pieces: list[Rows] = []
     for n, row in enumerate(rows):

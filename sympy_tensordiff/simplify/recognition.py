@@ -135,7 +135,7 @@ def _opposite_terms(graph: Graph, node: Node, facts: Facts) -> Node | None:
     return graph.broadcast(found, node.shape) if found.op != "add" or len(found.args) <= len(node.args) else None
 
 
-def _alike(graph: Graph, node: Node, facts: Facts) -> Node | None:
+def _equal_products(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Rewrite ``(A B) C + A (B C)``, one product in two groupings, as ``2 A (B C)``; None without such terms."""
     return with_equal_terms_joined(graph, node, facts.symmetric)
 
@@ -162,7 +162,7 @@ def without_circles(graph: Graph, node: Node) -> Node:
     return node
 
 
-def _content(graph: Graph, node: Node, facts: Facts) -> Node | None:
+def _common_coefficient(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Rewrite ``c y - c x`` as ``c (y - x)``, if all coefficients are c or -c and that removes one; else None."""
     if not node.shape:
         return None
@@ -175,7 +175,7 @@ def _content(graph: Graph, node: Node, facts: Facts) -> Node | None:
     return graph.scale(factor, graph.add([graph.scale(other / Fraction(factor), rest) for other, rest in split]))
 
 
-def _outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
+def _function_inside_view(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Rewrite a function of a transposed or repeated tensor as the transposed or repeated function: ``exp(c*u.T)`` as
     ``exp(c*u).T``. None for other nodes.
     """
@@ -400,7 +400,7 @@ def _summed(graph: Graph, product: ContractionParts, shape: tuple[Affine, ...], 
     return build(graph, product._replace(coefficient=coefficient * product.coefficient, parts=parts))
 
 
-def _unmoved(graph: Graph, node: Node, facts: Facts) -> Node | None:
+def _symmetric_transposed(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Rewrite the transposed tensor ``S^T`` as ``S`` for a symmetric matrix S, such as ``X^T X``; None for
     other nodes.
     """
@@ -479,13 +479,13 @@ def _is_repeated(tensor: Node) -> bool:
 Rules = Mapping[str, Sequence[Rule]]
 
 RULES: Rules = {
-    "call": (_logsumexp, _outside),
-    "pow": (_power, _roots_outside, _outside),
-    "add": (_scalar_inside, _joined, _opposite_terms, _distributed, _alike, _unit_circle, _content),
+    "call": (_logsumexp, _function_inside_view),
+    "pow": (_power, _roots_outside, _function_inside_view),
+    "add": (_scalar_inside, _joined, _opposite_terms, _distributed, _equal_products, _unit_circle, _common_coefficient),
     "select": (_before_choice,),
     "ein": (
         _diagonal,
-        _unmoved,
+        _symmetric_transposed,
         _ordered,
         _cancelled,
         _factor_of_inverse,
@@ -498,7 +498,7 @@ RULES: Rules = {
 ORDERED: Rules = {"ein": (_ordered,)}
 """What makes two products with a symmetric operand one."""
 
-WITHOUT_TRANSPOSES: Rules = {"ein": (_diagonal, _unmoved, _ordered)}
+WITHOUT_TRANSPOSES: Rules = {"ein": (_diagonal, _symmetric_transposed, _ordered)}
 """The same rules, without those that drop transposes of symmetric matrices."""
 
 SINGLE: tuple[Rules, ...] = tuple({op: (rule,)} for op, rules in RULES.items() for rule in rules)

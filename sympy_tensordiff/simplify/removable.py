@@ -122,7 +122,7 @@ def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, N
         if node in outer:
             choice = by_series(graph, parts, whole[node]) if _may_cancel(node) else None
             if choice is None:
-                outer.update(_apart(parts, whole, node))
+                outer.update(_separate_arguments(parts, whole, node))
             else:
                 found[node] = choice
     if not found:
@@ -172,7 +172,7 @@ def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, 
     return done
 
 
-def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
+def _separate_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
     """Return the arguments of `node` that may be rewritten separately. Factors with exponentials are left out if there
     are several, because kernels scale these together.
 

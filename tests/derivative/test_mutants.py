@@ -473,7 +473,7 @@ def staging_forgets_the_outer_rows(patches):
         kept, total = original(sweep_, node, rows, cotangent)
         return (kept if len(rows) == len(kept) else ()), total
 
-    patches.attribute(sweep.Sweep, "_stage", mutate)
+    patches.attribute(sweep.Sweep, "_sum_unused_indices", mutate)
 
 
 def pivot_with_the_wrong_sign(patches):

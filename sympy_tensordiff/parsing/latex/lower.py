@@ -28,7 +28,7 @@ class LatexLowering(OperandLowering):
     """
 
     def _lower_number(self, node: Tree, scope: Scope) -> Tree:
-        """Lower a number literal."""
+        """Convert a number literal."""
         return leaf("number", node.text, node)
 
     def _lower_letter(self, node: Tree, scope: Scope) -> Tree:
@@ -61,11 +61,11 @@ class LatexLowering(OperandLowering):
     _lower_both = _lower_either
 
     def _lower_sum(self, node: Tree, scope: Scope) -> Tree:
-        """Lower a sum or difference."""
+        """Convert a sum or difference."""
         return self.node("sum", node, [self.lower(part, scope) for part in node.children], node.text, *node.tokens)
 
     def _lower_signed(self, node: Tree, scope: Scope) -> Tree:
-        """Lower an operand with a sign."""
+        """Convert an operand with a sign."""
         return self.node("signed", node, [self.lower(part, scope) for part in node.children], node.text)
 
     def _lower_term(self, node: Tree, scope: Scope) -> Tree:
@@ -240,7 +240,7 @@ class LatexLowering(OperandLowering):
         return self.node("inner", node, [self.lower(part, scope) for part in node.children])
 
     def _lower_rounded(self, node: Tree, scope: Scope) -> Tree:
-        r"""Lower ``\lfloor x \rfloor`` or ``\lceil x \rceil``."""
+        r"""Convert ``\lfloor x \rfloor`` or ``\lceil x \rceil``."""
         name = "floor" if "floor" in node.text else "ceiling"
         return self.node("call", node, [self.lower(node.children[0], scope)], name)
 
