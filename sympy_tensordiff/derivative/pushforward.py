@@ -72,7 +72,7 @@ class Pushforward:
             if node.op in CONDITIONS:
                 self._done[node] = self.graph.zero
             elif node in self._given and not node.shape and node.op != "tensor":
-                self._done[node] = self.graph.add([self._at(table, ()) for table in self._given[node]])
+                self._done[node] = self.graph.add([self._entry_for_direction(table, ()) for table in self._given[node]])
             else:
                 special = getattr(self, f"_{node.op}", self._all_arguments)
                 self._done[node] = yield special(node)
@@ -160,10 +160,10 @@ class Pushforward:
         tensor = node.args[0]
         if tensor.op == "tensor" or tensor in self._given:
             tables = self._given.get(tensor, ())
-            moved = self.graph.add([self._at(table, node.data) for table in tables])
+            moved = self.graph.add([self._entry_for_direction(table, node.data) for table in tables])
             if tensor not in self._symmetric:
                 return moved
-            exchanged = self.graph.add([self._at(table, node.data[::-1]) for table in tables])
+            exchanged = self.graph.add([self._entry_for_direction(table, node.data[::-1]) for table in tables])
             return self.graph.scale(Fraction(1, 2), self.graph.add((moved, exchanged)))
         if tensor.op != "comprehension" and (written := entry(self.graph, tensor, node.data)) is not node:
             tangent: Node = yield self._visit(written)  # a tensor that depends on an index of a sum around it
@@ -179,7 +179,7 @@ class Pushforward:
         entry = yield self._visit(body)
         return entry if entry is self.graph.zero else self.graph.comprehension(variables, node.data, entry)
 
-    def _at(self, table: Node, index: Sequence[Affine]) -> Node:
+    def _entry_for_direction(self, table: Node, index: Sequence[Affine]) -> Node:
         """Return the entry of the tensor of tangents `table` at `index`, for the direction at the current axes of
         directions.
         """

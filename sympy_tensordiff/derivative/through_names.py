@@ -48,7 +48,9 @@ class ThroughNames:
         for part in reversed(self.names):
             if part in found:
                 results[part] = total = _total(found.pop(part))
-                self._sweep_definition(part.definition, variables, self._named(f"d{part.name}", total), found)
+                self._sweep_definition(
+                    part.definition, variables, self._with_unused_name(f"d{part.name}", total), found
+                )
         work = Differentiation(self.value, by=variables, names=True)
         zeros = [work.graph.filled(0, work.extents(work.leaf(v))) for v in variables]
         absent = dict(zip(variables, write_all(work.reader, zeros), strict=True))
@@ -66,7 +68,7 @@ class ThroughNames:
         nodes = work.pullbacks(wanted, work.inputs[0])
         if isinstance(cotangent, NamedTensor) and may_be_infinite(nodes):
             nodes = _pullbacks_where_nonzero(work, wanted, definition, cotangent)
-        for leaf, part in zip(leaves, _written(work, nodes), strict=True):
+        for leaf, part in zip(leaves, _expressions_or_none(work, nodes), strict=True):
             if part is not None:
                 found.setdefault(leaf, []).append(part)
 
@@ -78,9 +80,9 @@ class ThroughNames:
         for v, tangent in zip(variables, tangents, strict=True):
             moves.setdefault(v, []).append(tangent)
         for part in self.names:
-            (tangent,) = self._tangent(part.definition, moves, _written)
+            (tangent,) = self._tangent(part.definition, moves, _expressions_or_none)
             if tangent is not None:
-                moves.setdefault(part, []).append(self._named(f"d{part.name}", tangent))
+                moves.setdefault(part, []).append(self._with_unused_name(f"d{part.name}", tangent))
         return self._tangent(self.value, moves, lambda work, nodes: work.finish_all(nodes))[0]
 
     def _tangent(
@@ -93,7 +95,7 @@ class ThroughNames:
         work = Differentiation(value, *(tangent for _, tangent in pairs), by=list(moves), names=True)
         return written(work, [work.pushforward([work.leaf(leaf) for leaf, _ in pairs], work.inputs)])
 
-    def _named(self, name: str, expr: Any) -> Any:
+    def _with_unused_name(self, name: str, expr: Any) -> Any:
         """Return `expr` as a `NamedTensor` with an unused name like `name`; a number or a symbol unchanged."""
         if expr.is_number or getattr(expr, "is_symbol", False):
             return expr
@@ -102,7 +104,7 @@ class ThroughNames:
         return NamedTensor(free, expr)
 
 
-def _written(work: Differentiation, nodes: list[Node]) -> list[Any]:
+def _expressions_or_none(work: Differentiation, nodes: list[Node]) -> list[Any]:
     """Return `nodes` as simplified expressions; None for those that are 0."""
     simplified = work.simplified_all(nodes)
     results = write_all(work.reader, simplified)

@@ -20,7 +20,7 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.derivative.elementwise import Differentiation
-from sympy_tensordiff.derivative.through_names import _total, _written
+from sympy_tensordiff.derivative.through_names import _expressions_or_none, _total
 from sympy_tensordiff.graph.nodes import replace
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorFunction
@@ -47,7 +47,7 @@ def pullbacks(
     waiting = _active_scans([value for value, _ in pairs], variables)
     while waiting:
         # The last in the order of dependence, with all others of its recurrence that nothing else waits for.
-        needed = {scan: set(_parts(scan)) for scan in waiting}
+        needed = {scan: set(_scans_needed_first(scan)) for scan in waiting}
         ready = [s for s in waiting if not any(s in needed[other] for other in waiting)]
         batch = [s for s in ready if s.recurrence == ready[0].recurrence]
         waiting = [s for s in waiting if s not in batch]
@@ -67,7 +67,7 @@ def pushforwards(values: Sequence[Any], moves: Mapping[Any, Any]) -> list[Any | 
         # The first in the order of dependence, with all others of its recurrence that need nothing else.
         first = waiting[0]
         others = set(waiting)
-        batch = [s for s in waiting if s.recurrence == first.recurrence and others.isdisjoint(_parts(s))]
+        batch = [s for s in waiting if s.recurrence == first.recurrence and others.isdisjoint(_scans_needed_first(s))]
         waiting = [s for s in waiting if s not in batch]
         pairs = zip(batch, _scan_tangents(batch, moving), strict=True)
         moving |= {scan: tangent for scan, tangent in pairs if tangent is not None}
@@ -96,7 +96,7 @@ def over_unit_tensors(shape: Sequence[Any], derivative: Callable[[Any], Any]) ->
 # ---------------------------------------------------------------------------- dependence
 
 
-def _parts(scan: Any) -> list[Any]:
+def _scans_needed_first(scan: Any) -> list[Any]:
     """Return the scans that `scan` needs first: those in its initial values and sequences, and those in its steps that
     do not depend on the time.
     """
@@ -130,7 +130,7 @@ def _active_scans(values: Sequence[Any], variables: Iterable[Any]) -> list[Any]:
             order.setdefault(scan)
         elif scan not in order and scan not in wanted and _depends(scan, wanted):
             stack.append((scan, True))
-            stack += [(part, False) for part in reversed(_parts(scan))]
+            stack += [(part, False) for part in reversed(_scans_needed_first(scan))]
     return [*order][::-1]
 
 
@@ -168,7 +168,7 @@ def _sweep_back(
     nodes = work.pullbacks([work.leaf(leaf) for leaf in leaves], work.inputs[0])
     rule = dict(zip(work.inputs[1 : 1 + len(known)], work.inputs[1 + len(known) :], strict=True))
     nodes = [replace(work.graph, node, rule) for node in nodes] if rule else nodes
-    for leaf, part in zip(leaves, _written(work, nodes), strict=True):
+    for leaf, part in zip(leaves, _expressions_or_none(work, nodes), strict=True):
         if part is not None:
             found.setdefault(leaf, []).append(part)
 
@@ -185,7 +185,7 @@ def _direct_tangents(values: Sequence[Any], moving: Mapping[Any, Any]) -> list[A
     work = Differentiation(first, *others, *(moving[leaf] for leaf in leaves), by=leaves, scans=True)
     roots, directions = [work.root, *work.inputs[: len(others)]], work.inputs[len(others) :]
     nodes = [work.leaf(leaf) for leaf in leaves]
-    return _written(work, [work.of(root).pushforward(nodes, directions) for root in roots])
+    return _expressions_or_none(work, [work.of(root).pushforward(nodes, directions) for root in roots])
 
 
 def _contracted(first: Any, second: Any) -> Any:

@@ -81,7 +81,7 @@ class AccessContext(NamedTuple):
         """
         return self._replace(loops=(*self.loops, Loops(tuple(variables), tuple(rows), kind)))
 
-    def under(self, rows: Sequence[Constraint]) -> AccessContext:
+    def with_rows(self, rows: Sequence[Constraint]) -> AccessContext:
         """Return the context in which `rows` hold as well."""
         return self._replace(conditions=(*self.conditions, *rows))
 
@@ -165,7 +165,7 @@ class Accesses:
                 yield from self.cases(node, (), around)
             case "read" | "index":
                 forms = node.data if node.op == "read" else (node.data,)
-                yield from self.data(forms, around)
+                yield from self.reads_in_forms(forms, around)
                 if node.op == "read":
                     yield Access(node.args[0], forms, around)
                     yield from self.entry(node, around)
@@ -211,7 +211,7 @@ class Accesses:
             inner = variables[n + 1 :]
             own = [r for r in rows if v in r.form.atoms() and r.form.atoms().isdisjoint(inner)]
             bounds = [row for row in own if bounds_a_loop(row, variables)]
-            yield from self.data([row.form for row in bounds], around)
+            yield from self.reads_in_forms([row.form for row in bounds], around)
             around = around.inside([v], bounds, "sum")
 
     def cases(
@@ -231,7 +231,7 @@ class Accesses:
                 waiting += [(term, rows) for term in reversed(case.args)]
             else:
                 yield from self.tested(rows, around)
-                yield case, around.under([row for row in rows if row not in tests])
+                yield case, around.with_rows([row for row in rows if row not in tests])
 
     def tested(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:
         """Yield the reads of integer tensors, such as ``p[i]``, in the constraints `rows`, which are tested together.
@@ -245,10 +245,10 @@ class Accesses:
                 known = (*self.facts, *around.rows, *plain)
                 sure = [o for o in others if all(is_implied(r, known) for r in self.graph.inside_data([o.form]))]
                 beside = tuple([other for other in others if other not in sure])
-                place = around.under(sure)._replace(beside=beside)
+                place = around.with_rows(sure)._replace(beside=beside)
                 yield Access(self.graph.integers[entry.tensor], entry.index, place)
 
-    def data(self, forms: Sequence[Affine], around: AccessContext) -> Iterator[Access]:
+    def reads_in_forms(self, forms: Sequence[Affine], around: AccessContext) -> Iterator[Access]:
         """Yield the reads of integer tensors in the index forms `forms`, such as ``p[i]`` in ``x[p[i]]``; inner reads
         first.
         """

@@ -207,7 +207,7 @@ class _Tighten:
             row, mapping = found
             equations += (row,)
             rest = [r.substitute(mapping) for r in rows if r is not row]
-            body = self.under(row, body, mapping)
+            body = self.apply_equation(row, body, mapping)
             equations = tuple(r.substitute(mapping) if r is not row else r for r in equations)
             if is_empty(rest, facts + equations):
                 return self.graph.zero
@@ -217,25 +217,25 @@ class _Tighten:
             rows = tighten_by_congruences(remove_exact_floors(rows, rows))
             body = self.graph.map_forms(body, lambda form: without_exact_floors(form, congruences))
         for row in rows:
-            body = self.under(row, body, {}) if row.kind == "eq" and data_terms(row.form) else body
+            body = self.apply_equation(row, body, {}) if row.kind == "eq" and data_terms(row.form) else body
         rows = equations + rows
         new_body = yield self.visit(body, facts + rows)
         if new_body.op == "guard":  # what an index that the body does not hold says of sizes is known here alone
             left = without_implied(new_body.data, facts + rows)
             new_body = self.graph.guard(left, new_body.args[0])
-        needed = yield self.needed(rows, new_body, facts)
+        needed = yield self.needed_rows(rows, new_body, facts)
         for row in needed if _scales_sums(self.graph, new_body) else ():
             # A factor that the row has let out of a sum stays in it without the row.
             others = tuple(other for other in needed if other is not row)
             inside = yield self.visit(body, facts + others)
-            left = yield self.needed((*others, row), inside, facts)
+            left = yield self.needed_rows((*others, row), inside, facts)
             if row not in left:
                 needed, new_body = left, inside
         new = self.graph.guard(needed, new_body)
         # A guard that has moved out of the body is examined together with these constraints.
         return (yield self.visit(new, facts)) if new_body.op == "guard" and new is not node else new
 
-    def under(self, row: Constraint, body: Node, solution: Substitution) -> Node:
+    def apply_equation(self, row: Constraint, body: Node, solution: Substitution) -> Node:
         """Return `body` with the variables in `solution` replaced, where `solution` solves the equation `row`. If `row`
         contains tensor entries, replace only where the result depends on fewer indices.
         """
@@ -243,7 +243,7 @@ class _Tighten:
             return self.graph.substitute(body, solution)
         return rewrite_in_fewest_indices(self.graph, body, row, solution, self.sizes)
 
-    def needed(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
+    def needed_rows(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
         """Return `rows` without the constraints that are superfluous because a sum in `body` is empty, thus 0, wherever
         they fail.
 
@@ -308,7 +308,7 @@ class _Tighten:
             single = unique_value(variables, tuple(bound_rows(limits)), facts)
             fewer = self.without_single(node, variables, rows, new, single)
             if fewer is None:
-                return self.close(limits, outer, new, facts)
+                return self.sum_within(limits, outer, new, facts)
         again = yield self.visit(fewer, facts)
         return again
 
@@ -328,7 +328,7 @@ class _Tighten:
         fewer = summation(self.graph, left, rows, self.graph.substitute(body, mapping))
         return None if fewer is node else fewer
 
-    def close(self, limits: Sequence[Bounds], guards: Sequence[Constraint], body: Node, facts: Rows) -> Node:
+    def sum_within(self, limits: Sequence[Bounds], guards: Sequence[Constraint], body: Node, facts: Rows) -> Node:
         """Return the sum of `body` within the loop bounds `limits`, under `guards`. Factors that do not depend on a
         loop are moved out of it.
         """

@@ -54,12 +54,12 @@ class _AtSizes:
         done: dict[Node, Node] = {}
         for node in reachable(*nodes):
             try:
-                done[node] = self.made(node, tuple([done[arg] for arg in node.args]))
+                done[node] = self.converted(node, tuple([done[arg] for arg in node.args]))
             except ValueError:  # an index is divided by a size that is 0
                 done[node] = self.without_value(graph.pow(graph.zero, graph.const(-1)), "an index divided by 0")
         return [done[node] for node in nodes]
 
-    def made(self, node: Node, args: tuple[Node, ...]) -> Node:
+    def converted(self, node: Node, args: tuple[Node, ...]) -> Node:
         """Return `node` at the given sizes, with its already converted arguments `args`. If an argument has no value,
         return that argument.
         """

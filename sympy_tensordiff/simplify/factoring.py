@@ -101,7 +101,10 @@ def _contraction(node: Node, args: Sequence[Key]) -> Key:
         )
     colours = [f"{output.count(label)}" for label in range(len(extents))]
     for _ in range(3):
-        reads = [_read(key, [colours[label] for label in labels]) for key, labels in zip(args, inputs, strict=True)]
+        reads = [
+            _hash_of_operand(key, [colours[label] for label in labels])
+            for key, labels in zip(args, inputs, strict=True)
+        ]
         seen: list[list[str]] = [[] for _ in extents]
         for read, (_, axes), labels in zip(reads, args, inputs, strict=True):
             for axis, label in zip(axes, labels, strict=True):
@@ -111,7 +114,7 @@ def _contraction(node: Node, args: Sequence[Key]) -> Key:
     return key, tuple(_digest(key, colours[label]) for label in output)
 
 
-def _read(key: Key, labels: Sequence[str]) -> str:
+def _hash_of_operand(key: Key, labels: Sequence[str]) -> str:
     """Return a hash of an operand whose axes carry `labels`, which is the same for every order of the axes."""
     return _digest(key[0], *sorted(_digest(axis, label) for axis, label in zip(key[1], labels, strict=True)))
 

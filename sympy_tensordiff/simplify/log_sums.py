@@ -50,12 +50,12 @@ def _difference(graph: Graph, node: Node) -> Node:
     """Return the addition `node` with ``c*logsumexp(u) - c*logsumexp(v)``, or such a pair of softmaxes, joined to one
     accurate term.
     """
-    found = [(arg, term) for arg in node.args if (term := _term(graph, arg)) is not None]
+    found = [(arg, term) for arg in node.args if (term := _as_term(graph, arg)) is not None]
     for first, one in found:
         for second, other in found:
             if one.number != -other.number or one.core.op != other.core.op:
                 continue
-            joined = _joined(graph, one, other)
+            joined = _accurate_sum(graph, one, other)
             if joined is not None:
                 graph.laws["log-sum-exps"] = graph.laws.get("log-sum-exps", 0) + 1
                 rest = [arg for arg in node.args if arg is not first and arg is not second]
@@ -63,7 +63,7 @@ def _difference(graph: Graph, node: Node) -> Node:
     return node
 
 
-def _term(graph: Graph, node: Node) -> _Term | None:
+def _as_term(graph: Graph, node: Node) -> _Term | None:
     """Return `node` as a term that is made of a log-sum-exp; None for other terms."""
     number, core = graph.split_view(node)
     if core.op == "lse":
@@ -77,13 +77,13 @@ def _term(graph: Graph, node: Node) -> _Term | None:
     return None
 
 
-def _joined(graph: Graph, one: _Term, other: _Term) -> Node | None:
+def _accurate_sum(graph: Graph, one: _Term, other: _Term) -> Node | None:
     """Return ``one + other`` in a form that keeps its digits; None unless the exponents differ by a short
     expression.
     """
     (u,), (v,) = one.log_sum.args, other.log_sum.args
     if has_fewer_terms(u, v):  # `v` has fewer rounding errors then
-        return _joined(graph, other, one)
+        return _accurate_sum(graph, other, one)
     if one.log_sum.data != other.log_sum.data or u.shape != v.shape:
         return None
     d = minus(graph, u, v)

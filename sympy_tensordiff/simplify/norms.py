@@ -48,7 +48,7 @@ def with_scaled_norms(
     for part in reachable(*roots):
         if is_root(part):
             for factor in graph.factors(part.args[0]):
-                norms.note(factor)
+                norms.define_norms_of(factor)
     return [norms.within(root) for root in roots]
 
 
@@ -131,7 +131,7 @@ class _Norms:
             return graph.read(self.stored(others[0].args[0], graph.mul((root, norm))), ())
         return graph.mul((root, norm))
 
-    def note(self, base: Node) -> None:
+    def define_norms_of(self, base: Node) -> None:
         """Define the array of norms to which `base` belongs, if `base` is an entry of an array of sums of squares; else
         do nothing.
         """
@@ -144,11 +144,11 @@ class _Norms:
         """
         array = base.args[0]
         if array not in self.tables:
-            self.tables[array] = self.table(array)
+            self.tables[array] = self.array_of_roots(array)
         table = self.tables[array]
         return None if table is None else self.graph.read(table, base.data)
 
-    def table(self, array: Node) -> Node | None:
+    def array_of_roots(self, array: Node) -> Node | None:
         """Return a new array with the square roots of the entries of `array`; None if these are not sums of squares."""
         entries = self.arrays.get(array)
         if entries is None or entries.shape != array.shape or len(array.shape) > MAX_RANK:

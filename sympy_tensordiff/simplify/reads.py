@@ -85,7 +85,7 @@ class WrittenReads:
         key = (row, facts, conditions)
         if key not in self.answers:
             if self.found is None:
-                self.found = list(dict.fromkeys(islice(self._all(), MOST_READS)))
+                self.found = list(dict.fromkeys(islice(self._uncertain_bounds(), MOST_READS)))
             self.tries = MOST_TRIES
             self.answers[key] = any(self._matches(read, row, facts, conditions) for read in self.found)
         return self.answers[key]
@@ -128,7 +128,7 @@ class WrittenReads:
             if found is not None:
                 yield from self._extended_to_all(read, {**forms, **found}, facts)
 
-    def _all(self) -> Iterator[_Written]:
+    def _uncertain_bounds(self) -> Iterator[_Written]:
         """Yield a bound ``form >= 0`` for each read of the original function that is not provably in bounds."""
         for access, _, row in Accesses(self.graph, self.facts).unproven(self.function):
             around = access.around
@@ -186,14 +186,14 @@ class _Explicit:
             variables, rows, body = graph.open_shared(node, atoms_in(facts))
         found = self.unproven_data(node, variables, rows, facts)
         if found is not None:
-            cases = self.split(node, variables, rows, body, *found)
+            cases = self.split_by_entry(node, variables, rows, body, *found)
             if not found[0].atoms().isdisjoint(variables):
                 return graph.add(cases)  # they are looked at in their final form
             parts = yield from in_turn(self.visit(part, facts) for part in cases)
             return graph.add(parts)
         if body is not node:
             new = yield self.visit(body, facts + rows)
-            return node if new is body else self.closed(node, variables, rows, new)
+            return node if new is body else self.rebuilt(node, variables, rows, new)
         args = []
         around = self.conditions
         for n, arg in enumerate(node.args):
@@ -215,7 +215,7 @@ class _Explicit:
         more = times_divisors(facts) if row.form.compounds() else ()
         return bool(more and is_implied(row, (*facts, *more))) or self.written.holds(row, facts, self.conditions)
 
-    def closed(self, node: Node, variables: Sequence[int], rows: Rows, body: Node) -> Node:
+    def rebuilt(self, node: Node, variables: Sequence[int], rows: Rows, body: Node) -> Node:
         """Return a guard, sum or other binder like `node`, with these `variables`, constraints `rows` and `body`."""
         if node.op == "guard":
             return self.graph.guard(rows, body)
@@ -290,7 +290,7 @@ class _Explicit:
                 return None  # what is inside of a quotient, or selects other data, lies below all numbers too
         return tuple(left)
 
-    def split(
+    def split_by_entry(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, entry: IndirectIndex, known: Rows
     ) -> list[Node]:
         """Return `node` as a list of guarded terms: one for `entry` in bounds, the others for `entry` out of bounds.
@@ -313,7 +313,7 @@ class _Explicit:
             if body is node or node.op == "guard":
                 found.append(graph.guard((*case, *own), inner))
             elif entry.atoms().isdisjoint(variables):
-                found.append(graph.guard(case, self.closed(node, variables, own, inner)))
+                found.append(graph.guard(case, self.rebuilt(node, variables, own, inner)))
             elif node.op == "sum":
                 found.append(summation(graph, variables, (*case, *own), inner))
             else:

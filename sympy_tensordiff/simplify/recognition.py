@@ -91,7 +91,7 @@ def _logsumexp(graph: Graph, node: Node, facts: Facts) -> Node | None:
     return None if axes is None else graph.logsumexp(axes, node.args[0].args[0].args[0])
 
 
-def _joined(graph: Graph, node: Node, facts: Facts) -> Node | None:
+def _join_in_inner_addition(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Rewrite ``x*(a + b) + c*x*a`` as ``x*((1 + c)*a + b)`` for a number c; None without such terms."""
     found = with_terms_joined(graph, node)
     return None if found is node else found
@@ -481,7 +481,15 @@ Rules = Mapping[str, Sequence[Rule]]
 RULES: Rules = {
     "call": (_logsumexp, _function_inside_view),
     "pow": (_power, _roots_outside, _function_inside_view),
-    "add": (_scalar_inside, _joined, _opposite_terms, _distributed, _equal_products, _unit_circle, _common_coefficient),
+    "add": (
+        _scalar_inside,
+        _join_in_inner_addition,
+        _opposite_terms,
+        _distributed,
+        _equal_products,
+        _unit_circle,
+        _common_coefficient,
+    ),
     "select": (_before_choice,),
     "ein": (
         _diagonal,

@@ -79,8 +79,8 @@ class Canonical:
             result = rebuilt(node, [done[arg] for arg in parts(node)])
             if getattr(result, "is_einsum", False):
                 result = result.relabelled()
-            done[node] = self.closed(result) if getattr(result, "is_binder", False) else result
-            self.read(done[node])
+            done[node] = self.with_canonical_indices(result) if getattr(result, "is_binder", False) else result
+            self.record_free_symbols(done[node])
         result = done[expr]
         # The names given are new to the expression; those wanted must only be new to its free symbols.
         stem = unused_stem(symbol.name for symbol in self.free[result])
@@ -89,20 +89,20 @@ class Canonical:
         names = {self.name(number): Symbol(f"{stem}{number}", integer=True) for number in range(self.top)}
         result = self.renamed(result, names, parts)
         self.stem = stem
-        self.read(result)
+        self.record_free_symbols(result)
         return result
 
     def name(self, number: int) -> Symbol:
         """Return the canonical index symbol with number ``number``."""
         return Symbol(f"{self.stem}{number}", integer=True)
 
-    def closed(self, binder: Any) -> Basic:
+    def with_canonical_indices(self, binder: Any) -> Basic:
         """Return the sum or comprehension ``binder``, whose parts are already canonical, with its bound indices renamed
         to canonical names.
         """
         variables: tuple[Any, ...] = binder.variables
         for part in binder.args:
-            self.read(part)
+            self.record_free_symbols(part)
         numbers = (self.free[part].get(variable, 0) for part in binder.args for variable in variables)
         lowest = max(numbers, default=0)
         renaming = {variable: self.name(lowest + position) for position, variable in enumerate(variables)}
@@ -114,7 +114,7 @@ class Canonical:
             free in it.
             """
             if node is not binder:
-                self.read(node)
+                self.record_free_symbols(node)
                 if self.free[node].keys().isdisjoint(variables):
                     return ()
             return parts(node)
@@ -131,7 +131,7 @@ class Canonical:
             done[node] = rebuilt(node, [done[arg] for arg in below]) if below else node
         return done[expr]
 
-    def read(self, expr: Basic) -> None:
+    def record_free_symbols(self, expr: Basic) -> None:
         """Record in ``self.free`` the free symbols of every node of ``expr``."""
         for node in postorder(expr, self.free):
             is_tensor = getattr(node, "is_tensor_expr", False) and node.is_symbol
