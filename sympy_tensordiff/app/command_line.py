@@ -341,7 +341,7 @@ def _discard_output() -> None:
 
 
 def _demo(arguments: list[str]) -> int:
-    """Run ``demo`` with its command-line arguments and return the exit code."""
+    """Run the command ``demo``, which differentiates, compiles and times an example, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog=f"{PROGRAM} demo", description="Derive, compile, check and time the paper's function of section 6."
     )
@@ -356,7 +356,9 @@ def _demo(arguments: list[str]) -> int:
 
 
 def _serve(arguments: list[str]) -> int:
-    """Run ``serve`` with its command-line arguments and return the exit code."""
+    """Run the command ``serve``, which serves the page to try the package to browsers on this machine, and return the
+    exit code.
+    """
     parser = argparse.ArgumentParser(
         prog=f"{PROGRAM} serve", description="Serve a page to try the package, to browsers on this machine."
     )
@@ -382,7 +384,7 @@ def _serve(arguments: list[str]) -> int:
 
 
 def _site(arguments: list[str]) -> int:
-    """Run ``site`` with its command-line arguments and return the exit code."""
+    """Run the command ``site``, which writes the page to try the package as static files, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog=f"{PROGRAM} site", description="Write the page as static files, which compute in the browser by Pyodide."
     )

@@ -107,5 +107,5 @@ def _is_view(node: Any) -> bool:
 
 
 def variables_in(exprs: Iterable[Any]) -> set[Any]:
-    """Return the free symbols of expressions."""
+    """Return the free symbols of all ``exprs`` as one set."""
     return set(free_symbols_in(exprs))

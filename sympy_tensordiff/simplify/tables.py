@@ -35,8 +35,9 @@ A kernel of squared distances, which its gradient reads at two indices, has 25 a
 
 
 def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node, sizes: frozenset[int]) -> Node:
-    """Return `entry`, which depends on the indices `axes`, as reads of comprehensions (tables): one table holds its
-    dense terms; each guarded term has a smaller table of its own, read under its guard.
+    """Return `entry`, which depends on the indices `axes`, written by reads of new comprehensions (tables), so that it
+    is computed once. One table holds its dense terms; each guarded term has a smaller table of its own, read under its
+    guard.
 
     The indices have the ranges ``0 <= axis < extent``; the variables in `sizes` are never bound.
     """

@@ -98,7 +98,7 @@ MOST_LINES = 60
 
 
 class Printed:
-    """The base of the printing mixins. The text is a call of the constructor."""
+    """The base of the printing mixins. In text, a node is printed as the call of its constructor."""
 
     def _sympystr(self: Any, printer: Any) -> str:
         """SymPy's hook for `str`: return the constructor call with body and limits."""

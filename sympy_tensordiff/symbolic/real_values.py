@@ -61,8 +61,8 @@ def refuse_imaginary(body: Any, owner: str) -> None:
 
 
 def way_out(declarations: Collection[str]) -> str:
-    """Return the advice at the end of an error message: to write the ``declarations``, if there are any, or two real
-    tensors.
+    """Return the advice at the end of an error message about complex values: to declare symbols real by the given
+    ``declarations``, if any, or to write the real and the imaginary part as two tensors.
     """
     declare = f"declare {', '.join(declarations)}, or " if declarations else ""
     return f"{declare}write two real tensors, one for the real part and one for the imaginary part"

@@ -277,12 +277,14 @@ def for_readers(expr: Any) -> Any:
 
 
 class _OfTensors(Rewriting):
-    """The base of traversals whose ``scope`` contains the indices bound around an expression. For a tensor it is
-    reduced to those that the tensor contains.
+    """The base of traversals whose ``scope`` contains the indices bound around an expression. For a tensor the scope is
+    reduced to the indices that occur in it.
     """
 
     def visit(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Convert ``expr``; if it is a tensor, only the indices around it that it contains stay in ``scope``."""
+        """Convert ``expr``. For a tensor, ``scope`` (the indices bound around it) is first reduced to the indices that
+        occur in it.
+        """
         if scope and is_whole(expr):
             free = expr.free_symbols
             scope = frozenset(pair for pair in scope if pair[0] in free)

@@ -216,7 +216,7 @@ class NamedTensor(PrintedSymbol, TensorExpr):
 
     @property
     def shape(self) -> tuple[Expr, ...]:
-        """Return the extents of the definition."""
+        """Return the extents of the expression that the name stands for, one per axis."""
         return tuple(getattr(self.definition, "shape", ()))
 
     @property
