@@ -157,7 +157,7 @@ class _LatticeAxes:
 
     def write_texts(self, texts: Mapping[Point, str], large: Container[Point], slope: int, side: int = 1) -> bool:
         """Write `texts` next to their points, on the right (``side`` 1) or left (-1), and return whether that was done:
-        if they would overlap, none is written.
+        if there are too many or they would overlap, none is written.
         """
         longest = max(map(len, texts.values()), default=0)
         if len(texts) > MAX_LABELLED_POINTS or longest * LETTER_WIDTH >= _inches_per_step(self.axes):

@@ -80,8 +80,8 @@ class Logarithms:
         return graph.call(sympy.log, (node,))
 
     def of_function(self, node: Node) -> Node:
-        """Return the logarithm of the call `node`: ``u`` for exp(u), ``-softplus(-u)`` for sigmoid(u), ``softplus(2*u)
-        - u - log(2)`` for cosh(u); for other functions the plain logarithm.
+        """Return the logarithm of the call `node`: ``u`` for exp(u), ``-softplus(-u)`` for sigmoid(u), in kernels also
+        ``softplus(2*u) - u - log(2)`` for cosh(u); for other functions the plain logarithm.
         """
         graph, argument = self.graph, node.args[0]
         if node.data is sympy.exp:
