@@ -184,8 +184,8 @@ class Applications(ABC):
     # -------------------------------------------------------------- whole tensors
 
     def _read_whole(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of an operation on whole tensors. If an operand depends on an index around it, write the
-        operation out entry by entry.
+        """Return the node of an operation on whole tensors. If an operand depends on an index around it, the operation
+        is written out entry by entry; a matrix function is instead applied to the stack of all matrices.
         """
         operands = yield from in_turn(self._visit(operand, scope) for operand in expr.operands)
         bound = frozenset(scope.values())

@@ -361,7 +361,9 @@ class Lines:
     # ------------------------------------------------------------------------ the formula before the lines
 
     def value(self, head: str) -> Any:
-        """Return the expression of the formula `head`, which stands before "where"."""
+        """Return the expression of the formula `head`, which stands before "where"; None in index notation, whose
+        formulas have a left side.
+        """
         if self.notation.has_left_sides:
             return None
         head = re.sub(r"\\[;,:! ]", " ", head).strip() if self.notation.is_latex else head

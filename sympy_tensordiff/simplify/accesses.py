@@ -188,8 +188,8 @@ class Accesses:
                 yield from ((arg, around) for arg in node.args)
 
     def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
-        """Yield the entry that `read` takes from a computed tensor, with its context: the body of the comprehension, at
-        the indices of `read`.
+        """Yield the entry that `read` takes from a comprehension, with its context: the body at the indices of `read`.
+        For another computed tensor, yield its arguments.
 
         The arguments instead, if the tensor is not a comprehension; nothing, if it is in `safe`.
         """
