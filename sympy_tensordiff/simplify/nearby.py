@@ -262,8 +262,8 @@ _RULES: dict[Any, Callable[[Graph, Node, Node, Node], Node | None]] = {
 
 
 def log_of_quotient(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(a/b)`` as ``log1p((a - b)/b)`` where a is close to b; None unless ``a - b`` has fewer terms than a
-    or b.
+    """Return ``log(a/b)`` as ``log1p((a - b)/b)`` where a is close to b. None unless b is a sum, and ``a - b`` has
+    fewer terms than a or is exact near 0.
     """
     factors = argument.args if argument.op == "mul" else ()
     reciprocal = next((factor for factor in factors if _is_reciprocal(factor)), None)

@@ -299,8 +299,8 @@ class Quotients:
         return self._built_sum(self._polynomial(_times(rest, self.term(own)) for own in sums[0].args), sums[0].shape)
 
     def _opened(self, polynomial: Polynomial) -> Polynomial:
-        """Return `polynomial` with each factor that is a sum multiplied out, ``a*(b + c)`` as ``a*b + a*c``; sums
-        inside of the result are not.
+        """Return `polynomial` with the first sum among the factors of each term multiplied out, ``a*(b + c)`` as ``a*b
+        + a*c``.
         """
         terms: list[Term] = []
         for key, coefficient in polynomial.items():
@@ -342,7 +342,7 @@ class Quotients:
 
     def _multiplied(self, polynomial: Polynomial, base: Node, times: int) -> Polynomial:
         """Return ``polynomial*base**times`` for a sum `base`. Terms that are divided by `base` lose the divisor, and
-        the other terms are multiplied out.
+        the other terms are multiplied out; raise `_Inexact` if that needs more than two factors.
         """
         terms: list[Term] = []
         factors = [self.term(arg) for arg in base.args]

@@ -238,7 +238,9 @@ def _factored(
 
 
 def _most_shared(terms: Sequence[SummedTerm]) -> list[SummedTerm] | None:
-    """Return the terms that contain the most frequent common factor; None if no two terms share one."""
+    """Return the terms that contain the most frequent common factor, among groups of terms with a guard or with twins
+    such as ``X[i, j]`` and ``X[j, i]``; None if there is no such group.
+    """
     found: dict[Node, list[SummedTerm]] = {}
     for term in terms:
         for factor in term.factors:
