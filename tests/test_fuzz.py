@@ -71,7 +71,7 @@ def test_extrema_and_masked_reads(seed, masks):
 
 
 @pytest.mark.usefixtures("uncompiled")
-@every("seed, backend", [(551345, "llvm"), (551467, "llvm"), (551467, "numba"), (552141, "numpy")])
+@every("seed, backend", [(551345, "llvm"), (551467, "llvm"), (551467, "numba"), (552141, "numpy"), (553569, "numpy")])
 def test_maxima_of_equal_values(seed, backend):
     """Their derivatives compare values that are computed in different loops, and are one number."""
     extrema.check_extrema(seed, backends=(backend,))

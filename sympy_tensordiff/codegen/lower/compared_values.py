@@ -161,16 +161,23 @@ class _Ties(LoopArrays):
         arrays = list({part.stored.tensor: part.stored for part in parts}.values())
         whole = self.entry(arrays, value, known, nonzero)
         entries = {}
-        for part, _ in rounded_parts(value, self.lowering.outside) if parts and whole is None else ():
-            found = self.entry(arrays, part, known, nonzero)
+        others = rounded_parts(value, self.lowering.outside) if parts and whole is None else ()
+        is_exact = parts and whole is None and _is_exact(value, self.lowering.outside, 1)
+        for part, _ in [(value, ())] if is_exact else others:
+            found = None if is_exact else self.entry(arrays, part, known, nonzero)
             if found is not None:
                 entries[part] = found
-            elif any(may_equal(part, other.node) for other in parts):
+            elif any((self.agree_at_one_place if is_exact else may_equal)(part, other.node) for other in parts):
                 raise UnsupportedError(
                     "a kernel cannot determine which value attains the maximum or minimum: write the values as a "
                     "TensorComprehension of their own"
                 )
         return substituted(self.graph, value, entries) if entries else whole
+
+    def agree_at_one_place(self, value: Node, other: Node) -> bool:
+        """Return whether two nodes are equal if all their indices are: ``-x[0]`` and ``2*x[j//2] - 3*x[j//3]``."""
+        one, two = (self.graph.map_forms(node, lambda _: Affine()) for node in (value, other))
+        return one is two
 
     def entries_of_one_array(self, values: Sequence[Node], known: Rows, nonzero: Sequence[Affine]) -> list[Node] | None:
         """Return two values that are compared as two entries of one array; None if they are not of one form.
