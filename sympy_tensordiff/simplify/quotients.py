@@ -44,7 +44,9 @@ Polynomial = dict[Monomial, Fraction]
 
 
 class _Inexact(Exception):
-    """Raised for a floating point coefficient, and for a polynomial with too many terms."""
+    """Raised for a floating point coefficient, or if a polynomial has too many terms, so that a rewriting is
+    given up.
+    """
 
 
 class Term(NamedTuple):
@@ -79,7 +81,7 @@ def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[No
 
 
 def _may_cancel(node: Node) -> bool:
-    """Return whether the fractions in `node` may cancel or be merged: a cheap necessary test."""
+    """Return whether fractions in `node` might cancel or be merged: a cheap test, true more often than needed."""
     if node.op == "pow":
         return _is_quotient(node) and node.args[0].op != "add"
     if node.op == "add":
@@ -88,8 +90,8 @@ def _may_cancel(node: Node) -> bool:
 
 
 def _without_kinks_beside_poles(graph: Graph, node: Node) -> Node:
-    """Return the addition `node` with ``a + b/u`` for ``(a if u != 0 else 0) + b/u``, which is no number where ``u`` is
-    0; unchanged without such terms.
+    """Return the addition `node` with ``(a if u != 0 else 0) + b/u`` as ``a + b/u``, since the sum is undefined at ``u
+    = 0`` with or without the condition; unchanged without such terms.
     """
     poles = [{f.args[0] for f in graph.factors(term) if f.op == "pow" and _is_divisor(f)} for term in node.args]
     terms = list(node.args)
@@ -103,7 +105,9 @@ def _without_kinks_beside_poles(graph: Graph, node: Node) -> Node:
 
 
 def _parts(node: Node) -> Iterable[Node]:
-    """Return the factors of the product `node`; of a numeric multiple of a product the factors of that."""
+    """Return the factors of `node` if it is a product or a numeric multiple of one; itself if it is a power, else
+    nothing.
+    """
     if node.op not in ("mul", "ein"):
         return (node,) if node.op == "pow" else ()
     return node.args[0].args if node.view and node.args and node.args[0].op == "ein" else node.args
@@ -126,7 +130,9 @@ def _is_quotient(node: Node) -> bool:
 
 
 class Quotients:
-    """Rewrites sums and products as polynomials in their subexpressions, and measures the length of the results."""
+    """Rewrites sums and products as fractions and polynomials in their subexpressions, and chooses the form with the
+    shortest text.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -152,8 +158,8 @@ class Quotients:
         return self.short[node]
 
     def with_scalars_inside(self, node: Node) -> Node:
-        """Return the contraction `node` with its scalars in the quotient among its operands that they shorten:
-        ``X^T (r/(r**2/t + 1))/t`` is ``X^T (r/(r**2 + t))``.
+        """Return the contraction `node` with its scalar factors multiplied into a quotient that they shorten: ``X.T @
+        (r/(r**2/t + 1))/t`` becomes ``X.T @ (r/(r**2 + t))``.
         """
         operands = list(zip(node.args, node.data.inputs, strict=True))
         scalars = [arg for arg, own in operands if not own]
@@ -167,8 +173,8 @@ class Quotients:
         return node
 
     def _keeps_digits(self, node: Node, form: Node) -> bool:
-        """Return whether `form` keeps the differences of inputs such as ``a - b`` in `node`, which lose no digits, or
-        is smaller.
+        """Return whether `form` is as accurate as `node`: it keeps the differences of inputs, such as ``a - b``, or it
+        has fewer operations.
 
         ``(a - b)/a`` keeps the digits of a small difference, which ``1 - b/a`` loses to the rounding of the quotient. A
         difference of computed values has lost them before.
@@ -178,8 +184,8 @@ class Quotients:
         return not lost or (after != before and all(map(operator.le, after, before)))
 
     def _sums_of_letters(self, node: Node) -> set[frozenset[Node]]:
-        """Return the sums of plain variables, entries and numbers below `node`, each as the set of its terms without
-        coefficients.
+        """Return the additions of plain variables, entries and numbers in `node`, such as ``a - 2*b``; each as the set
+        ``{a, b}`` of its terms without coefficients.
         """
         found: set[frozenset[Node]] = set()
         for part in reachable(node):
@@ -215,8 +221,8 @@ class Quotients:
     # -------------------------------------------------------------- terms
 
     def term(self, node: Node) -> Term:
-        """Return `node` as ``coefficient * prod(base**exponent)``; common factors of a sum that cancel with others are
-        taken out.
+        """Return `node` as ``coefficient * prod(base**exponent)``, with opposite sums merged and common factors that
+        cancel taken out; raise `_Inexact` if that is not possible.
 
         Raise `_Inexact` for a floating point number, and for a sum with too many terms.
         """
@@ -229,7 +235,7 @@ class Quotients:
         return found
 
     def _term(self, node: Node) -> Term:
-        """Return `term` of a node that is new."""
+        """Return the result of `term` for a node that has not been seen yet."""
         coefficient, powers = Fraction(1), dict[Node, Fraction]()
         stack = [(factor, Fraction(1)) for factor in self.graph.factors(node)]
         while stack:
@@ -315,7 +321,9 @@ class Quotients:
         return self._built_sum(self._polynomial(_times(rest, self.term(own)) for own in sums[0].args), sums[0].shape)
 
     def _opened(self, polynomial: Polynomial) -> Polynomial:
-        """Return `polynomial` with each factor that is a sum multiplied out once."""
+        """Return `polynomial` with the first sum among the factors of each term multiplied out, ``a*(b + c)`` as ``a*b
+        + a*c``.
+        """
         terms: list[Term] = []
         for key, coefficient in polynomial.items():
             term = Term(coefficient, dict(key))
@@ -353,8 +361,8 @@ class Quotients:
         return self._built(_times(content, divisor), self._opened(_divided(numerator, content)), shape)
 
     def _multiplied(self, polynomial: Polynomial, base: Node, times: int) -> Polynomial:
-        """Return ``polynomial*base**times`` for a sum `base`; terms divided by `base` cancel it, the others are
-        multiplied out.
+        """Return ``polynomial*base**times`` for a sum `base`. Terms that are divided by `base` lose the divisor, and
+        the other terms are multiplied out; raise `_Inexact` if that needs more than two factors.
         """
         terms: list[Term] = []
         factors = [self.term(arg) for arg in base.args]
@@ -372,7 +380,9 @@ class Quotients:
     # -------------------------------------------------------------- nodes
 
     def _built(self, term: Term, rest: Polynomial | None = None, shape: tuple[Affine, ...] = ()) -> Node:
-        """Return ``term*rest`` as a node, broadcast to `shape`; `rest` None counts as 1."""
+        """Return ``term*rest`` as a node, repeated to a tensor of `shape` if it is a scalar; without `rest`, just
+        `term`.
+        """
         graph = self.graph
         factors = [graph.pow(base, graph.const(_number(power))) for base, power in term.powers.items() if power]
         if rest is not None and (len(rest) != 1 or rest.get((), 0) != 1):
@@ -382,13 +392,15 @@ class Quotients:
         return graph.broadcast(product, shape) if shape and not product.shape else product
 
     def _built_sum(self, polynomial: Polynomial, shape: tuple[Affine, ...]) -> Node:
-        """Return a polynomial as a node."""
+        """Return `polynomial` as a node, repeated to a tensor of `shape` if it is a scalar."""
         terms = [self._built(Term(coefficient, dict(key))) for key, coefficient in polynomial.items()]
         total = self.graph.add(terms)
         return self.graph.broadcast(total, shape) if shape and not total.shape else total
 
     def length(self, node: Node) -> int:
-        """Return the number of operators and function names in the text of `node`, then the number of divisors."""
+        """Return the number of operators and function names in the text of `node`, weighted so that divisors decide
+        between equal lengths.
+        """
         for part in reachable(node, known=self.lengths):
             own = sum(self.lengths[arg] for arg in part.args) + _SIGN * (_coefficient(part) not in (1, -1))
             if part.op in ("add", "mul", "ein"):
@@ -403,9 +415,7 @@ class Quotients:
 
 
 def _size(node: Node) -> tuple[int, int]:
-    """Return how many additions and how many divisions `node` contains, as a measure of its length; shared nodes count
-    once.
-    """
+    """Return ``(additions, divisions)``: how many `node` contains; shared nodes count once."""
     parts = reachable(node)
     additions = sum(len(part.args) - 1 for part in parts if part.op == "add")
     return additions, sum(part.op == "pow" and _is_divisor(part) for part in parts)
@@ -456,9 +466,8 @@ def _times(one: Term, other: Term) -> Term:
 
 
 def _content_of(polynomial: Polynomial, *, common: bool = False, greatest: bool = False) -> Term:
-    """Return the factor to take out of `polynomial`: its rational content and the common denominator of its terms; with
-    `common` also their common factors. Of a base that is not a tensor or symbol (with `greatest`, of any base) only the
-    divisor that all terms have is taken.
+    """Return the factor to take out of `polynomial`: its rational content, ``2`` for ``2*a + 4*b``, and the common
+    denominator. With `common` also common factors; with `greatest` fewer divisors, only those that all terms have.
     """
     if not polynomial:
         return Term(Fraction(1), {})
