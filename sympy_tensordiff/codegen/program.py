@@ -405,9 +405,13 @@ def _checks_of_assumptions(
 
 
 def _length_checks(program: Program) -> tuple[Check, ...]:
-    """Return one run-time check that an axis is not empty for each array passed to a library."""
+    """Return one run-time check that an axis is not empty for each array passed to a library.
+
+    Products of matrices may be empty, or sums of no terms, which are 0.
+    """
     prover = Prover(program)
-    given = [name for step in program.kernels if not isinstance(step, programs.Kernel) for name in uses(step).arrays]
+    steps = [step for step in program.kernels if not isinstance(step, programs.Kernel | programs.ContractionStep)]
+    given = [name for step in steps for name in uses(step).arrays]
     extents = dict.fromkeys(extent for name in dict.fromkeys(given) for extent in prover.shapes[name])
     return tuple(
         Check((Constraint("ge", -extent),), f"a tensor would have an axis of length {extent}, which is not positive")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from sympy_tensordiff.graph.einsums import ELEMENTWISE, written_out
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
@@ -18,6 +19,7 @@ from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import merge_parallel
 from sympy_tensordiff.integer.rows import substitute_all
 from sympy_tensordiff.integer.solving import solve_equations
+from sympy_tensordiff.simplify.sign_analysis import sign_facts
 
 SPARSE_SIZE = 200
 """An entry that is written at every read of a table is at most this large, so that chains stay linear."""
@@ -117,8 +119,8 @@ def _size(written: Node, most: int) -> int:
 
 
 def inline_single_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each comprehension that is read once, at one index, replaced by its body at that index, and
-    with entries of operations on comprehensions in index notation.
+    """Return `roots` with each comprehension that is read at one index replaced by its body at that index, and with
+    entries of operations on comprehensions in index notation.
 
     Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
     entry would be computed once per iteration.
@@ -186,7 +188,7 @@ def _single_reads(graph: Graph, nodes: list[Node]) -> set[Node]:
         node
         for node in nodes
         if node.op == "read"
-        and uses[node] == uses[node.args[0]] == 1
+        and uses[node.args[0]] == 1
         and node.args[0].op == "comprehension"
         and summed.get(node, frozenset())
         <= {v for form in node.data for v, _ in form.terms if form == Affine.variable(v)}
@@ -194,12 +196,27 @@ def _single_reads(graph: Graph, nodes: list[Node]) -> set[Node]:
 
 
 def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[Node]:
-    """Return `roots` with each read in `reads` replaced by the body of its comprehension at its indices."""
+    """Return `roots` with each read in `reads` replaced by the body of its comprehension at its indices; powers of
+    roots among them become single powers.
+    """
     done: dict[Node, Node] = {}
     for node in reachable(*roots):
         args = [done.get(arg, arg) for arg in node.args]
         if node in reads:
             done[node] = written_out(graph, args[0], node.data)
         elif tuple(args) != node.args:
-            done[node] = graph.with_args(node, args)
+            done[node] = _power_of_root(graph, *args) if node.op == "pow" else graph.with_args(node, args)
     return [done.get(root, root) for root in roots]
+
+
+def _power_of_root(graph: Graph, base: Node, exponent: Node) -> Node:
+    """Return ``base**exponent``, which is ``x**(a*n)`` for a base ``x**a`` with the same domain and an integer n.
+
+    ``sqrt(x)**2`` is ``x`` only where ``x`` is nonnegative.
+    """
+    if exponent.op == "const" and isinstance(exponent.data, int) and base.op == "pow" and base.args[1].op == "const":
+        inner, root = base.args
+        power = root.data * exponent.data
+        if isinstance(power, Fraction) and (power.denominator > 1 or sign_facts(graph, inner).sign >= 0):
+            return graph.pow(inner, graph.const(power))
+    return graph.pow(base, exponent)
