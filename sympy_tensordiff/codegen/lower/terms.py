@@ -15,6 +15,7 @@ from itertools import combinations, product
 
 import sympy
 
+from sympy_tensordiff.codegen.lower.carries import is_rescaled
 from sympy_tensordiff.codegen.lower.functions import is_external
 from sympy_tensordiff.codegen.lower.materialise import is_dear
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
@@ -314,6 +315,8 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
         if node.op in BINDERS:
             calls = [part for part in _inside(node) if is_dear(part) and not is_external(part)]
             calls = [call for call in calls if call.height or (large and not _is_no_larger(call))]
+            if any(is_rescaled(planner.graph, node, v) for v in node.free):
+                calls = []  # the sum goes on from entry to entry, with one call for each
             places.update({planner.numbered(call, sorted(v for v in call.free if v < 0)) for call in calls})
     return {call for call, count in places.items() if count > 1}
 
