@@ -38,6 +38,7 @@ from sympy_tensordiff.codegen.lower.terms import (
     expanded,
     in_terms,
     repeated_calls,
+    repeated_sums,
     with_canonical_differences,
 )
 from sympy_tensordiff.codegen.run.results import SINGLE, flatten
@@ -357,6 +358,7 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
         lowering.repeated |= repeated_calls(lowering.planner, tight, lowering.shares_rows)
     if lowering.temporaries:
         lowering.repeated |= repeated_carries(graph, lowering.planner, tight)
+        lowering.repeated |= repeated_sums(lowering.planner, tight, lowering.repeated)
     lowered = iter(tight)
     lowering.expect(tight, shares=simplified.task.options.shares)
     outputs: dict[str, programs.Array] = {}

@@ -9,7 +9,7 @@ that differ in their signs are one array.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import partial
 from itertools import combinations, product
 
@@ -317,13 +317,38 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
             calls = [call for call in calls if call.height or (large and not _is_no_larger(call))]
             if any(is_rescaled(planner.graph, node, v) for v in node.free):
                 calls = []  # the sum goes on from entry to entry, with one call for each
-            places.update({planner.numbered(call, sorted(v for v in call.free if v < 0)) for call in calls})
+            places.update({_numbered(planner, call) for call in calls})
     return {call for call, count in places.items() if count > 1}
 
 
-def _inside(binder: Node) -> list[Node]:
-    """Return the nodes below a binder, down to inner binders and costly calls, these included but not entered."""
-    return list(breadth_first(binder.args[0], lambda node: () if node.op in BINDERS or is_dear(node) else node.args))
+def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node]) -> set[Node]:
+    """Return the sums that two binders need, or a binder and a function in `calls`, the repeated calls; with indices
+    renamed as there. Sums with more values than each array that they read are left out.
+    """
+    places: Counter[Node] = Counter()
+    seen: set[Node] = set()
+    for node in reachable(*roots):
+        groups = [_inside(node)] if node.op in BINDERS else []
+        for part in groups[0] if groups else ():
+            if is_dear(part) and (call := _numbered(planner, part)) in calls and call not in seen:
+                seen.add(call)
+                groups.append(_inside(part))
+        for group in groups:
+            sums = [part for part in group if part.op == "sum" and part.free and _is_no_larger(part)]
+            places.update({_numbered(planner, part) for part in sums})
+    return {node for node, count in places.items() if count > 1}
+
+
+def _numbered(planner: Planner, part: Node) -> Node:
+    """Return `part` with its outer indices renamed, so that equal parts of different binders agree."""
+    return planner.numbered(part, sorted(v for v in part.free if v < 0))
+
+
+def _inside(node: Node) -> list[Node]:
+    """Return the nodes below a binder or a call, down to inner binders and costly calls, these included but not
+    entered.
+    """
+    return list(breadth_first(node.args[0], lambda part: () if part.op in BINDERS or is_dear(part) else part.args))
 
 
 def _is_no_larger(call: Node) -> bool:
