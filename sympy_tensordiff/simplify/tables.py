@@ -123,7 +123,7 @@ def inline_single_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     entries of operations on comprehensions in index notation.
 
     Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
-    entry would be computed once per iteration.
+    entry would be computed once per iteration. An entry that is used several times is at most a sum over one index.
     """
     while single := _single_reads(graph, nodes := reachable(*roots)) | _mixed_reads(nodes, roots):
         roots = _written_out(graph, roots, single)
@@ -189,6 +189,7 @@ def _single_reads(graph: Graph, nodes: list[Node]) -> set[Node]:
         for node in nodes
         if node.op == "read"
         and uses[node.args[0]] == 1
+        and (uses[node] == 1 or node.args[0].args[0].height <= 1)
         and node.args[0].op == "comprehension"
         and summed.get(node, frozenset())
         <= {v for form in node.data for v, _ in form.terms if form == Affine.variable(v)}
