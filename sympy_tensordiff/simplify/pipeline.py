@@ -37,7 +37,7 @@ ROUNDS = 4
 WHOLE, CALLS, SIGNS = frozenset({"whole"}), frozenset({"call"}), frozenset({"add", "number"})
 
 INPUT: Passes = (
-    (inline_single_reads, frozenset({"entry"})),
+    (partial(inline_single_reads, is_input=True), frozenset({"entry"})),
     (recognise, WHOLE),
     (partial(without_overflow, numbers=False), CALLS),
     (recognise, WHOLE),

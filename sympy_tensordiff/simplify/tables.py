@@ -118,14 +118,15 @@ def _size(written: Node, most: int) -> int:
     return size
 
 
-def inline_single_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+def inline_single_reads(graph: Graph, roots: Sequence[Node], *, is_input: bool = False) -> list[Node]:
     """Return `roots` with each comprehension that is read at one index replaced by its body at that index, and with
     entries of operations on comprehensions in index notation.
 
     Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
-    entry would be computed once per iteration. An entry that is used several times is at most a sum over one index.
+    entry would be computed once per iteration. An entry that is used several times is at most a sum over one index, and
+    so is each in a function that is to be differentiated: the derivative of a larger one is a table of its own.
     """
-    while single := _single_reads(graph, nodes := reachable(*roots)) | _mixed_reads(nodes, roots):
+    while single := _single_reads(graph, nodes := reachable(*roots), is_input) | _mixed_reads(nodes, roots):
         roots = _written_out(graph, roots, single)
     return list(roots)
 
@@ -174,8 +175,8 @@ def _is_alone(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int
     return True
 
 
-def _single_reads(graph: Graph, nodes: list[Node]) -> set[Node]:
-    """Return the reads among `nodes` (arguments first) that `inline_single_reads` replaces."""
+def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
+    """Return the reads of comprehensions among `nodes` (arguments first) that `inline_single_reads` replaces."""
     uses = Counter(arg for node in nodes for arg in node.args)
     summed: dict[Node, frozenset[int]] = {}
     for node in reversed(nodes):
@@ -189,7 +190,7 @@ def _single_reads(graph: Graph, nodes: list[Node]) -> set[Node]:
         for node in nodes
         if node.op == "read"
         and uses[node.args[0]] == 1
-        and (uses[node] == 1 or node.args[0].args[0].height <= 1)
+        and ((uses[node] == 1 and not is_input) or node.args[0].args[0].height <= 1)
         and node.args[0].op == "comprehension"
         and summed.get(node, frozenset())
         <= {v for form in node.data for v, _ in form.terms if form == Affine.variable(v)}
