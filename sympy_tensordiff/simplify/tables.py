@@ -190,8 +190,8 @@ def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
         for node in nodes
         if node.op == "read"
         and uses[node.args[0]] == 1
-        and ((uses[node] == 1 and not is_input) or node.args[0].args[0].height <= 1)
         and node.args[0].op == "comprehension"
+        and ((uses[node] == 1 and not is_input) or node.args[0].args[0].height <= 1)
         and summed.get(node, frozenset())
         <= {v for form in node.data for v, _ in form.terms if form == Affine.variable(v)}
     }
