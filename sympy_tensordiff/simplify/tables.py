@@ -123,8 +123,9 @@ def inline_single_reads(graph: Graph, roots: Sequence[Node], *, is_input: bool =
     entries of operations on comprehensions in index notation.
 
     Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
-    entry would be computed once per iteration. An entry that is used several times is at most a sum over one index, and
-    so is each in a function that is to be differentiated: the derivative of a larger one is a table of its own.
+    entry would be computed once per iteration. An entry that is used several times is at most a sum over one index and
+    used in one loop, and so is each in a function that is to be differentiated: the derivative of a larger one is a
+    table of its own.
     """
     while single := _single_reads(graph, nodes := reachable(*roots), is_input) | _mixed_reads(nodes, roots):
         roots = _written_out(graph, roots, single)
@@ -179,19 +180,28 @@ def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
     """Return the reads of comprehensions among `nodes` (arguments first) that `inline_single_reads` replaces."""
     uses = Counter(arg for node in nodes for arg in node.args)
     summed: dict[Node, frozenset[int]] = {}
+    binders: dict[Node, frozenset[Node]] = {}
     for node in reversed(nodes):
         around = summed.get(node, frozenset())
         if node.op in RANGED:
             around = around.union(graph.bound(node))
-        for arg in node.args if around else ():
+        inside = frozenset({node}) if node.op in BINDERS else binders.get(node, frozenset())
+        for arg in node.args:
             summed[arg] = summed.get(arg, frozenset()) | around
+            binders[arg] = binders.get(arg, frozenset()) | inside
+
+    def is_alone(read: Node) -> bool:
+        """Whether nothing is computed twice, and no table is lost, if the entry `read` is written out."""
+        is_small = len(binders.get(read, ())) <= 1 and read.args[0].args[0].height <= 1
+        return is_small or (uses[read] == 1 and not is_input)
+
     return {
         node
         for node in nodes
         if node.op == "read"
         and uses[node.args[0]] == 1
         and node.args[0].op == "comprehension"
-        and ((uses[node] == 1 and not is_input) or node.args[0].args[0].height <= 1)
+        and is_alone(node)
         and summed.get(node, frozenset())
         <= {v for form in node.data for v, _ in form.terms if form == Affine.variable(v)}
     }

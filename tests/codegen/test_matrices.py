@@ -306,9 +306,9 @@ def test_a_product_may_be_empty(backend):
     assert sum(isinstance(step, ContractionStep) for step in build_program((state, F), results).kernels) == 3
     function = td.lambdify((state, F), results, backend)
     plain = td.lambdify((state, F), results, "numpy", temporaries=False)
-    for count in (1, 2, 6):
-        random = np.random.default_rng(count)
-        arrays = random.normal(size=(count, 4)), random.normal(size=(4, 4))
-        wanted = plain(*arrays) if count > 1 else (0, np.zeros((1, 4)), np.zeros((4, 4)))
+    for length in (1, 2, 6):
+        random = np.random.default_rng(length)
+        arrays = random.normal(size=(length, 4)), random.normal(size=(4, 4))
+        wanted = plain(*arrays) if length > 1 else (0, np.zeros((1, 4)), np.zeros((4, 4)))
         for found, right in zip(function(*arrays), wanted, strict=True):
             np.testing.assert_allclose(found, right, rtol=1e-11, atol=1e-13)

@@ -192,7 +192,7 @@ def test_a_quadratic_form_reads_the_sums_of_its_gradient():
 
 def test_a_sum_that_a_stored_function_needs_is_computed_once():
     """Counts along rays: ``exp(-s)`` serves the value and the gradient, and ``s`` the value alone."""
-    t, n, m, r = td.indices("t n m r")
+    n, m, r = td.indices("n m r")
     x, lengths = td.TensorSymbol("x", n), td.TensorSymbol("lengths", (m, r))
     cells, counts = td.TensorSymbol("cells", (m, r), dtype=int, below=n), td.TensorSymbol("counts", m)
     line = td.IndexedSum(lengths[i, k] * x[cells[i, k]], (k, 0, r - 1))

@@ -32,8 +32,11 @@ def carried_variables(graph: Graph, node: Node) -> frozenset[int]:
         v
         for v in node.free
         if _moving_side(node.data, v, bound[0])
-        and (v not in inside or (len(bound) == 1 and chain_factor(graph, node, v) is not None))
-        or is_rescaled(graph, node, v)
+        and (
+            v not in inside
+            or is_rescaled(graph, node, v)
+            or (len(bound) == 1 and chain_factor(graph, node, v) is not None)
+        )
     )
 
 

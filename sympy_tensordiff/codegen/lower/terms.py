@@ -315,7 +315,7 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
         if node.op in BINDERS:
             calls = [part for part in _inside(node) if is_dear(part) and not is_external(part)]
             calls = [call for call in calls if call.height or (large and not _is_no_larger(call))]
-            if any(is_rescaled(planner.graph, node, v) for v in node.free):
+            if any(is_rescaled(planner.graph, node, v) for v in node.free if v < 0):
                 calls = []  # the sum goes on from entry to entry, with one call for each
             places.update({_numbered(planner, call) for call in calls})
     return {call for call, count in places.items() if count > 1}
@@ -323,7 +323,7 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
 
 def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node]) -> set[Node]:
     """Return the sums that two binders need, or a binder and a function in `calls`, the repeated calls; with indices
-    renamed as there. Sums with more values than each array that they read are left out.
+    renamed as there. Left out are sums with an index that no array has with all others, such as distances.
     """
     places: Counter[Node] = Counter()
     seen: set[Node] = set()
@@ -334,7 +334,7 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node]) -> 
                 seen.add(call)
                 groups.append(_inside(part))
         for group in groups:
-            sums = [part for part in group if part.op == "sum" and part.free and _is_no_larger(part)]
+            sums = [part for part in group if part.op == "sum" and _is_covered(part)]
             places.update({_numbered(planner, part) for part in sums})
     return {node for node, count in places.items() if count > 1}
 
@@ -349,6 +349,12 @@ def _inside(node: Node) -> list[Node]:
     entered.
     """
     return list(breadth_first(node.args[0], lambda part: () if part.op in BINDERS or is_dear(part) else part.args))
+
+
+def _is_covered(part: Node) -> bool:
+    """Whether an array of the values of the sum `part` has axes, all of them those of an array that it reads."""
+    outer = {v for v in part.free if v < 0}
+    return bool(outer) and any(read.op == "read" and outer <= read.free for read in reachable(part.args[0]))
 
 
 def _is_no_larger(call: Node) -> bool:
