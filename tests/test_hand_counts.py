@@ -133,8 +133,7 @@ BEYOND = {
     "factorization-hessian": lambda m, n, r: ((m + n) * pairs(r - 1), 0),
     # A product of matrices takes both triangles; its entries are multiplied by the window once more.
     "volterra": lambda n, K: (n * pairs(K - 1) + n * K, 0),
-    # Two of the products take both triangles, and there is one sum over the pairs, and one array of them, more.
-    "attention": lambda N, D: (2 * pairs(N - 1) * D + pairs(N), pairs(N)),
+    "attention": lambda N, D: (4 * pairs(N - 1) * D, pairs(N - 1)),
     # Only the diagonals of V^T V and U^T U are used.
     "factorization-diagonal": lambda m, n, r: (2 * (m + n) * pairs(r - 1), 0),
     # Pairs of indices are taken once, and there are K//2 + 1 for each index; pairs of pairs are taken twice.

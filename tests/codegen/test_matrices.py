@@ -303,7 +303,7 @@ def test_a_product_may_be_empty(backend):
     """The steps of a trajectory are one fewer than its states, so perhaps none: their product is one of matrices."""
     state, loss = residual(0, m - 2)
     results = loss, *td.gradient(loss, (state, F))
-    assert sum(isinstance(step, ContractionStep) for step in build_program((state, F), results).kernels) == 3
+    assert sum(isinstance(step, ContractionStep) for step in build_program((state, F), results).kernels) >= 3
     function = td.lambdify((state, F), results, backend)
     plain = td.lambdify((state, F), results, "numpy", temporaries=False)
     for length in (1, 2, 6):
