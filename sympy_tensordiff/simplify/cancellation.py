@@ -18,7 +18,7 @@
     log(1 - exp(u))                 log(-expm1(u)) where u > -log(2), else log1p(-exp(u))
     softplus(u) - u                 softplus(-u)
     softplus(u) - softplus(-u)      u
-    softplus(2*u) - u - log(2)      log1p(2*sinh(u/2)**2) where abs(u) < 1: this is log(cosh(u))
+    softplus(2*u) - u - log(2)      log1p(expm1(u)**2/(2*exp(u))) where 0 < u < 30: this is log(cosh(u))
     log(erfc(u))                    log1p(-erf(u)) where u < 1/2, else log(erfcx(u)) - u**2
 
 Differences of powers are rewritten where ``a - b`` has fewer terms than ``a`` or ``b``, or is itself such a difference.
@@ -74,6 +74,9 @@ MAX_TERMS = 12
 """Sums of more terms are left as they are: pairs of terms are compared."""
 
 _HALF = Fraction(1, 2)
+
+_LINEAR_LOG_COSH = 30
+"""From here on log(cosh(u)) is ``u - log(2)``, and both ``exp(u)`` and ``exp(-u)`` are far from the ends of numbers."""
 
 _READ_DEPTH = 5
 """The levels of arguments in which entries of arrays are looked at, such as terms, factors and bases."""
@@ -214,8 +217,10 @@ class _Rewriter:
         return node
 
     def log_cosh(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return a sum with ``log(cosh(u))``, written with softplus, replaced near 0 by a form that keeps its digits;
-        None if it has no such terms.
+        """Return a sum with the terms of log(cosh(u)) in a form that is accurate near 0, too; None without such terms.
+
+        With ``m = min(abs(u), 30)`` it is ``abs(u) - m + log(cosh(m))``, and ``cosh(m) - 1`` is
+        ``expm1(m)**2/(2*exp(m))``.
         """
         graph = self.graph
         log_2 = graph.call(sympy.log, (graph.const(2),))
@@ -224,11 +229,14 @@ class _Rewriter:
                 u = graph.scale(_HALF, base.args[0])
                 own = [graph.scale(factor, base), graph.scale(-factor, u), graph.scale(-factor, log_2)]
                 if all(term in node.args for term in own):
-                    half = graph.call(sympy.sinh, (graph.scale(_HALF, u),))
-                    near = graph.call(log1p, (graph.scale(2, graph.pow(half, graph.const(2))),))
-                    is_near = graph.compare("lt", graph.call(sympy.Abs, (u,)), graph.one)
-                    value = graph.select(is_near, graph.scale(factor, near), graph.add(own))
-                    return graph.add((*(arg for arg in node.args if arg not in own), value))
+                    size = graph.call(sympy.Abs, (u,))
+                    least = graph.call(sympy.Min, (size, graph.const(_LINEAR_LOG_COSH)))
+                    grown = graph.call(expm1, (least,))
+                    square, below = graph.pow(grown, graph.const(2)), graph.add((grown, graph.one))
+                    ratio = graph.scale(_HALF, graph.mul((square, graph.pow(below, graph.const(-1)))))
+                    parts = (size, graph.neg(least), graph.call(log1p, (ratio,)))
+                    rest = [arg for arg in node.args if arg not in own]
+                    return graph.add((*rest, *(graph.scale(factor, part) for part in parts)))
         return None
 
     def opposite_softplus(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:

@@ -36,7 +36,12 @@ ROUNDS = 4
 
 WHOLE, CALLS, SIGNS = frozenset({"whole"}), frozenset({"call"}), frozenset({"add", "number"})
 
-INPUT: Passes = ((recognise, WHOLE), (partial(without_overflow, numbers=False), CALLS), (recognise, WHOLE))
+INPUT: Passes = (
+    (partial(inline_single_reads, is_input=True), frozenset({"entry"})),
+    (recognise, WHOLE),
+    (partial(without_overflow, numbers=False), CALLS),
+    (recognise, WHOLE),
+)
 
 DERIVATIVES: Passes = (
     (without_sparse_operands, frozenset({"ein"})),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from sympy_tensordiff.graph.einsums import ELEMENTWISE, written_out
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
@@ -18,6 +19,7 @@ from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import merge_parallel
 from sympy_tensordiff.integer.rows import substitute_all
 from sympy_tensordiff.integer.solving import solve_equations
+from sympy_tensordiff.simplify.sign_analysis import sign_facts
 
 SPARSE_SIZE = 200
 """An entry that is written at every read of a table is at most this large, so that chains stay linear."""
@@ -119,14 +121,16 @@ def _size(written: Node, most: int) -> int:
     return size
 
 
-def inline_single_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each comprehension that is read only once, at one index, replaced by its body at that index.
-    Entries of operations on comprehensions are written out too: ``exp(-D)[i, j]`` as ``exp(-D[i, j])``.
+def inline_single_reads(graph: Graph, roots: Sequence[Node], *, is_input: bool = False) -> list[Node]:
+    """Return `roots` with each comprehension that is read at one index replaced by its body at that index, and with
+    entries of operations on comprehensions in index notation.
 
     Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
-    entry would be computed once per iteration.
+    entry would be computed once per iteration. An entry that is used several times is at most a sum over one index and
+    used in one loop, and so is each in a function that is to be differentiated: the derivative of a larger one is a
+    table of its own.
     """
-    while single := _single_reads(graph, nodes := reachable(*roots)) | _mixed_reads(nodes, roots):
+    while single := _single_reads(graph, nodes := reachable(*roots), is_input) | _mixed_reads(nodes, roots):
         roots = _written_out(graph, roots, single)
     return list(roots)
 
@@ -175,32 +179,40 @@ def _is_alone(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int
     return True
 
 
-def _single_reads(graph: Graph, nodes: list[Node]) -> set[Node]:
-    """Return the reads among `nodes` (arguments first) whose comprehension is read once, and which
-    `inline_single_reads` therefore replaces.
-    """
+def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
+    """Return the reads of comprehensions among `nodes` (arguments first) that `inline_single_reads` replaces."""
     uses = Counter(arg for node in nodes for arg in node.args)
     summed: dict[Node, frozenset[int]] = {}
+    binders: dict[Node, frozenset[Node]] = {}
     for node in reversed(nodes):
         around = summed.get(node, frozenset())
         if node.op in RANGED:
             around = around.union(graph.bound(node))
-        for arg in node.args if around else ():
+        inside = frozenset({node}) if node.op in BINDERS else binders.get(node, frozenset())
+        for arg in node.args:
             summed[arg] = summed.get(arg, frozenset()) | around
+            binders[arg] = binders.get(arg, frozenset()) | inside
+
+    def is_alone(read: Node) -> bool:
+        """Whether nothing is computed twice, and no table is lost, if the entry `read` is written out."""
+        is_small = len(binders.get(read, ())) <= 1 and read.args[0].args[0].height <= 1
+        return is_small or (uses[read] == 1 and not is_input)
+
     return {
         node
         for node in nodes
         if node.op == "read"
-        and uses[node] == uses[node.args[0]] == 1
+        and uses[node.args[0]] == 1
         and node.args[0].op == "comprehension"
+        and is_alone(node)
         and summed.get(node, frozenset())
         <= {v for form in node.data for v, _ in form.terms if form == Affine.variable(v)}
     }
 
 
 def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[Node]:
-    """Return `roots` with each read in `reads` replaced by the body of its comprehension at the indices that
-    are read.
+    """Return `roots` with each read in `reads` replaced by the body of its comprehension at its indices; powers of
+    roots among them become single powers.
     """
     done: dict[Node, Node] = {}
     for node in reachable(*roots):
@@ -208,5 +220,18 @@ def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[
         if node in reads:
             done[node] = written_out(graph, args[0], node.data)
         elif tuple(args) != node.args:
-            done[node] = graph.with_args(node, args)
+            done[node] = _power_of_root(graph, *args) if node.op == "pow" else graph.with_args(node, args)
     return [done.get(root, root) for root in roots]
+
+
+def _power_of_root(graph: Graph, base: Node, exponent: Node) -> Node:
+    """Return ``base**exponent``, which is ``x**(a*n)`` for a base ``x**a`` with the same domain and an integer n.
+
+    ``sqrt(x)**2`` is ``x`` only where ``x`` is nonnegative.
+    """
+    if exponent.op == "const" and isinstance(exponent.data, int) and base.op == "pow" and base.args[1].op == "const":
+        inner, root = base.args
+        power = root.data * exponent.data
+        if isinstance(power, Fraction) and (power.denominator > 1 or sign_facts(graph, inner).sign >= 0):
+            return graph.pow(inner, graph.const(power))
+    return graph.pow(base, exponent)

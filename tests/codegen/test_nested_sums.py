@@ -188,3 +188,21 @@ def test_a_quadratic_form_reads_the_sums_of_its_gradient():
     found = td.lambdify([g, d], (value, td.gradient(value, d)))(G, D)
     np.testing.assert_allclose(found[0], np.einsum("ijkl,ij,kl", tensor, D, D) / 2, rtol=1e-12)
     np.testing.assert_allclose(found[1], both / 2, rtol=1e-12)
+
+
+def test_a_sum_that_a_stored_function_needs_is_computed_once():
+    """Counts along rays: ``exp(-s)`` serves the value and the gradient, and ``s`` the value alone."""
+    n, m, r = td.indices("n m r")
+    x, lengths = td.TensorSymbol("x", n), td.TensorSymbol("lengths", (m, r))
+    cells, counts = td.TensorSymbol("cells", (m, r), dtype=int, below=n), td.TensorSymbol("counts", m)
+    line = td.IndexedSum(lengths[i, k] * x[cells[i, k]], (k, 0, r - 1))
+    loss = td.IndexedSum(sympy.exp(-line) + counts[i] * line, (i, 0, m - 1))
+    args, results = (x, lengths, cells, counts), (loss, td.gradient(loss, x))
+    program = build_program(args, results)
+    read = [load for nest in program.nests for load in loads(nest.body) if load.array == "x"]
+    assert len(read) == 1
+    random = np.random.default_rng(0)
+    arrays = random.normal(size=6), random.uniform(size=(4, 3)), random.integers(0, 6, (4, 3)), random.uniform(size=4)
+    plain = td.lambdify(args, results, "numpy", temporaries=False)
+    for found, wanted in zip(td.lambdify(args, results, "numpy")(*arrays), plain(*arrays), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
