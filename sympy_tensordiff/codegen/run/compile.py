@@ -367,7 +367,8 @@ class CompiledFunction:
     @functools.cached_property
     def source(self) -> str:
         """The text of the generated module; for ``llvm``, that of the same loops in Python."""
-        return _module_source(self._bounded, self.backend, self._printed_parallel)
+        text = _module_source(self._bounded, self.backend, self._printed_parallel)
+        return text.replace('for the backend "numba".', "for Numba, with the loops that LLVM compiles.", 1)
 
     def _module(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> ModuleType:
         """Return the generated module for results of a dtype."""
