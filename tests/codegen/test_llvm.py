@@ -33,7 +33,7 @@ from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import Table
 from sympy_tensordiff.codegen.ir.walk import filled_arrays
-from sympy_tensordiff.codegen.run import llvm
+from sympy_tensordiff.codegen.run import cache, llvm
 from sympy_tensordiff.codegen.run.compile import CompiledFunction
 from sympy_tensordiff.codegen.run.results import fit
 from sympy_tensordiff.codegen.schedule.fusion import fuse
@@ -49,8 +49,7 @@ A, B = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, p))
 
 @pytest.fixture(autouse=True)
 def verified(monkeypatch, request):
-    """LLVM's verifier looks at all modules, and none is left to Numba, but where that is what is tested."""
-    monkeypatch.setenv(llvm.DEBUG, "verify")
+    """No module is left to Numba, but where that is what is tested."""
     load = CompiledFunction._load_llvm
 
     def loaded(function, *given):
@@ -294,7 +293,7 @@ assert "compiled by Numba" not in function.plan, function.plan
 
 def test_a_missing_function_of_c_is_told_before_llvm_ends_the_process():
     with pytest.raises(llvm.UnavailableError, match="the library of C has no function no_such_function"):
-        llvm._check_symbols("declare double @no_such_function(double)", set())
+        llvm._open_symbols(["no_such_function"])
 
 
 # ---------------------------------------------------------------------------- texts, code on disk, lifetime
@@ -321,6 +320,7 @@ def test_the_text():
 
 def test_code_is_kept_on_disk_and_compiled_again_where_it_is_damaged(monkeypatch, tmp_path):
     monkeypatch.setenv("SYMPY_TENSORDIFF_CACHE", str(tmp_path))
+    monkeypatch.delenv(llvm.DEBUG)
     compiled = []
     monkeypatch.setattr(llvm, "compiled", lambda *given, old=llvm.compiled: compiled.append(0) or old(*given))
     expression = td.TensorComprehension(3 * x[i] + 17, (i, n))
@@ -329,18 +329,22 @@ def test_code_is_kept_on_disk_and_compiled_again_where_it_is_damaged(monkeypatch
         llvm._code_of.cache_clear()
         return td.lambdify([x], expression, "llvm")(np.ones(2)).tolist()
 
-    assert value() == value() == [20, 20]
+    assert value() == [20, 20]
+    with monkeypatch.context() as patch:  # stored code is found without printing anything
+        patch.setattr(llvm, "print_llvm", None)
+        assert value() == [20, 20]
     assert len(compiled) == 1
     (file,) = tmp_path.glob("*.o")
     content = file.read_bytes()
-    for damaged in (content[:-1], b"", content[:40] + bytes([content[40] ^ 1]) + content[41:]):
+    other = llvm.ObjectCode.of_content(file.stem.removeprefix("k_"), content).content("the key of another program")
+    for damaged in (content[:-1], b"", content[:40] + bytes([content[40] ^ 1]) + content[41:], other):
         file.write_bytes(damaged)
         assert value() == [20, 20]
         assert file.read_bytes() == content
-    assert len(compiled) == 4
+    assert len(compiled) == 5
     tmp_path.chmod(0o777)  # others may write here: nothing is read from there
     assert value() == [20, 20]
-    assert len(compiled) == 5
+    assert len(compiled) == 6
     tmp_path.chmod(0o700)
     assert td.clear_cache() >= 1
     assert not list(tmp_path.glob("*.o"))
@@ -361,6 +365,25 @@ def test_code_goes_with_its_last_function():
     del run
     gc.collect()
     assert code() is None
+
+
+def test_the_code_of_a_program_depends_on_all_that_makes_it(monkeypatch, tmp_path):
+    """Precision, blocks, indices that are checked, and the files of this package, beside the program."""
+    monkeypatch.setenv("SYMPY_TENSORDIFF_CACHE", str(tmp_path))
+    monkeypatch.delenv(llvm.DEBUG)
+
+    def count(dtype=np.float64, **options):
+        llvm._code_of.cache_clear()
+        td.lambdify([x], td.square(x) + 3, "llvm", **options)(np.ones(2, dtype))
+        return len(list(tmp_path.glob("*.o")))
+
+    assert [count(), count(), count(np.float32), count(parallel=True)] == [1, 1, 2, 3]
+    monkeypatch.setenv(llvm.DEBUG, "check")
+    assert count() == 4
+    monkeypatch.setattr("sympy_tensordiff.codegen.run.cache._own_files", lambda: "other files")
+    cache.code_versions.cache_clear()
+    assert count() == 5
+    cache.code_versions.cache_clear()
 
 
 # ---------------------------------------------------------------------------- temporaries and loops

@@ -68,7 +68,7 @@ class NumbaPrinter(NestPrinter):
         super().__init__(names, bare)
         self.loop_depth = 0
         self.counted: set[str] = set()
-        """The names of loop variables that are non-negative."""
+        """The names of loop variables that LLVM can prove non-negative."""
         self.defined: dict[str, int] = {}
         """The loop depth at which each scalar is initialised."""
 
@@ -124,7 +124,10 @@ class NumbaPrinter(NestPrinter):
                 self.line(depth, f"if {self.scalar(test)}:")
                 statement, depth = without_condition(statement, test), depth + 1
             self.line(depth, self.head_text(statement))
-            counts = any(low.divisor == 1 and self.is_counted(low.form) for low in statement.lows)
+            low = statement.lows[0]
+            counts = (
+                len(statement.lows) == 1 and low.divisor == 1 and self.is_counted(low.form) and statement.step != -1
+            )
             outside = self.counted
             self.counted = outside | {statement.variable} if counts else outside - {statement.variable}
             self.loop_depth += 1
