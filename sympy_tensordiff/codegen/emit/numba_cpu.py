@@ -31,6 +31,7 @@ from sympy_tensordiff.codegen.emit.matrix_products import PANELS, product_text
 from sympy_tensordiff.codegen.emit.recurrences import recurrence_text, step_function, with_own_functions
 from sympy_tensordiff.codegen.ir.facts import Prover, integer_form, is_general_exponent
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.nests import ZERO
 from sympy_tensordiff.codegen.ir.programs import (
     ContractionStep,
     Correlation,
@@ -124,10 +125,7 @@ class NumbaPrinter(NestPrinter):
                 self.line(depth, f"if {self.scalar(test)}:")
                 statement, depth = without_condition(statement, test), depth + 1
             self.line(depth, self.head_text(statement))
-            low = statement.lows[0]
-            counts = (
-                len(statement.lows) == 1 and low.divisor == 1 and self.is_counted(low.form) and statement.step != -1
-            )
+            counts = len(statement.lows) == 1 and statement.lows[0].form == ZERO and statement.step != -1
             outside = self.counted
             self.counted = outside | {statement.variable} if counts else outside - {statement.variable}
             self.loop_depth += 1
