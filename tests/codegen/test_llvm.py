@@ -326,7 +326,7 @@ def test_code_is_kept_on_disk_and_compiled_again_where_it_is_damaged(monkeypatch
     expression = td.TensorComprehension(3 * x[i] + 17, (i, n))
 
     def value():
-        llvm._code_of.cache_clear()
+        llvm._recent.clear()
         return td.lambdify([x], expression, "llvm")(np.ones(2)).tolist()
 
     assert value() == [20, 20]
@@ -373,7 +373,7 @@ def test_the_code_of_a_program_depends_on_all_that_makes_it(monkeypatch, tmp_pat
     monkeypatch.delenv(llvm.DEBUG)
 
     def count(dtype=np.float64, **options):
-        llvm._code_of.cache_clear()
+        llvm._recent.clear()
         td.lambdify([x], td.square(x) + 3, "llvm", **options)(np.ones(2, dtype))
         return len(list(tmp_path.glob("*.o")))
 

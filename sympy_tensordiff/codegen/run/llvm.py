@@ -18,7 +18,7 @@ import pickle
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -210,28 +210,32 @@ class ObjectCode:
         return cls(code, tuple(entries), tuple(called), driver)
 
 
-@dataclass(frozen=True)
-class _Request:
-    """A request for object code; ``key`` stands for all that the code depends on, and ``make`` compiles it."""
-
-    key: str
-    make: Callable[[], ObjectCode] = field(compare=False)
+_recent: dict[str, ObjectCode] = {}
+"""The code of the latest requests, by its keys: the same expression is often compiled again."""
 
 
-@functools.lru_cache(RECENT)
-def _code_of(request: _Request, on_disk: bool) -> ObjectCode:
-    """Return the requested object code, read from disk if it is stored there undamaged."""
-    if not on_disk or is_off():
-        return request.make()
+def _code_of(key: str, make: Callable[[], ObjectCode], on_disk: bool) -> ObjectCode:
+    """Return the object code with a key, which stands for all that it depends on; ``make`` compiles it if it is not
+    stored, undamaged, in memory or on disk.
+    """
+    found = _recent.pop(key, None) or (_code_on_disk(key, make) if on_disk and not is_off() else make())
+    _recent[key] = found
+    for other in list(_recent)[:-RECENT]:
+        _recent.pop(other, None)
+    return found
+
+
+def _code_on_disk(key: str, make: Callable[[], ObjectCode]) -> ObjectCode:
+    """Return the object code with a key from disk, or compile it and store it there."""
     with contextlib.suppress(OSError, RuntimeError):
-        path = cache_folder() / f"k_{request.key}.o"
+        path = cache_folder() / f"k_{key}.o"
         with contextlib.suppress(OSError, ValueError):
-            return ObjectCode.of_content(request.key, path.read_bytes())
-        found = request.make()
+            return ObjectCode.of_content(key, path.read_bytes())
+        found = make()
         with contextlib.suppress(OSError):
-            write_bytes(path.parent, path.name, found.content(request.key))
+            write_bytes(path.parent, path.name, found.content(key))
         return found
-    return request.make()
+    return make()
 
 
 class Code:
@@ -300,7 +304,7 @@ def load_program(
     is_debugged = os.environ.get(DEBUG) is not None
     seen = printed() if is_debugged else replace(program, search=None, notes=(), laws=())
     key = hashlib.sha256(versions.encode() + pickle.dumps(seen, protocol=5)).hexdigest()
-    return load(_code_of(_Request(key, make), on_disk))
+    return load(_code_of(key, make, on_disk))
 
 
 def object_code(module: ModuleText, functions: Mapping[str, tuple[str, str]]) -> ObjectCode:
