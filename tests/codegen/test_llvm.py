@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import math
+import os
 import platform
 import re
 import struct
@@ -365,6 +366,26 @@ def test_code_goes_with_its_last_function():
     del run
     gc.collect()
     assert code() is None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_process_calls_and_compiles():
+    """A child has no threads of its parent's pool: it calls the serial code of known functions, and compiles others."""
+    text = """
+import os, numpy as np, sympy_tensordiff as td
+x, value = td.TensorSymbol("x", td.indices("n")), np.linspace(0, 1, 1000)
+known = td.lambdify([x], td.exp(x), parallel=True)
+np.testing.assert_allclose(known(value), np.exp(value), rtol=1e-15)
+child = os.fork()
+if not child:
+    right = np.allclose(known(value), np.exp(value)) and np.allclose(known(value[:10]), np.exp(value[:10]))
+    for parallel in (False, True):
+        right &= np.allclose(td.lambdify([x], td.tanh(x), parallel=parallel)(value), np.tanh(value))
+    os._exit(0 if right else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+np.testing.assert_allclose(known(value), np.exp(value), rtol=1e-15)
+"""
+    subprocess.run([sys.executable, "-c", text], check=True, cwd=Path(td.__file__).parents[1], timeout=300)
 
 
 def test_the_code_of_a_program_depends_on_all_that_makes_it(monkeypatch, tmp_path):
