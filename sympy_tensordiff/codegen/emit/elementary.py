@@ -409,6 +409,7 @@ FUNCTIONS: Mapping[str, tuple[str, Callable[[Precision], str]]] = {
 PARAMETERS = dict.fromkeys(FUNCTIONS, ("x",)) | {"general_power": ("x", "y")}
 """The parameters of each function."""
 
+# Without ``forceinline``, loops over erfc and powers are not vectorised, and take 4.4 times as long.
 _DISPATCH = """
 def elementary(single, double):
     \"\"\"The function of the two that fits the precision of the first argument, compiled without reassociation.\"\"\"
@@ -416,7 +417,7 @@ def elementary(single, double):
     def function(*values):
         return single(*values) if isinstance(values[0], np.float32) else double(*values)
 
-    options = {"error_model": "numpy", "fastmath": {"contract"}}
+    options = {"error_model": "numpy", "fastmath": {"contract"}, "forceinline": True}
     overload(function, options, strict=False)(lambda *values: single if values[0] == types.float32 else double)
     return function
 """
