@@ -299,10 +299,10 @@ def load_program(
 
     if implementations:
         return load(make())
-    versions = f"{code_versions('llvm')}, {_CODE_MODEL}, {goal}, {sorted(parallel)}\n"
+    versions = f"{code_versions('llvm')}, {_CODE_MODEL}, {goal}, {sorted(parallel)}, {sorted(program.rules_off)}\n"
     # While this package is debugged, its functions may differ from those in its files.
     is_debugged = os.environ.get(DEBUG) is not None
-    seen = printed() if is_debugged else replace(program, search=None, notes=(), laws=())
+    seen = printed() if is_debugged else replace(program, search=None, notes=(), laws=(), rules_off=frozenset())
     key = hashlib.sha256(versions.encode() + pickle.dumps(seen, protocol=5)).hexdigest()
     return load(_code_of(key, make, on_disk))
 
