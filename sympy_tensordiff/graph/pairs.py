@@ -48,7 +48,9 @@ The matrix of the sum may be much larger than the result, if a size is not as ex
 
 
 class PrivateParts(NamedTuple):
-    """The sums and products that only one sum uses: if that is multiplied out term by term, they are not computed."""
+    """The sums and products that only one sum uses. If that sum is multiplied out term by term, they need not be
+    computed.
+    """
 
     sums: Collection[Node]
     """Sums among the terms of the sum, and among their terms."""
@@ -57,8 +59,8 @@ class PrivateParts(NamedTuple):
 
 
 def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node] = ()) -> list[Node]:
-    """Return ``roots`` with each summing einsum split into products of two operands, in the cheapest order; nodes in
-    ``known`` are kept.
+    """Return ``roots`` with each einsum of several operands split into products of two, in the cheapest order. Nodes in
+    ``known`` are computed already and stay as they are.
     """
     narrow = without_unit_labels(graph, roots, known)
     work = _Pairing(graph, narrow, hints, known)
@@ -73,7 +75,7 @@ def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collectio
 
 
 class _Pairing:
-    """The state of splitting all einsum nodes of a graph; ``done`` has the results."""
+    """The splitting of all einsums of a graph into products of two operands; ``done`` maps each node to its result."""
 
     def __init__(self, graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node]) -> None:
         self.graph = graph
@@ -110,8 +112,8 @@ class _Pairing:
             self.split_all(parts)
 
     def find_computed_sums(self, roots: Sequence[Node]) -> bool:
-        """Record the sums of matrices that are multiplied term by term, although they are computed as a whole elsewhere
-        in the result; return whether there are any.
+        """Record the sums of matrices that were multiplied out term by term although the result also contains them as a
+        whole. Return whether there are any, so that splitting is repeated.
         """
         results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
         built = {written for result, written in self.shared.items() if result in results}
@@ -119,8 +121,8 @@ class _Pairing:
         return bool(built)
 
     def find_computed_products(self, roots: Sequence[Node]) -> bool:
-        """Record the products that are computed; return whether they contain new ones of terms of sums that are not
-        multiplied term by term.
+        """Record the products that the result computes. Return whether some of them are new and may change a decision
+        about multiplying out a sum, so that splitting is repeated.
         """
         if not self.rejected:
             return False
@@ -132,13 +134,13 @@ class _Pairing:
         return is_new
 
     def is_computed_elsewhere(self, product: Node) -> bool:
-        """Return whether another part than the current one computes a product, too."""
+        """Return whether a part of the result other than the current one also computes `product`."""
         if product not in self.computed:
             return False
         return self.computed[product] > 1 or product not in reachable(self.last[self.current])
 
     def split_all(self, parts: Sequence[Node]) -> None:
-        """Split all nodes, in the order of their arguments."""
+        """Split all einsums among `parts`, arguments first, and store the results in ``done``."""
         self.done = {node: node for node in self.known}
         self.single.clear()
         self.written.clear()
@@ -161,7 +163,9 @@ class _Pairing:
                 self.written[self.done[part]] = part
 
     def split_core(self, node: Node) -> Node:
-        """Return an einsum as products of at most two operands, including operands of the products that it absorbs."""
+        """Return the einsum `node` as products of at most two operands. Inner products that are cheaper to multiply out
+        are merged into it first.
+        """
         output = tuple(range(len(node.shape)))
         if terms := self.cheaper_terms(node, output):
             split = [self.split_scaled_core(coefficient, term) for coefficient, term in terms]
@@ -171,8 +175,8 @@ class _Pairing:
         return result
 
     def split_scaled_core(self, coefficient: Number, node: Node) -> Evaluation:
-        """Return the (work, node) of ``coefficient*node``, for an einsum or a view of one, split into products of two
-        operands.
+        """Return ``(work, new node)`` of ``coefficient*node``, split into products of two operands; `node` may be a
+        transposed or scaled einsum.
         """
         graph = self.graph
         factor, node = (1, node) if node.shape else graph.split_coefficient(node)
@@ -184,16 +188,16 @@ class _Pairing:
         return work, graph.scale(coefficient * factor, new)
 
     def split_gathered(self, node: Node) -> Evaluation:
-        """Return the (work, node) of an einsum, merged with inner products among its operands and split into products
-        of two.
+        """Return ``(work, new node)`` of the einsum `node`: inner products are merged into it, then it is split into
+        products of two operands.
         """
         output = tuple(range(len(node.shape)))
         operands, extents = self.products.gathered(node, output, self.done)
         return trampoline(self.split_in_order(operands, output, extents))
 
     def cheaper_terms(self, node: Node, output: tuple[int, ...]) -> list[tuple[Number, Node]]:
-        """Return the (coefficient, term) pairs of an einsum multiplied out over an operand that is a sum of outer
-        products, if that takes at most half the work; else none.
+        """Return the terms of an einsum, ``(coefficient, term)``, multiplied out over an operand that is a sum of outer
+        products; [] unless that takes at most half the work.
         """
         if not any(map(self.products.rank, node.args)) or not sums_labels(node):
             return []
@@ -209,7 +213,7 @@ class _Pairing:
     def split_product(
         self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(work, node)`` for an einsum of one or two operands.
+        """Return ``(work, new node)`` of an einsum with one or two operands.
 
         A sum of tensors among the operands is multiplied term by term where that is less work: the sum and its terms
         need not be computed then. ``(diag(u) + A B) x`` is ``u*x + A (B x)``. A product with an inverse is the solution
@@ -232,8 +236,8 @@ class _Pairing:
     def split_by_terms(
         self, operands: list[Labelled], position: int, output: tuple[int, ...], extents: Extents, work: int
     ) -> Recursion[Evaluation | None]:
-        """Return ``(work, node)`` for a product in which the sum at ``position`` is multiplied out; None if that is
-        more than ``work``.
+        """Return ``(work, new node)`` of a product in which the sum at ``position`` is multiplied out term by term;
+        None if that takes more than ``work``.
 
         Sums with several uses in its terms are multiplied out in turn, each once, with the sum of all that multiplies
         it, as in a reverse sweep: the number of products in nested sums would grow exponentially otherwise.
@@ -268,8 +272,8 @@ class _Pairing:
     def opened_sum(
         self, operands: list[Labelled], position: int, output: tuple[int, ...], extents: Extents, work: int
     ) -> Recursion[list[OpenedTerm] | None]:
-        """Return the terms of a product in which the sum at ``position`` is multiplied out; None if they are more than
-        ``work``.
+        """Return the terms of a product in which the sum at ``position`` is multiplied out; None if they take more than
+        ``work`` in total.
 
         The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
         several uses is saved only if all of them are multiplied term by term: each counts its share, also where it is
@@ -317,8 +321,8 @@ class _Pairing:
         return terms
 
     def is_sparse(self, node: Node) -> bool:
-        """Return whether a term is broadcast, diagonal or an outer product: a product with it takes less work than with
-        a matrix.
+        """Return whether a product with `node` takes less work than one with a full matrix, because it is broadcast,
+        diagonal or an outer product.
         """
         core = node
         if is_view(node):
@@ -329,14 +333,14 @@ class _Pairing:
         return is_outer(core) or self.products.rank(core) > 0
 
     def work_of_sum(self, total: Node, products: Collection[Node], volume: int) -> int:
-        """Return the work of the additions of ``total``, a sum of ``volume`` entries, of the sums within that only it
-        uses, and of ``products``.
+        """Return the number of operations of ``total``, a sum with ``volume`` entries, including ``products`` and inner
+        sums that only it uses.
         """
         additions = sum(len(part.args) for part in (total, *self.private_parts(total).sums))
         return additions * volume + sum(self.work.get(product, 0) for product in products)
 
     def private_parts(self, total: Node) -> PrivateParts:
-        """Return the sums and the products that only the sum ``total`` uses, directly or through one another."""
+        """Return the sums and products that are used only to compute the sum ``total``."""
         if total not in self.private:
             found: dict[Node, None] = {}
             waiting, uses = [*total.args], Counter(total.args)
@@ -358,7 +362,7 @@ class _Pairing:
         return self.private[total]
 
     def terms_of(self, total: Node) -> list[Node]:
-        """Return the terms of the sum ``total``; a term that is a scaled or transposed sum which nothing else uses is
+        """Return the terms of the sum ``total``. An inner sum that nothing else uses, also scaled or transposed, is
         replaced by its own terms.
         """
         inside = self.private_parts(total).sums
@@ -383,8 +387,8 @@ class _Pairing:
         extents: Extents,
         opened: frozenset[Node],
     ) -> Recursion[OpenedTerm]:
-        """Return an einsum with ``term`` in place of the sum at ``position``, see `split_term`; of one that multiplies
-        a sum with several uses, only the factor of that sum.
+        """Return an einsum with ``term`` in place of the sum at ``position``. If this multiplies a further sum that is
+        used elsewhere too, return only the factor of that sum.
         """
         changed = [
             *operands[:position],
@@ -398,7 +402,9 @@ class _Pairing:
         return (work, self.graph.scale(found.coefficient, node)), found
 
     def multiplied_sum(self, whole: Node, opened: frozenset[Node]) -> MultipliedSum | None:
-        """Return an einsum as a product with a sum that has several uses; None if no operand is such a sum."""
+        """Return the einsum `whole` as a product with a sum that is used several times, ``(A + B) @ C``; None if no
+        operand is such a sum.
+        """
         core, order = _core_of(whole), tuple(range(len(whole.shape)))
         if not whole.shape or not is_core(core) or len(core.shape) != len(order):
             return None
@@ -413,16 +419,18 @@ class _Pairing:
         return next((one for one in found if self.is_no_more_work_first(one, tuple(range(len(order))))), None)
 
     def is_shared_sum(self, node: Node) -> bool:
-        """Return whether a node is a sum of tensors with several uses that may be multiplied term by term."""
+        """Return whether `node` is a sum of tensors that is used several times and may be multiplied out term
+        by term.
+        """
         original = self.written.get(node)
         return original is not None and self.products.uses[original] > 1 and original not in self.built
 
     def work_with_sum(self, product: MultipliedSum) -> int:
-        """Return the work of the product of a sum with the factor of it."""
+        """Return the number of multiplications of the sum in `product` with its factor."""
         return self.products.volume([*product.axes, *product.operand[1]], product.extents)
 
     def is_no_more_work_first(self, product: MultipliedSum, output: tuple[int, ...]) -> bool:
-        """Return whether multiplying everything else first, and the sum last, is an order of least work."""
+        """Return whether it takes the least work to multiply all other operands of `product` first and the sum last."""
         zero, extents = self.graph.zero, product.extents
         apart = self.products.work_in_order([*product.others, product.operand], output, extents)
         first = self.products.work_in_order(product.others, product.axes, extents)
@@ -437,8 +445,8 @@ class _Pairing:
         extents: Extents,
         opened: frozenset[Node],
     ) -> Recursion[Evaluation]:
-        """Return ``(work, node)`` for an einsum with ``term`` in place of the sum at ``position``; products in
-        ``opened`` are multiplied out.
+        """Return ``(work, new node)`` of an einsum with ``term`` in place of the sum at ``position``. Products in
+        ``opened`` are multiplied out in it.
         """
         graph = self.graph
         total, labels = operands[position]
@@ -462,7 +470,7 @@ class _Pairing:
     def split_in_order(
         self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(work, node)`` for an einsum computed by products of two operands, in the cheapest order."""
+        """Return ``(work, new node)`` of an einsum as products of two operands in the cheapest order."""
         found = cofactor_direction(operands, output)
         if found is not None:
             own, direction = yield self.split_in_order(found.factors, tuple(dict.fromkeys(found.pair)), extents)
@@ -485,8 +493,8 @@ class _Pairing:
     def split_tensors(
         self, tensors: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(work, node)`` for an einsum of tensors that sums labels, by the cheapest order, or as a
-        congruence if that is less work.
+        """Return ``(work, new node)`` of an einsum of tensors that sums over labels: in the cheapest order, or with a
+        product ``P`` that occurs twice, as in ``P.T @ M @ P``, computed once.
 
         The product that a congruence contains twice is computed once, and a sum between is multiplied term by term:
         ``P' (D + Q' C Q) P`` is ``P' D P + (Q P)' C (Q P)``, which needs ``Q P`` once.
@@ -535,7 +543,7 @@ class _Pairing:
     def is_less_work_shared(
         self, shared: CongruentFactors, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> bool:
-        """Return whether it takes less work to compute the equal products in ``operands`` first, once."""
+        """Return whether it takes less work to compute the product that occurs twice in ``operands`` first, once."""
         axes, renamed = shared.axes
         zero = self.graph.zero
         work = self.products.work_in_order(shared.first, axes, extents)
@@ -546,7 +554,9 @@ class _Pairing:
     def order_with_shared_product(
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
     ) -> Order | None:
-        """Return one of ``orders`` whose first product other einsums can use as well; None without one."""
+        """Return one of ``orders`` that starts with a product which other einsums need as well; None if there
+        is none.
+        """
         best: tuple[int, Order] | None = None
         for order in orders:
             pair = order.path[0]
@@ -561,7 +571,7 @@ class _Pairing:
         return None if best is None else best[1]
 
     def sum_private_labels(self, part: Labelled, uses: Counter[int], extents: Extents) -> Recursion[Labelled]:
-        """Return an operand summed over the labels that occur in no other operand and not in the output."""
+        """Return an operand summed over those of its labels that no other operand and not the output has."""
         labels = part[1]
         shared = tuple(dict.fromkeys(label for label in labels if uses[label] > 1))
         if len(shared) == len(set(labels)):
@@ -571,20 +581,22 @@ class _Pairing:
 
 
 def _core_of(node: Node) -> Node:
-    """Return the operand of a transposed or scaled tensor; another node itself."""
+    """Return ``A`` for a transposed or scaled tensor such as ``2*A.T``; another node unchanged."""
     return node.args[0] if is_view(node) and node.args else node
 
 
 def _is_sum_or_view(node: Node) -> bool:
-    """Return whether a node is a sum of tensors, or a view; of a sum only one that scales it or permutes its axes."""
+    """Return whether `node` is a sum of tensors or a view (transpose, multiple, broadcast or diagonal); a view of a sum
+    must only scale or transpose it.
+    """
     if is_view(node) and node.args and node.args[0].op == "add":
         return sorted(node.data.inputs[0]) == sorted(node.data.output)
     return is_view(node) or (node.op == "add" and bool(node.shape))
 
 
 def _summed_later(operands: Sequence[Labelled], uses: Counter[int]) -> list[int]:
-    """Return the labels on one axis of an inverse whose other axis another operand shares: ``inv(A) @ b`` is solved as
-    a system first, then summed over its rows.
+    """Return the labels on one axis of an inverse that are summed only after ``inv(A) @ b`` is solved as a linear
+    system, since another operand has the other axis.
     """
     found = []
     for node, labels in operands:
@@ -595,7 +607,7 @@ def _summed_later(operands: Sequence[Labelled], uses: Counter[int]) -> list[int]
 
 
 def _untransposed(operand: Labelled) -> Labelled:
-    """Return ``(S, permuted labels)`` for an operand that is the transpose of a sum ``S``; others unchanged."""
+    """Return the operand ``S.T`` of a sum ``S`` as ``S`` with its labels permuted; other operands unchanged."""
     node, labels = operand
     if not is_transpose(node) or node.args[0].op != "add":
         return operand

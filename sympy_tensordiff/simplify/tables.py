@@ -35,8 +35,9 @@ A kernel of squared distances, which its gradient reads at two indices, has 25 a
 
 
 def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node, sizes: frozenset[int]) -> Node:
-    """Return `entry`, over the indices `axes`, as reads of comprehensions: one for its dense terms, smaller ones for
-    guarded terms.
+    """Return `entry`, which depends on the indices `axes`, written by reads of new comprehensions (tables), so that it
+    is computed once. One table holds its dense terms; each guarded term has a smaller table of its own, read under its
+    guard.
 
     The indices have the ranges ``0 <= axis < extent``; the variables in `sizes` are never bound.
     """
@@ -55,8 +56,8 @@ def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entr
 
 
 def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node) -> Node:
-    """Return a read ``[entry]_axes[axes]`` of a new comprehension; `entry` itself without axes, or if it is a number or
-    a read.
+    """Return the entry at `axes` of a new comprehension with the body `entry`; `entry` itself if there are no axes or
+    it is a number or a read.
     """
     if not axes or entry.op in ("const", "read"):
         return entry
@@ -66,7 +67,9 @@ def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: 
 def _guard_around_smaller_table(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], term: Node, sizes: frozenset[int]
 ) -> Node | None:
-    """Return the guarded `term` as a guard around a read of a table with fewer axes; None if no axis is saved."""
+    """Return the guarded `term` as a guard around a read of a table. The table has fewer axes, since the equations of
+    the guard fix some of `axes`; None if they fix none.
+    """
     rows, body = merge_parallel(term.data), term.args[0]
     if rows is None:
         return graph.zero
@@ -91,7 +94,7 @@ def _guard_around_smaller_table(
 
 
 def _is_cheap(body: Node) -> bool:
-    """Whether `body` has few nodes, and no reductions, functions and choices among them."""
+    """Whether `body` has few nodes and contains no sum, function call or select, so that it need not be stored."""
     stack, size = [body], 0
     while stack and size <= TABLE_SIZE:
         node = stack.pop()
@@ -103,7 +106,7 @@ def _is_cheap(body: Node) -> bool:
 
 
 def _size(written: Node, most: int) -> int:
-    """Return the number of nodes and constraints of `written`, counted up to `most`.
+    """Return the number of nodes and constraints in `written`; counting stops above `most`.
 
     A table counts as ``TABLE_SIZE``; a sum counts as one node, as it is shared.
     """
@@ -117,8 +120,8 @@ def _size(written: Node, most: int) -> int:
 
 
 def inline_single_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each comprehension that is read once, at one index, replaced by its body at that index, and
-    with entries of operations on comprehensions in index notation.
+    """Return `roots` with each comprehension that is read only once, at one index, replaced by its body at that index.
+    Entries of operations on comprehensions are written out too: ``exp(-D)[i, j]`` as ``exp(-D[i, j])``.
 
     Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
     entry would be computed once per iteration.
@@ -129,8 +132,8 @@ def inline_single_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _mixed_reads(nodes: Sequence[Node], roots: Sequence[Node]) -> set[Node]:
-    """Return the reads among `nodes` (arguments first) of operations, entry by entry, on comprehensions of which
-    nothing but entries is read: ``exp(-D)[i, j]`` is ``exp(-D[i, j])`` in index notation.
+    """Return the reads among `nodes` such as ``exp(-D)[i, j]``: entries of an element-wise operation on comprehensions,
+    of which only entries are used. They can be written out as ``exp(-D[i, j])``.
 
     Those that are read at several indices, or share comprehensions with others, are small: what they are made of is
     computed, and written, at each of them.
@@ -149,8 +152,8 @@ def _mixed_reads(nodes: Sequence[Node], roots: Sequence[Node]) -> set[Node]:
 
 
 def _tree_size(tensor: Node) -> int:
-    """Return the number of nodes of an operation as a tree, with the bodies of comprehensions in it, counted up to
-    `WRITTEN_SIZE`.
+    """Return the number of nodes of `tensor` written out as a tree, bodies of comprehensions included; counting stops
+    above `WRITTEN_SIZE`.
     """
     stack, size = [tensor], 0
     while stack and size <= WRITTEN_SIZE:
@@ -161,7 +164,7 @@ def _tree_size(tensor: Node) -> int:
 
 
 def _is_alone(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int]) -> bool:
-    """Whether the comprehensions in an operation, and the operations on them, have one use each."""
+    """Whether the operation `tensor` is made of comprehensions, and operations on these, that nothing else uses."""
     stack = [tensor]
     while stack:
         node = stack.pop()
@@ -173,7 +176,9 @@ def _is_alone(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int
 
 
 def _single_reads(graph: Graph, nodes: list[Node]) -> set[Node]:
-    """Return the reads among `nodes` (arguments first) that `inline_single_reads` replaces."""
+    """Return the reads among `nodes` (arguments first) whose comprehension is read once, and which
+    `inline_single_reads` therefore replaces.
+    """
     uses = Counter(arg for node in nodes for arg in node.args)
     summed: dict[Node, frozenset[int]] = {}
     for node in reversed(nodes):
@@ -194,7 +199,9 @@ def _single_reads(graph: Graph, nodes: list[Node]) -> set[Node]:
 
 
 def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[Node]:
-    """Return `roots` with each read in `reads` replaced by the body of its comprehension at its indices."""
+    """Return `roots` with each read in `reads` replaced by the body of its comprehension at the indices that
+    are read.
+    """
     done: dict[Node, Node] = {}
     for node in reachable(*roots):
         args = [done.get(arg, arg) for arg in node.args]

@@ -28,8 +28,8 @@ from sympy_tensordiff.symbolic.indices import as_expr, integers_by_use
 from sympy_tensordiff.symbolic.lift import lift
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import names_in, nodes_in
-from sympy_tensordiff.testing.rounding_errors import Perturbation, Restriction, magnified
+from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.testing.rounding_errors import Perturbation, Restriction, magnified, table_of
 
 UNIT = sympy.Symbol("u", positive=True)
 """The unit roundoff in symbolic bounds."""
@@ -40,7 +40,7 @@ UNITS = {"float64": 2.0**-53, "float32": 2.0**-24}
 
 @dataclass(frozen=True)
 class ErrorTerm:
-    """The share of one sub-expression in a bound of rounding errors.
+    """The contribution of one sub-expression to a bound of rounding errors.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class ErrorTerm:
 
 @dataclass(frozen=True)
 class ErrorBound:
-    """A first-order bound of the rounding errors of a formula; `print` shows which sub-expressions lose digits.
+    """A first-order bound of the rounding errors of a formula. `print` it to see which sub-expressions lose digits.
 
     Attributes
     ----------
@@ -83,12 +83,14 @@ class ErrorBound:
 
     @property
     def is_symbolic(self) -> bool:
-        """Whether the bound is an expression, as no values are given."""
+        """Whether the bound is an expression, because no values were given."""
         return self.unit is UNIT
 
     @property
     def relative(self) -> Any:
-        """Return the bound divided by the size of the value; infinite where only the value is 0."""
+        """Return the bound divided by the absolute value; infinite where only the value is 0, and None for a tensor of
+        symbols.
+        """
         if self.is_symbolic:
             return self.bound / sympy.Abs(self.value) if not isinstance(self.value, TensorExpr) else None
         return _ratio(self.bound, self.value)
@@ -144,8 +146,8 @@ def error_bound(f: Expr, values: Mapping[Any, Any] | None = None, *, dtype: str 
     Raises
     ------
     UnsupportedError
-        For inverses, determinants, recurrences and functions that have only a name: the errors depend on how they are
-        computed.
+        For inverses, determinants, recurrences inside of each other, and functions that have only a name: the errors
+        depend on how they are computed.
     ArgumentError
         If a symbol has no value.
     ArgumentTypeError
@@ -186,7 +188,7 @@ def error_bound(f: Expr, values: Mapping[Any, Any] | None = None, *, dtype: str 
     body = written
     if isinstance(written, TensorExpr):
         if not isinstance(written, TensorComprehension):
-            written = TensorComprehension(*_entry_of(written))
+            written = table_of(written)
         body, limits = written.body, list(written.limits)
     terms, data = _terms(body, [limit[0] for limit in limits], is_symbolic=values is None)
     symbolic = ErrorBound(
@@ -201,8 +203,8 @@ def error_bound(f: Expr, values: Mapping[Any, Any] | None = None, *, dtype: str 
 
 
 def _terms(body: Expr, indices: Sequence[Any], *, is_symbolic: bool) -> tuple[list[ErrorTerm], list[ErrorTerm]]:
-    """Return the terms of the error bound of the scalar `body`, one per operation, and those for rounded arguments;
-    `indices` are free.
+    """Return the terms of the error bound of the scalar `body`, one for each operation, and those that come from
+    rounded arguments; `indices` are free in it.
     """
     sweep = Perturbation(body, indices)
     perturbed = sweep.run(body, ())
@@ -240,23 +242,15 @@ def _at_values(symbolic: ErrorBound, values: Mapping[Any, Any], unit: float, dty
 
 
 def _without_unit(bound: Any) -> Any:
-    """Return the bound with 1 in place of the unit roundoff."""
+    """Return the bound with 1 instead of the unit roundoff, as a factor of it."""
     if isinstance(bound, TensorComprehension):
         return TensorComprehension(bound.body.xreplace({UNIT: sympy.S.One}), *bound.limits)
     return bound.xreplace({UNIT: sympy.S.One})
 
 
 def _table(entry: Expr, limits: Sequence[Any]) -> Any:
-    """Return the tensor of `entry` over the index ranges `limits`; `entry` itself without limits."""
+    """Return the tensor with the entries `entry` over the index ranges `limits`; `entry` itself if there are none."""
     return TensorComprehension(entry, *limits) if limits else entry
-
-
-def _entry_of(tensor: TensorExpr) -> tuple[Any, ...]:
-    """Return the general entry of `tensor` and its index ranges, as the arguments of a comprehension."""
-    used = names_in([tensor])
-    names = (name for n in range(len(used) + tensor.rank) if (name := f"p{n}") not in used)
-    places = [sympy.Symbol(name, integer=True) for name, _ in zip(names, tensor.shape, strict=False)]
-    return (tensor[tuple(places)].doit(), *zip(places, tensor.shape, strict=True))
 
 
 def _arguments(body: Expr) -> Iterator[Any]:
@@ -264,15 +258,16 @@ def _arguments(body: Expr) -> Iterator[Any]:
     parts = [*dict.fromkeys(nodes_in([body]))]
     indices = {index for node in parts if getattr(node, "is_binder", False) for index in node.variables}
     indices |= integers_by_use([body])
+    indices |= {variable for scan in parts if getattr(scan, "is_scan", False) for variable in scan.bound}
     for part in parts:
-        is_tensor = isinstance(part, TensorSymbol) and part.dtype is not int
+        is_tensor = isinstance(part, TensorSymbol) and part.dtype is not int and part not in indices
         if is_tensor or (isinstance(part, sympy.Symbol) and not part.is_integer and part not in indices):
             yield part
 
 
 def _of_argument(argument: Any, slope: Any, is_symbolic: bool) -> Any:
     """Return ``abs(slope*argument)``, summed over the entries of a tensor argument."""
-    if not isinstance(argument, TensorExpr):
+    if not isinstance(argument, TensorExpr) or not argument.rank:
         return magnified(1, slope, sympy.Abs(argument), is_symbolic)
     places = [sympy.Symbol(f"{argument.name}_{n}", integer=True) for n in range(argument.rank)]
     entry = magnified(1, slope[tuple(places)].doit(), sympy.Abs(argument[tuple(places)]), is_symbolic)

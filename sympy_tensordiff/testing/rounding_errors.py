@@ -1,7 +1,8 @@
 """The operations of a formula with an unknown for the rounding error of each, for `error_bounds`.
 
 `Perturbation` rewrites a formula so that each operation ``v`` becomes ``v + e`` with an unknown ``e``, and notes by how
-much it may be rounded; `Restriction` puts 0 for the unknowns.
+much it may be rounded; `Restriction` puts 0 for the unknowns. In the steps of a recurrence, an operation has an unknown
+for each time, which is a sequence of the recurrence.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from sympy.core.function import AppliedUndef
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.functions import sigmoid, softplus, xlogy
+from sympy_tensordiff.symbolic.einsum import FilledTensor
 from sympy_tensordiff.symbolic.entries import TensorEntry
+from sympy_tensordiff.symbolic.operations import shape_of
+from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, State, fresh_name
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, names_in, with_args
@@ -43,7 +47,7 @@ Limit = tuple[Any, Any, Any]
 
 
 def magnified(weight: Any, slope: Any, size: Any, is_symbolic: bool) -> Any:
-    """Return ``weight*abs(slope)*size``, which is 0 where a numerical slope is 0, even for infinite ``size``."""
+    """Return ``weight*abs(slope)*size``, but 0 where the slope is 0, even if ``size`` is infinite there."""
     value = weight * sympy.Abs(slope) * size
     if is_symbolic or slope.is_number:
         return value
@@ -52,7 +56,7 @@ def magnified(weight: Any, slope: Any, size: Any, is_symbolic: bool) -> Any:
 
 @dataclass(frozen=True)
 class RoundedOperation:
-    """An operation in a formula, with the unknown for the error of its result.
+    """An operation in a formula, with a symbol for the unknown rounding error of its result.
 
     The error of `part` is at most ``weight*u*size``. `unknown` has an axis for each of `limits`, the bound indices in
     `part`, outer ones first; `offsets` are the smallest values of the indices.
@@ -66,7 +70,9 @@ class RoundedOperation:
     offsets: tuple[Any, ...]
 
     def bound(self, slope: Any, is_symbolic: bool) -> Any:
-        """Return the bound of the rounding error, ``weight*abs(slope)*size``, summed over the bound indices."""
+        """Return the bound ``weight*abs(slope)*size`` of the effect of this rounding error, summed over the indices
+        that are bound around the operation.
+        """
         if not self.limits:
             return magnified(self.weight, slope, self.size, is_symbolic)
         places = [limit[0] - offset for limit, offset in zip(self.limits, self.offsets, strict=True)]
@@ -75,8 +81,8 @@ class RoundedOperation:
 
 
 class Perturbation(Rewriting):
-    """A traversal that adds an unknown error to each operation of a formula; a scope has the index limits around,
-    outermost first.
+    """A traversal that adds to each operation of a formula a symbol for its unknown rounding error. Its scope contains
+    the index ranges around, outermost first.
     """
 
     def __init__(self, body: Expr, indices: Sequence[Any]) -> None:
@@ -85,11 +91,18 @@ class Perturbation(Rewriting):
         self.operations: list[RoundedOperation] = []
         self.names = names_in([body])
         self.unknowns: dict[tuple[Any, tuple[Limit, ...]], Any] = {}
+        self.scan: Any = None
+        """The recurrence whose steps are visited."""
+        self.rows: dict[Any, Any] = {}
+        """The variables in its steps for the rows of unknowns."""
+        self.scans: dict[Any, Any] = {}
 
     # ------------------------------------------------------------ nodes
 
     def visit(self, expr: Any, scope: Any) -> Recursion[Any]:
         """Return `expr` with unknown errors added; integers, numbers and arguments are returned unchanged."""
+        if isinstance(expr, TensorSymbol):
+            return expr
         if isinstance(expr, Expr) and not isinstance(expr, TensorExpr) and self.is_exact(expr):
             return expr
         if isinstance(expr, Expr) and expr.is_number:
@@ -106,8 +119,8 @@ class Perturbation(Rewriting):
         return bool(expr.is_integer) and not expr.atoms(sympy.Function)
 
     def addition(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a sum with unknown errors; from three terms on, those of the partial sums, which may be larger than
-        the result.
+        """Return an addition with unknown errors. For three or more terms they are those of partial sums, which may be
+        larger than the result.
         """
         args = yield self.all(expr.args, scope)
         roundings = len(expr.args) - 1
@@ -121,7 +134,7 @@ class Perturbation(Rewriting):
         return self.rounded(expr, sympy.Mul(*args), max(len(expr.args) - len(exact) - 1, 0), sympy.Abs(expr), scope)
 
     def power(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a power with unknown errors: those of a root, of products, or of the function `pow` and its rounded
+        """Return a power with unknown errors: of a root, of repeated products, or of the function `pow` and its rounded
         exponent.
         """
         base, exponent = yield self.all(expr.args, scope)
@@ -143,7 +156,7 @@ class Perturbation(Rewriting):
         return self.rounded(expr, expr.func(*args), weight, sympy.Abs(expr), scope)
 
     def choice(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a choice with unknown errors in its values; its conditions are unchanged."""
+        """Return a `Piecewise` with unknown errors in its values; its conditions are unchanged."""
         values = yield self.all([pair.args[0] for pair in expr.args], scope)
         pairs = [(value, pair.args[1]) for value, pair in zip(values, expr.args, strict=True)]
         return sympy.Piecewise(*pairs, evaluate=False)
@@ -162,14 +175,70 @@ class Perturbation(Rewriting):
 
     def entry(self, expr: Any, scope: Any) -> Recursion[Any]:
         """Return an entry of a tensor with unknown errors in its formula; its indices are unchanged."""
+        if isinstance(expr.tensor, Scan):
+            return (yield from self.of_scan(expr, scope))
         if not isinstance(expr.tensor, TensorComprehension):
             raise UnsupportedError(f"error_bound: the errors of {expr.tensor} depend on how it is computed")
         tensor = self.with_new_indices(expr.tensor, scope)
         body = yield self.visit(tensor.body, (*scope, *((k, sympy.S.Zero, n - 1) for k, n in tensor.limits)))
         return TensorEntry(TensorComprehension(body, *tensor.limits), *expr.args[1:])
 
+    def recurrence(self, expr: Any, scope: Any) -> Recursion[Any]:
+        """Return a recurrence with unknown errors in its steps, initial values and sequences."""
+        if expr in self.scans:
+            return self.scans[expr]
+        if self.scan is not None or not expr.free_symbols.isdisjoint(limit[0] for limit in scope):
+            raise UnsupportedError(f"error_bound: the recurrence {expr} depends on indices or steps around it")
+        outer = []
+        for part in expr.outer:
+            outer.append((yield from self.whole(part, ())))
+        self.scan, self.rows = expr, {}
+        time = (expr.time, sympy.S.Zero, expr.length - 1)
+        steps = []
+        for part in expr.steps:
+            steps.append((yield from self.whole(part, (time,))))
+        value, *updates = steps
+        self.scan = None
+        states = [State(s.variable, initial, new) for s, initial, new in zip(expr.states, outer, updates, strict=False)]
+        known = zip((variable for variable, _ in expr.sequences), outer[len(states) :], strict=True)
+        rows = [*known, *((row, unknown) for unknown, row in self.rows.items())]
+        self.scans[expr] = Scan(expr.kind, value, states, rows, expr.time, expr.length, expr.reverse)
+        return self.scans[expr]
+
+    def whole(self, part: Any, scope: Any) -> Recursion[Any]:
+        """Return a scalar or a whole tensor with unknown errors in its entries, in index notation."""
+        if part in getattr(self.scan, "bound", ()) or getattr(part, "is_symbol", False):
+            return part
+        written = part.rewrite(IndexedSum)
+        if not shape_of(part):
+            return (yield self.visit(written, scope))
+        if isinstance(written, Scan):
+            return (yield self.visit(written, scope))
+        if not isinstance(written, TensorComprehension):
+            written = table_of(written)
+        written = self.with_new_indices(written, scope)
+        limits = tuple((k, sympy.S.Zero, n - 1) for k, n in written.limits)
+        body = yield self.visit(written.body, (*scope, *limits))
+        return TensorComprehension(body, *written.limits)
+
+    def of_scan(self, expr: Any, scope: Any) -> Recursion[Any]:
+        """Return an entry of a recurrence with unknown errors; its indices are unchanged."""
+        tensor = yield self.visit(expr.tensor, ())
+        return TensorEntry(tensor, *expr.indices)
+
+    def at_times(self, size: Any, limits: Sequence[Limit], offsets: Sequence[Any]) -> Any:
+        """Return a size in a step as an entry of its values at all times."""
+        (_, *inner), (_, *lows) = limits, offsets
+        if any(symbol in end.free_symbols for symbol, _, _ in inner for _, *ends in inner for end in ends):
+            raise UnsupportedError(f"error_bound: the ranges in the steps of {self.scan} depend on each other")
+        moved = {k: k + low for (k, *_), low in zip(inner, lows, strict=True) if low != 0}
+        axes = [(k, high - low + 1) for k, low, high in inner]
+        row = TensorComprehension(size.subs(moved), *axes) if axes else size
+        places = [k - low for (k, *_), low in zip(inner, lows, strict=True)]
+        return TensorEntry(self.scan.result("stack", row), limits[0][0], *places)
+
     def with_new_indices(self, binder: Any, scope: tuple[Limit, ...]) -> Any:
-        """Return `binder` with those of its indices renamed that ``scope`` binds already."""
+        """Return `binder`, a sum or comprehension, with those of its indices renamed that ``scope`` binds already."""
         around = {*self.indices, *(limit[0] for limit in scope)}
         renamed = {}
         for index in around.intersection(binder.variables):
@@ -194,18 +263,21 @@ class Perturbation(Rewriting):
         IndexedMax: reduction,
         IndexedMin: reduction,
         TensorEntry: entry,
+        Scan: recurrence,
         Expr: other,
     }
 
     # ------------------------------------------------------------ unknowns
 
     def rounded(self, part: Any, value: Any, weight: Any, size: Any, scope: tuple[Limit, ...]) -> Any:
-        """Return `value` plus a new, recorded unknown for the rounding error of ``part``; `value` itself if ``weight``
-        is 0.
+        """Return `value` plus a new symbol for the unknown rounding error of ``part``, and record it; `value` itself if
+        ``weight`` is 0.
         """
         if weight == 0:
             return value
-        used = [limit for limit in scope if limit[0] in part.free_symbols]
+        symbols = part.free_symbols
+        in_steps = self.scan is not None and not symbols.isdisjoint(self.scan.bound)
+        used = [limit for limit in scope if limit[0] in symbols or (in_steps and limit[0] == self.scan.time)]
         limits, offsets, extents = [], [], []
         for n, (index, low, high) in enumerate(used):
             kept = {limit[0] for limit in used[:n]}
@@ -223,14 +295,28 @@ class Perturbation(Rewriting):
                 name += "_"
             unknown = TensorSymbol(name, tuple(extents)) if extents else sympy.Symbol(name, real=True)
             self.unknowns[key] = unknown
+            if in_steps:
+                size = self.at_times(weight * size, limits, offsets)
+                weight = sympy.S.One
+                self.rows[unknown] = ScanVariable(fresh_name(name), tuple(extents[1:]))
             self.operations.append(RoundedOperation(part, unknown, weight, size, tuple(limits), tuple(offsets)))
         unknown = self.unknowns[key]
         places = [limit[0] - offset for limit, offset in zip(limits, offsets, strict=True)]
+        if in_steps:
+            unknown, places = self.rows[unknown], places[1:]
         return value + (unknown[tuple(places)] if places else unknown)
 
 
+def table_of(tensor: Any) -> Any:
+    """Return a tensor as the comprehension of its general entry."""
+    used = names_in([tensor])
+    names = (name for n in range(len(used) + tensor.rank) if (name := f"p{n}") not in used)
+    places = [sympy.Symbol(name, integer=True) for name, _ in zip(names, tensor.shape, strict=False)]
+    return TensorComprehension(tensor[tuple(places)].doit(), *zip(places, tensor.shape, strict=True))
+
+
 def _count(reduction: Any) -> Any:
-    """Return the number of terms of a reduction, at least 1, as an expression."""
+    """Return the number of terms of a sum or other reduction, at least 1, as an expression."""
     total: Any = sympy.S.One
     for _, low, high in reduction.limits:
         if {limit[0] for limit in reduction.limits} & (low.free_symbols | high.free_symbols):
@@ -242,7 +328,7 @@ def _count(reduction: Any) -> Any:
 
 
 def _outermost(end: Any, scope: Sequence[Limit], kept: set[Any], is_low: bool) -> Any:
-    """Return the smallest (`is_low`) or largest value of the affine `end` as the indices of ``scope`` vary, except
+    """Return the smallest (`is_low`) or largest value of the affine `end` when the indices of ``scope`` vary, except
     those in `kept`.
     """
     end = sympy.sympify(end)
@@ -271,21 +357,33 @@ def _is_power_of_two(number: Any) -> bool:
 
 
 class Restriction(Rewriting):
-    """A traversal that sets the unknown errors in a derivative to 0."""
+    """A traversal that replaces the symbols for unknown rounding errors in a derivative by 0."""
 
     def __init__(self, sweep: Perturbation) -> None:
         super().__init__()
         self.unknowns = {operation.unknown for operation in sweep.operations}
 
     def symbol(self, expr: Any, scope: Any) -> Any:
-        """Return 0 for an unknown number."""
+        """Return 0 for a symbol of an unknown error; any other symbol unchanged."""
         return sympy.S.Zero if expr in self.unknowns else expr
 
     def entry(self, expr: Any, scope: Any) -> Any:
-        """Return 0 for an entry of a tensor of unknown errors; another entry with the unknowns in it set to 0."""
+        """Return 0 for an entry of a tensor of unknown errors; in another entry, replace the unknown errors by 0."""
         if expr.tensor in self.unknowns:
             return sympy.S.Zero
         args = yield self.all(expr.args, scope)
         return with_args(expr, args)
 
-    rules: ClassVar[Rules] = {TensorEntry: entry}
+    def recurrence(self, expr: Any, scope: Any) -> Any:
+        """Return a recurrence without the sequences of unknown errors, which are 0 in its steps."""
+        rows = [(variable, sequence) for variable, sequence in expr.sequences if sequence in self.unknowns]
+        gone = [*(variable for variable, _ in rows), *(one for one in self.unknowns if one in expr.free_symbols)]
+        zero = {one: FilledTensor(0, shape_of(one)) if shape_of(one) else sympy.S.Zero for one in gone}
+        value, *updates = [step.xreplace(zero) for step in expr.steps]
+        kept = [pair for pair in expr.sequences if pair not in rows]
+        outer = yield self.all([*(state.initial for state in expr.states), *(one for _, one in kept)], scope)
+        states = [State(s.variable, initial, new) for s, initial, new in zip(expr.states, outer, updates, strict=False)]
+        sequences = zip((variable for variable, _ in kept), outer[len(states) :], strict=True)
+        return Scan(expr.kind, value, states, [*sequences], expr.time, expr.length, expr.reverse)
+
+    rules: ClassVar[Rules] = {TensorEntry: entry, Scan: recurrence}

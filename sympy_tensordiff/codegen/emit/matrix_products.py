@@ -42,9 +42,7 @@ def needs_no_copies(step: ContractionStep) -> bool:
     left, right, both, rows, columns, terms = found = as_matrices(step)
 
     def lies(labels: Labels, first: Labels, second: Labels) -> bool:
-        """Return whether ``labels`` are the batch labels followed by those of ``first`` and ``second``, in either
-        order.
-        """
+        """Return whether ``labels`` are the batch labels, followed by ``first`` and ``second`` in either order."""
         return list(labels) in ([*both, *first, *second], [*both, *second, *first])
 
     return lies(left.labels, rows, terms) and lies(right.labels, terms, columns) and found.order == list(step.output)

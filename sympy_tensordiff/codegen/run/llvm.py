@@ -354,14 +354,16 @@ def load(module: ObjectCode) -> SimpleNamespace:
 
 
 def _may_raise(own: str, name: str) -> bool:
-    """Return whether the compiled form of a user's function may signal an exception by its return code."""
+    """Return whether a user's function, as compiled by Numba, can return an error code, so that callers have to test
+    it.
+    """
     found = re.search(rf"^define [^\n]*@{name.removeprefix('cfunc.')}\(.*?^}}", own, re.MULTILINE | re.DOTALL)
     return found is None or set(re.findall(r"^ +ret (.*)", found[0], re.MULTILINE)) != {"i32 0"}
 
 
 @functools.cache
 def _open_process() -> None:
-    """Make the symbols of this process available to LLVM, which loads them with the first engine."""
+    """Load the symbols of this process into LLVM, so that compiled code can call its functions; this is done once."""
     _binding().create_mcjit_compiler(_binding().parse_assembly(""), _machine())
 
 
