@@ -80,12 +80,11 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache(tmp_path_factory):
-    before = os.environ.get("SYMPY_TENSORDIFF_CACHE")
-    os.environ["SYMPY_TENSORDIFF_CACHE"] = str(tmp_path_factory.mktemp("generated"))
-    yield
-    os.environ.pop("SYMPY_TENSORDIFF_CACHE")
-    if before is not None:
-        os.environ["SYMPY_TENSORDIFF_CACHE"] = before
+    """A folder of its own for compiled code; LLVM's verifier looks at all modules."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SYMPY_TENSORDIFF_CACHE", str(tmp_path_factory.mktemp("generated")))
+        patch.setenv("SYMPY_TENSORDIFF_LLVM", "verify")
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

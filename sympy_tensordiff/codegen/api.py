@@ -129,10 +129,11 @@ def lambdify(
         gives), come back as such.
     backend : {"llvm", "numba", "numpy", "cuda", "jax", "torch", "cupy", "dask", "dask-numpy"}
         ``"llvm"`` compiles loops in the language of LLVM, which ``.llvm`` shows, while ``.source`` is their text for
-        Numba. ``"numba"`` computes the same and takes ten times as long to compile. ``"jax"``, ``"torch"`` and
-        ``"cupy"`` make an `ArrayFunction` of the arrays of these libraries, which can trace it
-        ([how to](howto_array_libraries.md)). The last two make a function of [dask arrays](howto_dask.md), with LLVM's
-        or NumPy's kernels (extra ``dask``): a `DaskFunction`, whose results are lazy.
+        Numba. ``"numba"`` compiles that text, which takes ten times as long; where temporaries are large, it runs two
+        to three times as long. ``"jax"``, ``"torch"`` and ``"cupy"`` make an `ArrayFunction` of the arrays of these
+        libraries, which can trace it ([how to](howto_array_libraries.md)). The last two make a function of
+        [dask arrays](howto_dask.md), with LLVM's or NumPy's kernels (extra ``dask``): a `DaskFunction`, whose results
+        are lazy.
     temporaries : bool
         False: the form of the paper, without temporary memory: every entry recomputes the sums it
         needs. (Comprehensions read by others, and sums of sums inside of sums, are kept all the

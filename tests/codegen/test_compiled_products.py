@@ -33,7 +33,7 @@ def operands(spec):
 @every("factor", [1, -3])
 def test_product(spec, factor):
     source = compared(spec, factor)
-    assert len(re.findall(r"    multiply\(", source)) == 1
+    assert len(re.findall(r"np\.dot\(", source)) == 1
     assert len(re.findall(r"(?:_ordered|product) = np\.empty", source)) == PRODUCTS[spec]
 
 
@@ -82,8 +82,8 @@ def test_one_function_is_compiled_where_that_can_be():
     x, y = td.TensorSymbol("x", (3, 3)), td.TensorSymbol("y", (3, 3))
     compiled = r"@njit.*\n *def (\w+)"
     source = td.generate_code([x, y], td.exp(x @ y))
-    assert re.findall(compiled, source) == ["run_in", "run"]
-    assert re.findall(r"@register_jitable.*\n *def (\w+)", source) == ["fill_t", "fill_result", "scratch"]
+    assert re.findall(compiled, source) == ["run"]
+    assert re.findall(r"@register_jitable.*\n *def (\w+)", source) == ["fill_t", "fill_result"]
     assert re.findall(compiled, td.generate_code([x, y], td.exp(x + y))) == ["fill_result"]
     assert re.findall(compiled, td.generate_code([x, y], x @ y)) == []
     assert "\ncompiled: one function\n" in td.lambdify([x, y], td.exp(x @ y)).plan

@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 from every import every
 from numba import njit, types
-from numba.extending import lower_builtin, overload, type_callable
+from numba.extending import overload
 
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS, PARAMETERS, elementary_functions
 from sympy_tensordiff.codegen.ir.scalars import VECTORISED
@@ -55,7 +55,7 @@ EDGES = {
 """Where a formula ends or a result begins to overflow or to vanish."""
 
 
-NAMES = {"overload": overload, "types": types, "lower_builtin": lower_builtin, "type_callable": type_callable}
+NAMES = {"overload": overload, "types": types}
 
 
 def loop_of(name):

@@ -121,15 +121,17 @@ class _CTranslation:
     def call(self, node: ast.Call) -> tuple[str, str]:
         """Return ``(C text, kind)`` of a call: a conversion, a reinterpretation of bits, or a function."""
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        (text, kind), *others = map(self.text, [a for a in node.args if not self.is_kind(a)])
         ending = "f" * (self.precision is SINGLE)
-        if name == "bits":
-            to = ast.unparse(node.args[1]).removeprefix("np.")
+        if name == "view":
+            assert isinstance(node.func, ast.Attribute)
+            text, kind = self.text(node.func.value)
+            to = ast.unparse(node.args[0]).removeprefix("np.")
             if kind == "double":
                 return f"bits_of_double({text})", to
             if to == "real":
                 return f"of_bits(({self.type('natural')}){text})", to
             return f"({self.type(to)})bits_of({text})", to
+        (text, kind), *others = map(self.text, node.args)
         if name in ("real", "whole", "natural", "int32"):
             if isinstance(node.args[0], ast.Constant) and name == "real":
                 return text + ending, "real"
@@ -143,8 +145,3 @@ class _CTranslation:
         if name == "copysign":
             return f"copysign{ending}({text}, {others[0][0]})", kind
         return f"vector_{name}({text})", "real"
-
-    def is_kind(self, node: ast.expr) -> bool:
-        """Return whether an argument is the name of a number type."""
-        is_own = isinstance(node, ast.Name) and node.id in ("real", "whole", "natural")
-        return is_own or (isinstance(node, ast.Attribute) and node.attr.startswith("int"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from sympy_tensordiff.codegen.emit.forms import CHOICE, INDENT, UNARY, FormNames, FormPrinter, TextBlock, tuple_text
+from sympy_tensordiff.codegen.emit.forms import CHOICE, UNARY, FormNames, FormPrinter, TextBlock, tuple_text
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import Array, FusedKernels, Kernel, Program, Scatter, Step
@@ -259,20 +259,16 @@ def host_driver(
     names: FormNames,
     call: Callable[[Step], str],
     around: str = "",
-    scratch: Sequence[Array] = (),
     name: str = "run",
 ) -> str:
     """Return the text of the function ``name`` that calls the functions of all steps, for arrays in host memory.
 
-    ``call`` returns the call of a step, ``around`` is a ``with`` line around the calls; temporaries in ``scratch`` are
-    parameters instead of being allocated.
+    ``call`` returns the call of a step, ``around`` is a ``with`` line around the calls.
     """
     temporaries = Temporaries(program, FormPrinter(names))
     block = TextBlock()
-    passed = [*run_parameters(program), *(array.name for array in scratch)]
-    inner = block.child(f"def {name}({', '.join(map(names, passed))}):")
-    filled = [step.array for step in program.kernels] if name == "tables" else [a.name for a in program.outputs]
-    inner.line(f'"""Fill {" and ".join(map(names, filled))}."""')
+    inner = block.child(f"def {name}({', '.join(map(names, run_parameters(program)))}):")
+    inner.line(f'"""Fill {" and ".join(names(output.name) for output in program.outputs)}."""')
     for line in size_lines(program, names):
         inner.line(line)
     dtype = f"{names(program.outputs[0].name)}.dtype"
@@ -282,8 +278,7 @@ def host_driver(
         made = [] if isinstance(kernel, Scatter) else [temporaries.get(name) for name in filled_arrays(kernel)]
         place = inner
         for temporary in (array for array in made if array is not None):
-            if temporary not in scratch:
-                inner.line(f"{names(temporary.name)} = np.empty({temporaries.shape(temporary)}, {dtype})")
+            inner.line(f"{names(temporary.name)} = np.empty({temporaries.shape(temporary)}, {dtype})")
             if temporaries.may_be_empty(temporary) and not isinstance(kernel, FusedKernels):
                 place = inner.child(f"if {names(kernel.array)}.size:")
         if (
@@ -296,44 +291,8 @@ def host_driver(
     return "\n".join(block.render())
 
 
-# ---------------------------------------------------------------------------- temporaries as parameters
-# `run` allocates the temporaries, `run_in` has them as parameters.
-#
-# New pages of memory cost more time than the computation in them, so a callable reuses the arrays in its next call.
-
-
 def scratch_arrays(program: Program) -> list[Array]:
-    """Return the temporaries that ``run_in`` takes as parameters, in the order in which they are filled."""
+    """Return the temporaries of a compiled program, in the order in which they are filled."""
     known = {array.name: array for array in program.temporaries}
     steps = [step for step in program.kernels if not isinstance(step, Scatter)]
     return [known[name] for step in steps for name in filled_arrays(step) if name in known]
-
-
-def scratch_text(program: Program, names: FormNames, arrays: Sequence[Array]) -> str:
-    """Return the function that allocates the temporaries, without decorator."""
-    temporaries = Temporaries(program, FormPrinter(names))
-    dtype = f"{names(program.outputs[0].name)}.dtype"
-    made = [f"np.empty({temporaries.shape(array)}, {dtype})" for array in arrays]
-    lines = [
-        f"def scratch({', '.join(map(names, run_parameters(program)))}):",
-        f'{INDENT}"""The arrays of what lies between: {", ".join(names(array.name) for array in arrays)}."""',
-        *(INDENT + line for line in size_lines(program, names)),
-        f"{INDENT}return {tuple_text(made)}",
-    ]
-    return "\n".join(lines)
-
-
-def run_text(program: Program, names: FormNames, arrays: Sequence[Array], has_tables: bool) -> str:
-    """Return the function ``run`` that allocates temporaries, fills constant tables and calls ``run_in``; without
-    decorator.
-    """
-    passed = ", ".join(map(names, run_parameters(program)))
-    texts = ", ".join(names(array.name) for array in arrays)
-    lines = [
-        f"def run({passed}):",
-        f'{INDENT}"""Fill {" and ".join(names(output.name) for output in program.outputs)}."""',
-        f"{INDENT}{texts}{',' * (len(arrays) == 1)} = scratch({passed})",
-        *([f"{INDENT}tables({passed}, {texts})"] if has_tables else []),
-        f"{INDENT}run_in({passed}, {texts})",
-    ]
-    return "\n".join(lines)

@@ -151,9 +151,10 @@ class _LlvmTranslation:
         value.
         """
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if name == "bits":
-            text, kind = self.value(node.args[0])
-            to = ast.unparse(node.args[1]).removeprefix("np.")
+        if name == "view":
+            assert isinstance(node.func, ast.Attribute)
+            text, kind = self.value(node.func.value)
+            to = ast.unparse(node.args[0]).removeprefix("np.")
             return self.new(f"bitcast {self.types[kind]} {text} to {self.types[to]}"), to
         if name in ("real", "whole", "natural", "int32", "float64"):
             return self.changed(

@@ -8,7 +8,6 @@ single kernel needs no compiled driver.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import replace
 
 from sympy_tensordiff.codegen.emit.arrays import block_constant, recurrence_pieces
 from sympy_tensordiff.codegen.emit.base import NestPrinter
@@ -21,9 +20,6 @@ from sympy_tensordiff.codegen.emit.driver import (
     module_names,
     module_text,
     passed_names,
-    run_text,
-    scratch_arrays,
-    scratch_text,
     task_text,
     without_unused_real,
 )
@@ -31,7 +27,7 @@ from sympy_tensordiff.codegen.emit.elementary import ELEMENTARY_NAMES, FUNCTIONS
 from sympy_tensordiff.codegen.emit.forms import ATOM, INDENT, POWER, FormNames, FormPrinter
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS, SCALAR_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
-from sympy_tensordiff.codegen.emit.matrix_products import MULTIPLY, MULTIPLY_NAMES, PANELS, product_text
+from sympy_tensordiff.codegen.emit.matrix_products import PANELS, product_text
 from sympy_tensordiff.codegen.emit.recurrences import recurrence_text, step_function, with_own_functions
 from sympy_tensordiff.codegen.ir.facts import Prover, integer_form, is_general_exponent
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
@@ -90,8 +86,11 @@ class NumbaPrinter(NestPrinter):
         """Return the text of an index. It is wrapped in ``at(...)``, which tells Numba that it is not negative, unless
         that is evident.
         """
-        counts = form.constant >= 0 and all(factor > 0 and atom in self.counted for atom, factor in form.terms)
-        return self.form(form) if counts else f"at({self.form(form)})"
+        return self.form(form) if self.is_counted(form) else f"at({self.form(form)})"
+
+    def is_counted(self, form: Affine) -> bool:
+        """Return whether a form is evidently non-negative."""
+        return form.constant >= 0 and all(factor > 0 and atom in self.counted for atom, factor in form.terms)
 
     def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
         """Return a power with its precedence; powers with integer forms as exponents are computed by squaring."""
@@ -103,7 +102,7 @@ class NumbaPrinter(NestPrinter):
         # Products by squaring: in loops of few steps, LLVM sees how many. Of 0, Numba raises no negative power.
         value = self.scalar(base, POWER + 1)
         text = f"{value}**({self.form(form)})"
-        if form.constant < 0 or any(v not in self.counted or c < 0 for v, c in form.terms):
+        if not self.is_counted(form):
             text += f" if {self.form(form)} >= 0 else real(1)/{value}**({self.form(-1 * form)})"
         return f"real({text})", ATOM
 
@@ -126,8 +125,7 @@ class NumbaPrinter(NestPrinter):
                 self.line(depth, f"if {self.scalar(test)}:")
                 statement, depth = without_condition(statement, test), depth + 1
             self.line(depth, self.head_text(statement))
-            low = statement.lows[0].form
-            counts = len(statement.lows) == 1 and low == ZERO and statement.step != -1
+            counts = len(statement.lows) == 1 and statement.lows[0].form == ZERO and statement.step != -1
             outside = self.counted
             self.counted = outside | {statement.variable} if counts else outside - {statement.variable}
             self.loop_depth += 1
@@ -261,14 +259,14 @@ HELPERS = {name: text for name, text in SCALAR_HELPERS.items() if name not in FU
 
 MODULES = {
     "numba": ("njit", "prange", "types"),
-    "numba.extending": ("intrinsic", "lower_builtin", "overload", "register_jitable", "type_callable"),
+    "numba.extending": ("intrinsic", "overload", "register_jitable"),
     "numba.core": ("cgutils",),
     "llvmlite": ("binding", "ir"),
 }
 """The names that a module imports if it uses them, by their modules."""
 
 OWN_NAMES = frozenset(name for names in MODULES.values() for name in names)
-OWN_NAMES |= {"real", "compiled_once", "plus", "at", "panels", *MULTIPLY_NAMES, *TILE_NAMES, *HELPERS, *LIBRARY_NAMES}
+OWN_NAMES |= {"real", "plus", "at", "panels", *TILE_NAMES, *HELPERS, *LIBRARY_NAMES}
 OWN_NAMES |= ELEMENTARY_NAMES
 
 
@@ -286,24 +284,13 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
     functions, inner = _step_functions(program, names, decorators, prover, parallel)
     table = {name: decorators.inner + text.strip("\n") for name, text in HELPERS.items()}
     table |= {"plus": decorators.plus + PLUS, "at": decorators.inner + AT, "panels": decorators.inner + PANELS}
-    table |= {"add_tile": TILE, "multiply": MULTIPLY} | LIBRARY_HELPERS
+    table |= {"add_tile": TILE} | LIBRARY_HELPERS
     inner = _with_helpers(inner, table)
-    pieces = [COMPILED_ONCE] if any(text.startswith(decorators.once) for text in functions.texts) else []
-    pieces += [*elementary_functions(functions.texts), *called_by(functions.texts, table).values()]
+    pieces = [*elementary_functions(functions.texts), *called_by(functions.texts, table).values()]
     # Without NumPy's warnings, as in compiled loops.
     has_calls = not all(isinstance(step, Kernel | FusedKernels) for step in program.kernels)
     around = 'with np.errstate(all="ignore"):' if has_calls and not decorators.is_whole else ""
-    arrays = scratch_arrays(program) if decorators.is_whole else []
-    tables = [step for step in program.kernels if isinstance(step, Table)] if arrays else []
-    steps = [step for step in program.kernels if step not in tables]
-    pieces += [*inner, *functions.texts]
-    for chosen, name in ((steps, "run_in" if arrays else "run"), (tables, "tables")):
-        if chosen or name == "run":
-            inside = replace(program, kernels=tuple(chosen))
-            pieces.append(decorators.run + host_driver(inside, names, functions, around, arrays, name))
-    if arrays:
-        pieces.append(decorators.product + scratch_text(program, names, arrays))
-        pieces.append(decorators.run + run_text(program, names, arrays, bool(tables)))
+    pieces += [*inner, *functions.texts, decorators.run + host_driver(program, names, functions, around)]
     return module_text(program, "numba", names, pieces, MODULES, constants=block_constant(inner))
 
 
@@ -336,16 +323,15 @@ def _step_functions(
             text = function_text(step, nest_of(step, place), local, place.block)
         elif isinstance(step, Correlation):
             part, whole = correlation_texts(step, names, prover.shapes, is_block)
-            text = (decorators.once if is_block else decorators.inner) + part
-            text += f"\n\n\n{decorators.for_step(step, is_block)}{whole}"
+            text = f"{decorators.inner}{part}\n\n\n{decorators.for_step(step, is_block)}{whole}"
         elif isinstance(step, Trapezoid) or decorators.is_whole:
             assert isinstance(step, ContractionStep | Trapezoid)
-            text = product_text(step, names, prover.shapes, is_block)
+            text = product_text(step, names, is_block)
         else:
             text = library_text(step, program, names)
         decorator = "" if isinstance(step, Correlation) else decorators.for_step(step, is_block)
         if is_block and isinstance(step, Kernel | FusedKernels):
-            text = f"{decorators.once}{text}\n\n\n{decorators.blocks}{blocks_text(step, names, prover)}"
+            text = f"{decorators.inner}{text}\n\n\n{decorators.blocks}{blocks_text(step, names, prover)}"
             decorator = ""
         passed = [entries.get(name, name) for name in passed_names(step, names)]
         functions.add(step, text, decorator, passed)
@@ -386,35 +372,25 @@ def _with_helpers(texts: list[str], compiled: Container[str]) -> list[str]:
 # and reciprocals do not keep results near the limits of the number range: they stay off.
 FLAGS = 'error_model="numpy", fastmath={"contract", "nsz"}'
 
-COMPILED_ONCE = f'''\
-def compiled_once(function):
-    """A function that Numba compiles once, however the functions around it are compiled."""
-    function.compiled = njit(no_cfunc_wrapper=True, no_cpython_wrapper=True, {FLAGS})(function)
-    function._numba_type_ = types.Dispatcher(function.compiled)
-    return function'''
-"""The decorator of functions called in a parallel loop: Numba would compile others twice, for loop and function."""
-
 
 class Decorators:
     """The lines with Numba's decorator for the functions of a module, by the way they are compiled.
 
-    A function that is compiled only as part of others has no entry point for Python, which would take as long to
-    compile as a small kernel: called from Python, it runs as Python. So are all of a body of a compiled recurrence, for
-    which ``is_inside`` is true.
+    A function that is compiled only as part of others runs as Python if Python calls it. So are all of a body of a
+    compiled recurrence, for which ``is_inside`` is true.
     """
 
     def __init__(self, program: Program, names: FormNames, is_inside: bool = False) -> None:
         self.is_whole = is_inside or is_compiled_whole(program)
         # Numba's cache cannot distinguish functions of the user: it would take the code of one for another's. Nor does
-        # it find their modules again, which have new names in every process. The entry point for C is not needed.
-        entry = f"@njit({'' if names.functions else 'cache=True, '}nogil=True, no_cfunc_wrapper=True, "
-        within = "@register_jitable(no_cfunc_wrapper=True, "
+        # it find their modules again, which have new names in every process.
+        entry = f"@njit({'' if names.functions else 'cache=True, '}nogil=True, "
+        within = "@register_jitable("
         outer = within if self.is_whole else entry
         self.kernel = f"{outer}{FLAGS})\n"
         self.blocks = f'{outer}error_model="numpy", parallel=True)\n'
         self.product = f'{within}error_model="numpy")\n' if self.is_whole else ""
         self.inner = f"{within}{FLAGS})\n"
-        self.once = "@compiled_once\n"
         self.plus = f'{within}{FLAGS[:-1]}, "reassoc"}})\n'
         self.run = f"{entry}{FLAGS})\n" if self.is_whole else ""
 

@@ -75,14 +75,29 @@ def code_versions(backend: str) -> str:
     if backend in ("numba", "llvm"):
         llvm = importlib.import_module("llvmlite.binding")
         found.append(f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}")
-    # Object code of LLVM is linked with no other package; each takes 2 ms to look up.
-    packages = {"numpy": ["numpy"], "llvm": ["llvmlite"]}.get(backend, ["numpy", "numba", "llvmlite"])
+    if backend == "llvm":  # its object code is linked with no other package, and stored by program, not by text
+        return ", ".join([*found, importlib.import_module("llvmlite").__version__, _own_files()])
+    packages = {"numpy": ["numpy"]}.get(backend, ["numpy", "numba", "llvmlite"])
     for package in ("sympy-tensordiff", *packages):
         try:
             found.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
             found.append(f"{package} from source")
     return ", ".join(found)
+
+
+def _own_files() -> str:
+    """Return a hash of the sizes and times of this package's files on which printed code depends; in an archive without
+    such files, the package's version.
+    """
+    root = Path(__file__).parents[2]
+    try:
+        folders = [root / "integer", root / "graph", *(path for path in (root / "codegen").iterdir() if path.is_dir())]
+        files = sorted((entry.path, entry.stat()) for folder in folders for entry in os.scandir(folder))
+    except OSError:
+        return str(importlib.import_module("sympy_tensordiff").__version__)
+    text = repr([(path, status.st_size, status.st_mtime_ns) for path, status in files if path.endswith(".py")])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def is_off() -> bool:

@@ -30,8 +30,10 @@ from sympy_tensordiff.codegen.run.repeated_calls import LastCall, Runs, remember
 from sympy_tensordiff.codegen.run.results import check_out, fit, nesting
 from sympy_tensordiff.codegen.run.signature import documentation, in_order, signature
 from sympy_tensordiff.codegen.run.threads import (
+    PARALLEL_WORK,
     blockable,
     has_compiled_products,
+    kernel_work,
     large_steps,
     with_threads,
 )
@@ -238,7 +240,7 @@ class CompiledFunction:
         compiled already.
         """
         is_quick = is_compiled or self.backend not in COMPILED
-        count = len(self._fused.kernels)
+        count = len(self._bounded.kernels)
         return nullcontext() if is_quick else announce_if_slow(f"compiling {count} kernel{'s' * (count != 1)}")
 
     def _discard_modules(self) -> None:
@@ -324,7 +326,8 @@ class CompiledFunction:
         if self.parallel:
             return self._blockable
         if self._large[0] is not (sizes := self._checker.known_sizes()):
-            self._large = sizes, large_steps(self._fused, sizes) & self._blockable
+            is_small = sum(kernel_work(self._bounded, sizes).values()) < PARALLEL_WORK
+            self._large = sizes, frozenset() if is_small else large_steps(self._fused, sizes) & self._blockable
         return self._large[1]
 
     @functools.cached_property
@@ -357,7 +360,9 @@ class CompiledFunction:
     def _load_llvm(self, dtype: np.dtype[Any], parallel: frozenset[str]) -> Any:
         """Return the functions for results of a dtype, compiled by LLVM; None if Numba has to compile them."""
         try:
-            return llvm.load_program(self._fused, self._implementations, dtype, parallel, self._on_disk)
+            return llvm.load_program(
+                self._bounded, lambda: self._fused, self._implementations, dtype, parallel, self._on_disk
+            )
         except (llvm.UnavailableError, UnsupportedError) as error:
             self._fallback = str(error)
             return None
@@ -371,8 +376,9 @@ class CompiledFunction:
 
     @functools.cached_property
     def source(self) -> str:
-        """The text of the generated module. For the backend ``llvm``, it is the text of the same loops in Python."""
-        return _module_source(self._bounded, self.backend, self._printed_parallel)
+        """The text of the generated module; for ``llvm``, that of the same loops in Python."""
+        text = _module_source(self._bounded, self.backend, self._printed_parallel)
+        return text.replace('for the backend "numba".', "for Numba, with the loops that LLVM compiles.", 1)
 
     def _module(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> ModuleType:
         """Return the generated module for results of a dtype."""

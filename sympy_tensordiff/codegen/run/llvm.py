@@ -12,10 +12,13 @@ import functools
 import hashlib
 import importlib
 import importlib.util
+import json
 import os
+import pickle
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -181,23 +184,58 @@ def compiled(text: str, functions: Mapping[str, tuple[str, str]]) -> bytes:
     return code
 
 
-@functools.lru_cache(RECENT)
-def _code_of(text: str, on_disk: bool) -> bytes:
-    """Return the object code of a text, read from disk if it is stored there undamaged."""
-    if not on_disk or is_off():
-        return compiled(text, {})
-    digest = hashlib.sha256(f"{code_versions('llvm')}, {_CODE_MODEL}\n{text}".encode()).hexdigest()
+@dataclass(frozen=True)
+class ObjectCode:
+    """The object code of a module, with the names of its entry points and of the functions of others that it calls, and
+    its driver in Python, if it needs one.
+    """
+
+    code: bytes
+    entries: tuple[str, ...]
+    called: tuple[str, ...]
+    driver: str = ""
+
+    def content(self, key: str) -> bytes:
+        """Return the content of a file: a hash of its key and the rest, a line of JSON with the names, and the code."""
+        rest = json.dumps([self.entries, self.called, self.driver]).encode() + b"\n" + self.code
+        return hashlib.sha256(key.encode() + rest).digest() + rest
+
+    @classmethod
+    def of_content(cls, key: str, content: bytes) -> ObjectCode:
+        """Return the object code in the content of a file; raise ValueError if it is damaged, or of another key."""
+        if hashlib.sha256(key.encode() + content[32:]).digest() != content[:32]:
+            raise ValueError("the content has another hash")
+        line, _, code = content[32:].partition(b"\n")
+        entries, called, driver = json.loads(line)
+        return cls(code, tuple(entries), tuple(called), driver)
+
+
+_recent: dict[str, ObjectCode] = {}
+"""The code of the latest requests, by its keys: the same expression is often compiled again."""
+
+
+def _code_of(key: str, make: Callable[[], ObjectCode], on_disk: bool) -> ObjectCode:
+    """Return the object code with a key, which stands for all that it depends on; ``make`` compiles it if it is not
+    stored, undamaged, in memory or on disk.
+    """
+    found = _recent.pop(key, None) or (_code_on_disk(key, make) if on_disk and not is_off() else make())
+    _recent[key] = found
+    for other in list(_recent)[:-RECENT]:
+        _recent.pop(other, None)
+    return found
+
+
+def _code_on_disk(key: str, make: Callable[[], ObjectCode]) -> ObjectCode:
+    """Return the object code with a key from disk, or compile it and store it there."""
     with contextlib.suppress(OSError, RuntimeError):
-        path = cache_folder() / f"k_{digest}.o"
+        path = cache_folder() / f"k_{key}.o"
+        with contextlib.suppress(OSError, ValueError):
+            return ObjectCode.of_content(key, path.read_bytes())
+        found = make()
         with contextlib.suppress(OSError):
-            content = path.read_bytes()
-            if hashlib.sha256(content[32:]).digest() == content[:32]:
-                return content[32:]
-        code = compiled(text, {})
-        with contextlib.suppress(OSError):
-            write_bytes(path.parent, path.name, hashlib.sha256(code).digest() + code)
-        return code
-    return compiled(text, {})
+            write_bytes(path.parent, path.name, found.content(key))
+        return found
+    return make()
 
 
 class Code:
@@ -235,6 +273,7 @@ def check_constants(program: Program) -> None:
 
 def load_program(
     program: Program,
+    fused: Callable[[], Program],
     implementations: Mapping[External, Any],
     dtype: np.dtype[Any],
     parallel: frozenset[str],
@@ -242,31 +281,53 @@ def load_program(
 ) -> SimpleNamespace:
     """Return the functions of a program for results of a dtype; ``implementations`` are the functions of the user.
 
-    Raise `UnavailableError` or `UnsupportedError` if Numba has to compile the program.
+    ``fused`` returns the program with fused kernels, which is printed only if no code is stored for the program. Raise
+    `UnavailableError` or `UnsupportedError` if Numba has to compile the program.
     """
-    text = print_llvm(program, target(dtype), parallel)
-    functions = {f"user{n}": llvm_text(one, implementations[one], dtype) for n, one in enumerate(externals(program))}
-    return load(text, functions, on_disk)
+    goal = target(dtype)
+
+    @functools.cache
+    def printed() -> ModuleText:
+        """Return the module."""
+        return print_llvm(fused(), goal, parallel)
+
+    def make() -> ObjectCode:
+        """Return the object code of the module, compiled."""
+        one_by_one = enumerate(externals(program))
+        functions = {f"user{n}": llvm_text(one, implementations[one], dtype) for n, one in one_by_one}
+        return object_code(printed(), functions)
+
+    if implementations:
+        return load(make())
+    versions = f"{code_versions('llvm')}, {_CODE_MODEL}, {goal}, {sorted(parallel)}, {sorted(program.rules_off)}\n"
+    # While this package is debugged, its functions may differ from those in its files.
+    is_debugged = os.environ.get(DEBUG) is not None
+    seen = printed() if is_debugged else replace(program, search=None, notes=(), laws=(), rules_off=frozenset())
+    key = hashlib.sha256(versions.encode() + pickle.dumps(seen, protocol=5)).hexdigest()
+    return load(_code_of(key, make, on_disk))
 
 
-def load(module: ModuleText, functions: Mapping[str, tuple[str, str]], on_disk: bool = True) -> SimpleNamespace:
-    """Load the compiled code of a module, and return its functions ``run``, ``run_in``, ``scratch`` and ``tables``;
-    those that it lacks are left out.
+def object_code(module: ModuleText, functions: Mapping[str, tuple[str, str]]) -> ObjectCode:
+    """Return a module as object code, with the ``functions`` of the user linked in.
 
     Raise `UnavailableError` if it calls a function that does not exist, or a function of the user that may raise an
     error.
     """
     text = module.text
-    if "@numba_parallel_for" in text:
-        start_pool()
-    if "@blas_" in text:
-        _load_blas()
     for symbol, (own, name) in functions.items():
         if _may_raise(own, name):
             raise UnavailableError("a function that is supplied may raise an error")
         text = re.sub(rf"@{symbol}(?=\()", f"@{name}", text)
-    _check_symbols(text, {name for _, name in functions.values()})
-    code = Code(compiled(text, functions) if functions else _code_of(text, on_disk))
+    known = {name for _, name in functions.values()}
+    called = sorted(set(re.findall(r"^declare .*@([\w.]+)\(", text, re.MULTILINE)) - known)
+    _open_symbols(called)
+    return ObjectCode(compiled(text, functions), module.entries, tuple(called), module.driver)
+
+
+def load(module: ObjectCode) -> SimpleNamespace:
+    """Return the functions ``run``, ``run_in``, ``scratch`` and ``tables`` of a module, as far as it has them."""
+    _open_symbols(module.called)
+    code = Code(module.code)
     entries = {name: code.function(name) for name in module.entries}
     if module.driver:
         space: dict[str, Any] = {"__name__": "sympy_tensordiff_generated"}
@@ -306,11 +367,17 @@ def _open_process() -> None:
     _binding().create_mcjit_compiler(_binding().parse_assembly(""), _machine())
 
 
-def _check_symbols(text: str, known: set[str]) -> None:
-    """Raise UnavailableError if a function declared in ``text`` does not exist in the process: LLVM would abort."""
+def _open_symbols(called: Sequence[str]) -> None:
+    """Make the functions of others that a module calls known to LLVM.
+
+    Raise UnavailableError if one does not exist in the process: LLVM would end that.
+    """
+    if "numba_parallel_for" in called:
+        start_pool()
+    if any(name.startswith("blas_") for name in called):
+        _load_blas()
     _open_process()
-    called = set(re.findall(r"^declare .*@([\w.]+)\(", text, re.MULTILINE)) - known
-    for name in sorted(called):
+    for name in called:
         intrinsic = re.fullmatch(r"llvm\.(sin|cos|pow|log2|log10)\.f(32|64)", name)
         if name.startswith("llvm.") and intrinsic is None:
             continue

@@ -87,7 +87,8 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> Plan:
         elif isinstance(step, Scatter):
             text = describe_scatter(step, backend)
         elif isinstance(step, Kernel):
-            text = f"fill {describe_kernel(step)}{', once for all calls' * isinstance(step, Table)}"
+            once = ", once for all calls" * (isinstance(step, Table) and backend == "llvm")
+            text = f"fill {describe_kernel(step)}{once}"
         else:
             text = describe(step, shapes)
         lines.append(f"  {n}. {text}")

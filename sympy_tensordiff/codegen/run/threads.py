@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
@@ -75,9 +76,19 @@ def large_steps(program: Program, sizes: Mapping[str, int]) -> frozenset[str]:
     large = [step for step, found in works.items() if found >= PARALLEL_WORK]
     if all(isinstance(step, ContractionStep) and needs_no_copies(step) for step in large):
         return frozenset()
-    if importlib.import_module("numba").config.NUMBA_NUM_THREADS < 2:
+    if thread_count() < 2:
         return frozenset()
     return frozenset(function_name(step) for step, found in works.items() if found >= ADDITIONAL_PARALLEL_WORK)
+
+
+def thread_count() -> int:
+    """Return the number of Numba's threads; Numba, which takes 0.3 s to import, is not imported on one core."""
+    given = os.environ.get("NUMBA_NUM_THREADS", "")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if "numba" not in sys.modules and (given or str(cores)) == "1":
+        return 1
+    count: int = importlib.import_module("numba").config.NUMBA_NUM_THREADS
+    return count
 
 
 def has_compiled_products(program: Program) -> bool:
