@@ -37,8 +37,8 @@ class Problem(NamedTuple):
 
 
 def problem(sizes: Sizes = PAPER_SIZES) -> Problem:
-    """Return the demonstration's function, ``f[i, j] = exp(-Sum_k ...)``, for extents ``sizes = (I, J, K)`` of its
-    indices.
+    """Return the `Problem` of the demonstration: the function ``f`` with its variables and cotangent, of extents
+    ``sizes = (I, J, K)``.
 
     >>> problem((3, 4, 5)).variables
     (a, b, c, d)
@@ -144,9 +144,7 @@ def compile_and_time(
     backend: str,
     repeats: int,
 ) -> list[Callable[..., Any]]:
-    """Compile the function and all its derivatives for a backend, print the times of compilation and calls, and return
-    the compiled functions.
-    """
+    """Compile the function and all derivatives for a backend, print their times, and return the compiled functions."""
     built: list[Callable[..., Any]] = []
     both = {"f": (task.variables, task.function), "four derivatives": ((*task.variables, task.cotangent), gradients)}
     for name, (arguments, expression) in both.items():

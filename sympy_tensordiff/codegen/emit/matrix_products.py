@@ -54,7 +54,7 @@ def product_text(step: ContractionStep | Trapezoid, names: FormNames, is_paralle
 
 
 class _MatrixProduct:
-    """Prints the Numba function of a matrix product."""
+    """Prints the Numba function of a matrix product, with BLAS calls."""
 
     def __init__(self, step: ContractionStep | Trapezoid, names: FormNames, is_parallel: bool) -> None:
         self.step = step
