@@ -153,7 +153,9 @@ class PrintedSymbol(Printed):
 
 
 class PrintedComprehension(Printed):
-    """The mixin that prints a comprehension: its body in square brackets, with the ranges as a subscript."""
+    """The mixin that prints a comprehension: the body in brackets with the ranges as a subscript; a stack of tensors by
+    these.
+    """
 
     def _sympystr(self: Any, printer: Any) -> str:
         """SymPy's hook for `str`: return the constructor call with body and limits, or that of `stack`."""

@@ -45,10 +45,11 @@ def scan(
         next state, or a pair of the next state and an output.
     init : Expr, tuple of Expr, or dict
         The state before the first step; the state is a tuple of tensors for a tuple. For a dict from names to initial
-        values, ``step`` has a parameter of each name, and returns a tuple in the order of the dict.
+        values, ``step`` has a parameter of each name, and returns a tuple in the order of the dict; for one name, it
+        may return the state itself.
     xs : Expr, tuple of Expr, or dict, optional
         The sequences whose rows the steps read: tensors with the time as their first axis. If ``init`` or ``xs`` is
-        a dict, so is the other one.
+        a dict, so is the other one. Rows of arrays of integers select entries, as in ``E[:, o]``.
     length : int or Expr, optional
         The number of steps; needed without ``xs``.
     reverse : bool
@@ -370,9 +371,7 @@ def _selected_rows(entry: TensorEntry, time: Any, length: Any) -> Any:
 
 
 class _Rows(Rewriting):
-    """The traversal that replaces reads ``A[t]`` at the ``time`` by variables for the current row; ``known`` maps
-    tensors to these.
-    """
+    """The traversal that replaces reads at the ``time``, ``A[t]`` or ``A[idx[t]]``, by the variables in ``known``."""
 
     def __init__(self, time: Any, length: Any, known: Mapping[Any, Any]) -> None:
         super().__init__()
