@@ -157,8 +157,9 @@ def joined(value):
     [
         entry_sum(x[i, j], f[j]) - entry_sum(x[i, j], w[j, k]),
         entry_sum(x[i, j], y[i, j], w[j, k]) - f[i] * entry_sum(x[i, j], w[j, k]) + entry_sum(x[i, j], w[j, k]) ** 2,
+        w[0, k] * entry_sum(x[i, j], y[0, j]) + y[0, k] * entry_sum(x[i, j], w[j, 0]),
     ],
-    ids=["one over fewer indices", "one that is used twice"],
+    ids=["one over fewer indices", "one that is used twice", "two whose sum would depend on one index more"],
 )
 def test_sums_that_stay(value):
     node, new = joined(value)
