@@ -27,11 +27,28 @@ from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS
 
 
 def in_terms(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` with canonical signs of differences, and with products multiplied out that contain terms on a
-    diagonal.
+    """Return `nodes` with common factors of all terms of an addition in front of it, with canonical signs of
+    differences, and with products multiplied out that contain terms on a diagonal.
     """
+    nodes = rewritten(graph, nodes, partial(_with_common_factors, graph))
     nodes = rewritten(graph, with_canonical_signs(graph, nodes, numbers=False), partial(_with_choices, graph))
     return [node if node.has_tensor_ops else _entries_in_terms(graph, node) for node in nodes]
+
+
+def _with_common_factors(graph: Graph, total: Node) -> Node:
+    """Return ``x*s - y*s`` as ``s*(x - y)``, if all terms of the scalar addition have factors in common; other nodes
+    unchanged.
+    """
+    if total.op != "add" or total.shape:
+        return total
+    terms = [graph.split_coefficient(term) for term in total.args]
+    factors = [graph.factors(core) for _, core in terms]
+    common = [factor for factor in factors[0] if factor.op != "const" and all(factor in own for own in factors)]
+    if not common:
+        return total
+    rests = [[factor for factor in own if factor not in common] for own in factors]
+    inner = [graph.scale(number, graph.mul(rest)) for (number, _), rest in zip(terms, rests, strict=True)]
+    return graph.mul([*common, graph.add(inner)])
 
 
 def _with_choices(graph: Graph, total: Node) -> Node:
