@@ -210,9 +210,24 @@ class _Pairing(TermProducts):
         scalars = [part for part in operands if not part[0].shape]
         tensors = [part for part in operands if part[0].shape]
         if {label for _, labels in tensors for label in labels}.issubset(output_labels):
-            return self.products.volume(output, extents), self.graph.ein(1, operands, output, extents)
+            return self.products.volume(output, extents), self.outer_product(operands, output, extents)
         work, node = yield from self.split_tensors(tensors, output, extents)
         return work, self.graph.ein(1, [(node, output), *scalars], output_labels, extents)
+
+    def outer_product(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> Node:
+        """Return an einsum that sums nothing; operands with the same axes, fewer than those of the result, are
+        multiplied first: ``a_i b_j c_j d_j`` is the outer product of ``a`` and ``b*c*d``.
+        """
+        groups: dict[frozenset[int], list[Labelled]] = {}
+        for operand in operands:
+            groups.setdefault(frozenset(operand[1]), []).append(operand)
+        factors: list[Labelled] = []
+        for labels, own in groups.items():
+            if len(own) > 1 and 0 < len(labels) < len(set(output)):
+                axes = tuple(sorted(labels))
+                own = [(self.graph.ein(1, own, axes, extents), axes)]
+            factors += own
+        return self.graph.ein(1, factors, output, extents)
 
     def split_tensors(
         self, tensors: list[Labelled], output: tuple[int, ...], extents: Extents
