@@ -12,6 +12,7 @@ from sympy_tensordiff.codegen.ir.loops import Loop
 from sympy_tensordiff.codegen.ir.walk import loads, statements
 from sympy_tensordiff.codegen.lower.plan import Planner
 from sympy_tensordiff.codegen.lower.sums import joined_sums
+from sympy_tensordiff.codegen.lower.terms import in_terms
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
@@ -189,3 +190,13 @@ def test_a_quadratic_form_reads_the_sums_of_its_gradient():
     found = td.lambdify([g, d], (value, td.gradient(value, d)))(G, D)
     np.testing.assert_allclose(found[0], np.einsum("ijkl,ij,kl", tensor, D, D) / 2, rtol=1e-12)
     np.testing.assert_allclose(found[1], both / 2, rtol=1e-12)
+
+
+def test_common_factors_of_all_terms_stand_in_front():
+    graph = Graph()
+    reader = Reader(graph)
+    read = lambda *exprs: [reader.read(as_operand(one, "")) for one in exprs]  # noqa: E731
+    given = read(f[i] * x[i, j] - 2 * f[i] * y[i, j], f[i] * x[i, j] - y[i, j], f[i] * x[i, j] * f[j] - f[i] * f[j])
+    expected = read(f[i] * (x[i, j] - 2 * y[i, j]), f[i] * x[i, j] - y[i, j], f[i] * f[j] * (x[i, j] - 1))
+    assert given[0] is not expected[0] and given[2] is not expected[2]
+    assert in_terms(graph, given) == in_terms(graph, expected)
