@@ -70,6 +70,13 @@ def test_extrema_and_masked_reads(seed, masks):
     extrema.check_extrema(seed, masks, ("numpy", "numba"))
 
 
+@pytest.mark.usefixtures("uncompiled")
+@every("seed, backend", [(551345, "llvm"), (551467, "llvm"), (551467, "numba"), (552141, "numpy"), (553569, "numpy")])
+def test_maxima_of_equal_values(seed, backend):
+    """Their derivatives compare values that are computed in different loops, and are one number."""
+    extrema.check_extrema(seed, backends=(backend,))
+
+
 def test_no_extremum_differs_from_dual_numbers(thorough):
     tally = fuzz.fuzz(
         {"extrema": 40 if thorough else 4, "masked": 40 if thorough else 4}, seed=2010, write=lambda line: None

@@ -309,3 +309,15 @@ def test_an_equation_with_a_multiple_of_a_maximum_stays():
         [x, other], Piecewise((1, Eq(49 * td.IndexedMax(x[k], (k, 0, n - 1)), other[0])), (0, True)), "numpy"
     )
     assert all(kernel(np.arange(float(top + 1)), np.array([49.0 * top])) == 1 for top in range(1, 60))
+
+
+def test_values_of_one_form_are_entries_of_one_array():
+    """An equation that a user writes holds where both sides are one value, however they are computed."""
+    value = 3 * exp(x[i]) * d[i] - td.sin(x[i])
+    count = td.IndexedSum(Piecewise((1, Eq(value, value.subs(i, j))), (0, True)), (i, 0, n - 1), (j, 0, n - 1))
+    notes = build_program([x, d], count).notes
+    assert len([note for note in notes if "compared with" in note]) == 1
+    at = np.random.default_rng(4).standard_normal((2, 50))
+    assert td.lambdify([x, d], count, "numpy")(*at) == 50
+    other = td.IndexedSum(Piecewise((1, Eq(exp(x[i]) * d[i], exp(d[i]) * x[i])), (0, True)), (i, 0, n - 1))
+    assert not [note for note in build_program([x, d], other).notes if "compared with" in note]

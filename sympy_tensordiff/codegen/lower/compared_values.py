@@ -7,6 +7,9 @@ itself, read; also where no other temporaries are wanted. A value that is read u
 number everywhere and needs no array. Of values that conditions choose, each one has its own array: a comparison may
 hold one of them alone, where the conditions are known. Values that are equal by their form, such as ``3*a[i]*a[j]`` and
 ``3*a[j]*a[i]``, may also differ by rounding, and a comparison does not distinguish them: the array holds one of them.
+
+Two values of one form, ``f(p) == f(0)``, also become entries of one array. Users write such equations, and the
+derivative of a maximum over equal values has them.
 """
 
 from __future__ import annotations
@@ -38,9 +41,7 @@ def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence
     """
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     work = _Ties(graph, lowering)
-    for entry in entries:
-        work.collect(entry)
-    if not work.arrays:
+    if not [entry for entry in entries if work.collect(entry)]:
         return list(definitions)
     found: list[Definition] = []
     for definition in definitions:
@@ -75,17 +76,22 @@ class _Ties(LoopArrays):
 
     # -------------------------------------------------------------- which values have arrays
 
-    def collect(self, root: Node) -> None:
-        """Create the arrays for the values of every maximum or minimum below `root` that something is compared with."""
-        stack, seen, compared = [root], {root}, dict[Node, None]()
+    def collect(self, root: Node) -> bool:
+        """Create the arrays for the values of every maximum or minimum below `root` that something is compared with.
+
+        Returns whether `root` compares values that rounding may change.
+        """
+        stack, seen, compared, has_pairs = [root], {root}, dict[Node, None](), False
         while stack:
             node = stack.pop()
             compared.update((extremum, None) for _, extremum in _comparisons(node))
+            has_pairs = has_pairs or _compares_rounded_values(node, self.lowering.outside)
             new = [part for part in ((self.open(node)[2],) if node.op in BINDERS else node.args) if part not in seen]
             seen.update(new)
             stack += new
         for extremum in compared:
             self.parts_of(extremum)
+        return has_pairs or bool(self.arrays)
 
     def parts_of(self, extremum: Node) -> list[TieTerm]:
         """Return the subexpressions of the values under the maximum `extremum` that rounding may change, each with its
@@ -140,6 +146,8 @@ class _Ties(LoopArrays):
         )
         for position, extremum in _comparisons(node):
             args[position] = self.compared(extremum, node.args[position], known, nonzero) or args[position]
+        if _compares_rounded_values(node, self.lowering.outside):
+            args = self.entries_of_one_array(node.args, known, nonzero) or args
         return graph.with_args(node, args)
 
     def compared(self, extremum: Node, value: Node, known: Rows, nonzero: Sequence[Affine]) -> Node | None:
@@ -153,16 +161,43 @@ class _Ties(LoopArrays):
         arrays = list({part.stored.tensor: part.stored for part in parts}.values())
         whole = self.entry(arrays, value, known, nonzero)
         entries = {}
-        for part, _ in rounded_parts(value, self.lowering.outside) if parts and whole is None else ():
-            found = self.entry(arrays, part, known, nonzero)
+        others = rounded_parts(value, self.lowering.outside) if parts and whole is None else ()
+        is_exact = parts and whole is None and _is_exact(value, self.lowering.outside, 1)
+        for part, _ in [(value, ())] if is_exact else others:
+            found = None if is_exact else self.entry(arrays, part, known, nonzero)
             if found is not None:
                 entries[part] = found
-            elif any(may_equal(part, other.node) for other in parts):
+            elif any((self.agree_at_one_place if is_exact else may_equal)(part, other.node) for other in parts):
                 raise UnsupportedError(
                     "a kernel cannot determine which value attains the maximum or minimum: write the values as a "
                     "TensorComprehension of their own"
                 )
         return substituted(self.graph, value, entries) if entries else whole
+
+    def agree_at_one_place(self, value: Node, other: Node) -> bool:
+        """Return whether two nodes are equal if all their indices are: ``-x[0]`` and ``2*x[j//2] - 3*x[j//3]``."""
+        one, two = (self.graph.map_forms(node, lambda _: Affine()) for node in (value, other))
+        return one is two
+
+    def entries_of_one_array(self, values: Sequence[Node], known: Rows, nonzero: Sequence[Affine]) -> list[Node] | None:
+        """Return two values that are compared as two entries of one array; None if they are not of one form.
+
+        ``exp(x[i])*y[i] == exp(x[j])*y[j]`` holds at ``i = j`` only if both sides are computed in the same way. Such
+        comparisons are written by users, and are left of a maximum over equal values.
+        """
+        for general in values:
+            try:
+                candidate = self.candidate(general, (), ())
+            except UnsupportedError:
+                continue
+            trial = LoopArray(candidate, general, ())
+            if all(any(True for _ in self.forms(trial, value, known)) for value in values):
+                arrays = [self.array(candidate, "values that are compared with each other")]
+                found = [self.entry(arrays, value, known, nonzero) for value in values]
+                entries = [entry for entry in found if entry is not None]
+                if len(entries) == len(found):
+                    return entries
+        return None
 
     def with_entries(self, extremum: Node) -> Node:
         """Return the values under a maximum as reads of the arrays that hold them."""
@@ -224,6 +259,16 @@ def _comparisons(node: Node) -> Iterator[tuple[int, Node]]:
         for position, other in enumerate(reversed(node.args)):
             if other.op in EXTREMA:
                 yield position, other
+
+
+def _compares_rounded_values(node: Node, closed: frozenset[int]) -> bool:
+    """Return whether `node` tests two values of the same tensors, other than extrema, for equality, and rounding may
+    change both.
+    """
+    if node.op != "compare" or node.data not in ("eq", "ne") or any(arg.op in EXTREMA for arg in node.args):
+        return False
+    one, other = node.args
+    return not _is_exact(one, closed, 1) and not _is_exact(other, closed, 1) and _tensors(one) == _tensors(other)
 
 
 # ---------------------------------------------------------------------------- parts that are rounded

@@ -11,7 +11,7 @@ from math import lcm
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.plan import Context, StorageCandidate, index_forms
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.graph.instances import Comparison, instances
+from sympy_tensordiff.graph.instances import Comparison, instances, with_joined_indices
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotient, quotient
 from sympy_tensordiff.integer.clamps import gist
@@ -143,12 +143,14 @@ class LoopArrays:
             own = rest
         return [*found, {}]
 
-    def array(self, candidate: StorageCandidate) -> LoopArray:
-        """Return the array that stores `candidate`; a new one if there is none yet."""
+    def array(
+        self, candidate: StorageCandidate, note: str = "values that are compared with their greatest or least one"
+    ) -> LoopArray:
+        """Return the array that stores `candidate`; a new one, which the plan lists with `note`, if there is none."""
         key = candidate.node, candidate.rows
         if key not in self.arrays:
             name, lows, extents = self.lowering.allocated(candidate)
-            self.lowering.notes.append(f"{name}: values that are compared with their greatest or least one")
+            self.lowering.notes.append(f"{name}: {note}")
             # No tensor of a user's is called so: names are cut at blanks there.
             tensor = self.graph.tensor(f"kept {name}", tuple(extents))
             self.lowering.arrays[tensor.data[0]] = name
@@ -208,7 +210,7 @@ class LoopArrays:
             again = self.graph.substitute(value, mapping)
             compare = self.comparison(stored, known)
             own = instances(self.graph, stored.candidate.node, stored.axes, again, compare)
-            for found in chain(own, self.instances_where(stored, again, known)):
+            for found in chain(own, self.instances_where(stored, again, known), self.at_ends(stored, again, compare)):
                 yield [found.get(axis, form).substitute(back) for axis, form in around.items()]
 
     def symmetries(self, stored: LoopArray) -> list[dict[int, Affine]]:
@@ -285,6 +287,19 @@ class LoopArrays:
                 if all(is_implied(Constraint("eq", gist(difference, facts)), facts) for difference in given):
                     yield found
 
+    def at_ends(self, stored: LoopArray, value: Node, compare: Comparison) -> Iterator[dict[int, Affine]]:
+        """Yield the ends of the axes of an array where its entry is `value`.
+
+        Rounded and clamped indices are constant there: ``2*x[j//2] - 3*x[j//3]`` is ``-x[0]`` at ``j = 0``.
+        """
+        ends = [_ends(stored.candidate.rows, axis) for axis in stored.axes]
+        wanted = compare.node(with_joined_indices(self.graph, value))
+        for chosen in islice(product(*ends), MAX_MOVES):
+            found = dict(zip(stored.axes, chosen, strict=True))
+            entry = self.graph.substitute(stored.candidate.node, found)
+            if compare.node(with_joined_indices(self.graph, entry)) is wanted:
+                yield found
+
     def patterns(self, node: Node, axes: Sequence[int]) -> Iterator[tuple[dict[int, Compound], Node]]:
         """Yield ``(holes, pattern)``: `node` with quotients and other compound parts of its index forms replaced by
         variables.
@@ -318,6 +333,13 @@ def complement(rows: Rows) -> Iterator[Rows]:
         below_and_above = (Constraint("ge", row.form - 1), Constraint("ge", -row.form - 1))
         for opposite in below_and_above if row.kind == "eq" else (row.negation(),):
             yield (*rows[:position], opposite)
+
+
+def _ends(rows: Rows, axis: int) -> list[Affine]:
+    """Return the plain lower and upper bounds of the variable `axis` in `rows`."""
+    own = [row for row in rows if row.kind == "ge" and axis not in row.form.hidden()]
+    lows = [Affine({axis: 1}) - row.form for row in own if row.form.coefficient(axis) == 1]
+    return lows + [row.form + Affine({axis: 1}) for row in own if row.form.coefficient(axis) == -1]
 
 
 def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
