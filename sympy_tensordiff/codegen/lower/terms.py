@@ -35,15 +35,20 @@ def in_terms(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     return [node if node.has_tensor_ops else _entries_in_terms(graph, node) for node in nodes]
 
 
+ENTRIES = frozenset({"read", "scalar", "index"})
+
+
 def _with_common_factors(graph: Graph, total: Node) -> Node:
-    """Return ``x*s - y*s`` as ``s*(x - y)``, if all terms of the scalar addition have factors in common; other nodes
-    unchanged.
+    """Return ``x*s - y*s`` as ``s*(x - y)``, if all terms of the scalar addition have entries of tensors in common;
+    other nodes unchanged.
+
+    Exponentials and sums stay: their products are computed in forms that do not overflow.
     """
     if total.op != "add" or total.shape:
         return total
     terms = [graph.split_coefficient(term) for term in total.args]
     factors = [graph.factors(core) for _, core in terms]
-    common = [factor for factor in factors[0] if factor.op != "const" and all(factor in own for own in factors)]
+    common = [factor for factor in factors[0] if factor.op in ENTRIES and all(factor in own for own in factors)]
     if not common:
         return total
     rests = [[factor for factor in own if factor not in common] for own in factors]
