@@ -23,6 +23,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
+import sympy
+
 from sympy_tensordiff.graph.cofactor_tangents import cofactor_direction, cofactor_tangent
 from sympy_tensordiff.graph.congruences import CongruentFactors, congruence
 from sympy_tensordiff.graph.contraction_order import Extents, Hints, Labelled, Products, is_outer
@@ -217,11 +219,17 @@ class _Pairing(TermProducts):
     def outer_product(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> Node:
         """Return an einsum that sums nothing; operands with the same axes, fewer than those of the result, are
         multiplied first: ``a_i b_j c_j d_j`` is the outer product of ``a`` and ``b*c*d``.
+
+        Powers and exponentials stay operands of their own: an inverse norm may underflow before it meets a large factor.
         """
         groups: dict[frozenset[int], list[Labelled]] = {}
-        for operand in operands:
-            groups.setdefault(frozenset(operand[1]), []).append(operand)
         factors: list[Labelled] = []
+        for operand in operands:
+            core = core_of(operand[0])
+            if core.op == "pow" or core.data is sympy.exp:
+                factors.append(operand)
+            else:
+                groups.setdefault(frozenset(operand[1]), []).append(operand)
         for labels, own in groups.items():
             if len(own) > 1 and 0 < len(labels) < len(set(output)):
                 axes = tuple(sorted(labels))
