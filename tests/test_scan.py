@@ -339,10 +339,7 @@ def test_gradient_of_linear_control_is_that_of_the_unrolled_formula() -> None:
             lambda: td.lambdify([W, x, h0], rnn(last=True), "numpy")(np.ones((2, 2)), np.ones((0, 2)), np.ones(2)),
         ),
         (OutOfShapeError, "a scan would have T steps, which is not positive", lambda: empty(0)),
-        (UnsupportedError, "CUDA kernels do not run", lambda: td.generate_code([W, x, h0], rnn(), "cuda")),
         (UnsupportedError, "no text language writes this recurrence", lambda: td.to_text(rnn(), language="index")),
-        (UnsupportedError, "CUDA kernels do not run", lambda: td.generate_code([W, x, h0], rnn(), "cuda_c")),
-        (UnsupportedError, "reads an array of integers in its steps", lambda: of_data()),
     ],
 )
 def test_misuse_is_explained(error: type[Exception], message: str, call: Any) -> None:
@@ -373,9 +370,3 @@ def of_index() -> Any:
     i = td.indices("i")
     entries = td.scan(lambda h, x: h * x[i], 1, x, last=True)
     return td.lambdify([x], td.TensorComprehension(entries, (i, n)))
-
-
-def of_data() -> Any:
-    i, chosen = td.indices("i"), td.TensorSymbol("chosen", n, dtype=int)
-    step = lambda h, x: td.TensorComprehension(h[chosen[i]] + x[i], (i, n))  # noqa: E731
-    return td.lambdify([x, h0, chosen], td.scan(step, h0, x))

@@ -239,3 +239,33 @@ def test_running_sums_and_products_of_any_term(step: Any, first: int, options: d
 def test_steps_that_raise_are_explained() -> None:
     with pytest.raises(td.errors.ArgumentTypeError, match=r"called with \(a0, a1\), b, as step\(state, x, t\)"):
         td.scan(lambda a, b: (b, a + b), (h0, h0), length=T)
+
+
+# ---------------------------------------------------------------------------- stacks and rows
+
+
+def test_stacks_and_rows_are_printed_as_they_are_written() -> None:
+    y, z = td.TensorSymbol("y", n), td.TensorSymbol("z", n)
+    stack, row = td.stack((y, 2 * z)), td.TensorSymbol("A", (3, n))[2]
+    assert str(stack) == "stack((y, TensorComprehension(2*z[j], (j, n))))"
+    assert str(row) == "A[2]"
+    known = {"y": y, "z": z, "n": n, "A": td.TensorSymbol("A", (3, n)), "j": j}
+    for expr in (td.stack((y, z)), row, td.stack((y[0], y[1]))):
+        assert eval(str(expr), {**vars(td), **known}) == expr
+    formula = td.latex(stack)
+    assert formula.startswith(r"\begin{pmatrix} y \\ ")
+    found = td.parse(f"declare y[n], z[n]\n{formula}", language="latex").expression
+    values = {"y": [1.0, 2.0], "z": [3.0, 5.0]}
+    own = {symbol: values[symbol.name] for symbol in found.free_symbols if symbol.name in values}
+    assert (td.evaluate(found, own) == [[1, 2], [6, 10]]).all()
+    unequal = td.TensorComprehension(sympy.Piecewise((y[0], i < 2), (y[1], True)), (i, 3))
+    by_index = td.TensorComprehension(sympy.KroneckerDelta(i, 1) * i * y[0], (i, 2))
+    assert "stack" not in str((unequal, by_index))
+
+
+def test_parts_of_a_gradient_with_entries_are_a_stack() -> None:
+    program = practice.PROGRAMS["lstm"]()
+    formula = td.latex(td.gradient(program.loss, program.tensors[0]))
+    assert formula.count(r"\begin{pmatrix}") == 1
+    assert r"\delta" not in formula
+    assert r"\sigma\left(\left(u_{t}\right)_{0, :}\right)" in formula

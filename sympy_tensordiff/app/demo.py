@@ -37,7 +37,8 @@ class Problem(NamedTuple):
 
 
 def problem(sizes: Sizes = PAPER_SIZES) -> Problem:
-    """Return the function with extents ``sizes = (I, J, K)``.
+    """Return the demonstration's function, ``f[i, j] = exp(-Sum_k ...)``, for extents ``sizes = (I, J, K)`` of its
+    indices.
 
     >>> problem((3, 4, 5)).variables
     (a, b, c, d)
@@ -143,7 +144,9 @@ def compile_and_time(
     backend: str,
     repeats: int,
 ) -> list[Callable[..., Any]]:
-    """Compile the function and all derivatives for a backend, print their times, and return both."""
+    """Compile the function and all its derivatives for a backend, print the times of compilation and calls, and return
+    the compiled functions.
+    """
     built: list[Callable[..., Any]] = []
     both = {"f": (task.variables, task.function), "four derivatives": ((*task.variables, task.cotangent), gradients)}
     for name, (arguments, expression) in both.items():

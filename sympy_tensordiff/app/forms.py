@@ -309,7 +309,9 @@ class _PythonWriter(ast.NodeTransformer):
 
 
 def _from_module(name: ast.Name) -> ast.expr:
-    """Return the name of a function or constant with its module, ``td`` or ``sympy``."""
+    """Return the name of a function or constant with its module, as ``sympy.sin`` or ``td.trace``; raise
+    UnsupportedError if neither module has it.
+    """
     if name.id in td.__all__:
         return ast.Attribute(ast.Name("td"), name.id)
     if hasattr(sympy, name.id):

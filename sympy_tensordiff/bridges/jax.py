@@ -97,8 +97,8 @@ def jax_function(
 
 
 def _convert_arguments(jax: Any, function: BridgedFunction, values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
-    """Return the arrays of a call, all real ones of one type, and its integers; raise `ArgumentTypeError` for a traced
-    integer or an unsupported type.
+    """Return the arguments of a call: arrays, with one type for all real ones, and integers. Raise `ArgumentTypeError`
+    for a traced integer or any other type.
     """
     integers, arrays = [], {}
     for position, value in enumerate(values):
@@ -133,7 +133,9 @@ _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "ui
 
 @cache
 def _load() -> SimpleNamespace:
-    """Import JAX and register the primitive that all functions share; return the parts of JAX that are used."""
+    """Import JAX, register the primitive that all our functions are calls of, and return the parts of JAX that are
+    used.
+    """
     jax = import_optional("jax", "JAX", "jax")
     core, ad, batching, mlir = (
         import_optional(f"jax.{name}", "JAX", "jax")
@@ -179,7 +181,7 @@ _MAX_PROGRAMS = 256
 
 
 def _trace(jax: Any, f: Any, integers: Sequence[int], *values: Any) -> tuple[Any, ...]:
-    """Return the results computed by JAX operations, which JAX can trace."""
+    """Return the results of ``f`` computed by JAX operations, so that JAX can differentiate and compile them."""
     results: tuple[Any, ...] = f.trace(jax.vmap, merge_arguments(f.function, values, integers))
     return results
 
@@ -197,7 +199,7 @@ def _abstract_eval(jax: Any, f: Any, integers: Sequence[int], values: Sequence[A
 
 
 def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers: Sequence[int]) -> Any:
-    """JAX rule: return the compiled form of the primitive: its program, or a callback for the kernel on the host."""
+    """JAX rule for compilation: return the program of the primitive, or a callback that runs the kernel on the host."""
     if f.function.backend == "jax":
         return jax.inline(partial(_trace, jax, f, integers), multiple_results=True)(context, *values)
     if not is_host:
@@ -216,7 +218,7 @@ def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers
 
 
 def _apply(jax: Any, f: Any, *values: Any) -> Any:
-    """Bind the primitive to the operator ``f``, given all arguments in order."""
+    """Return the results of the primitive for the operator ``f`` and the arguments ``values``, given in order."""
     arrays = [v for p, v in enumerate(values) if p not in f.function.integers]
     return jax.primitive.bind(*arrays, f=f, integers=tuple(values[p] for p in sorted(f.function.integers)))
 
@@ -246,7 +248,9 @@ def _check_positions_in_wrt(f: Any, positions: Sequence[int]) -> None:
 
 
 def _transpose(jax: Any, cotangents: Any, values: Any, f: Any, integers: Any) -> Any:
-    """JAX rule: return the cotangents of the arguments in which the results are linear, None for the others."""
+    """JAX rule for reverse mode: return the cotangents of the arguments in which the results are linear, None for the
+    others.
+    """
     arguments = merge_arguments(f.function, values, integers)
     positions = [p for p, v in enumerate(arguments) if jax.is_linear(v)]
     given = [None if isinstance(c, jax.zero) else c for c in cotangents]
@@ -255,7 +259,9 @@ def _transpose(jax: Any, cotangents: Any, values: Any, f: Any, integers: Any) ->
 
 
 def _batch(jax: Any, values: Any, axes: Any, f: Any, integers: Any) -> Any:
-    """JAX rule: map the primitive over one axis of its arguments, the axis first in the results."""
+    """JAX rule for ``vmap``: apply the operator along one axis of its arguments; that axis is the first one of the
+    results.
+    """
     arguments, axis_of = (
         merge_arguments(f.function, values, integers),
         merge_arguments(f.function, axes, [None] * len(integers)),

@@ -62,7 +62,9 @@ class MinimizeProblem:
         return float(value) if self._is_scalar else np.ravel(value)
 
     def jac(self, x: Any) -> Any:
-        """Return the gradient of the loss as a vector; of residuals the Jacobian, sparse if its pattern is known."""
+        """Return the gradient of the loss as a vector. For a vector of residuals, return their Jacobian, as a sparse
+        matrix if its pattern is known.
+        """
         if self._is_scalar:
             return to_flat_vector(self._kernel(gradient)(*self._call_arguments(x)))
         arrays = self._call_arguments(x)
@@ -72,7 +74,7 @@ class MinimizeProblem:
         return np.concatenate([np.reshape(block, (rows, -1)) for block in self._kernel(jacobian)(*arrays)], axis=1)
 
     def fun_and_jac(self, x: Any) -> tuple[float, NDArray[Any]]:
-        """Return the loss and its gradient from one kernel, for ``minimize(problem.fun_and_jac, x0, jac=True)``."""
+        """Return ``(loss, gradient)``, computed together, for ``minimize(problem.fun_and_jac, x0, jac=True)``."""
         self._check_scalar("fun_and_jac")
         value, *parts = self._value_and_gradient(*self._call_arguments(x))
         return float(value), to_flat_vector(parts)
@@ -112,11 +114,13 @@ class MinimizeProblem:
     # ------------------------------------------------------------------------ kernels
 
     def _compile(self, outputs: Any, *more: Any) -> Any:
-        """Compile ``outputs`` as a function of the arguments of the problem and of ``more``."""
+        """Return the compiled function of ``outputs``; its arguments are those of the problem, followed by ``more``."""
         return lambdify((*self._args, *more), outputs, **self._options)
 
     def _kernel(self, derivative: Callable[..., Any]) -> Any:
-        """Return the compiled ``derivative`` (such as `gradient`) of the loss with respect to the variables, cached."""
+        """Return the compiled function ``derivative(loss, variables)``, for instance the gradient. It is
+        compiled once.
+        """
         if derivative not in self._kernels:
             self._kernels[derivative] = self._compile(derivative(self._loss, self._variables))
         return self._kernels[derivative]
@@ -139,7 +143,7 @@ class MinimizeProblem:
 
     @cached_property
     def _structured_jacobian(self) -> Any:
-        """The Jacobian as a structured derivative, or None if the residuals do not support it."""
+        """The Jacobian of the residuals as a structured derivative; None if their formula has no known sparsity."""
         try:
             return structured_jacobian(self._args, self._loss, self._variables, **self._structured_options)
         except UnsupportedError:
@@ -147,7 +151,7 @@ class MinimizeProblem:
 
     @property
     def _structured_options(self) -> dict[str, Any]:
-        """The options for sparse kernels, which run on the CPU."""
+        """The options of `lambdify` for sparse derivatives, which run on the CPU."""
         if self._options.get("backend", "llvm") in BACKENDS:
             return self._options
         return {name: value for name, value in self._options.items() if name != "backend"}
@@ -159,13 +163,15 @@ class MinimizeProblem:
         return [*self._flat_variables(x).parts(x), *self._data]
 
     def _flat_variables(self, x: Any) -> FlatVariables:
-        """Return the variables in the shapes that fit the flat vector ``x``."""
+        """Return the layout that converts between the flat vector ``x`` of a solver and the variables with their
+        shapes. Unknown extents follow from the length of ``x``.
+        """
         if self._flat is None or not (self._has_start or np.size(x) == self._flat.size):
             self._flat = FlatVariables(self._variables, self._shapes_for_length(np.size(x)))
         return self._flat
 
     def _shapes_for_length(self, length: int) -> list[tuple[int, ...]]:
-        """Return the shapes of the variables whose vector has this length; at most one size may be unknown. Raise
+        """Return the shapes of the variables whose flat vector has this length. One size may be unknown; raise
         `ArgumentError` if the length does not determine it.
         """
         extents = [[sympy.sympify(extent) for extent in getattr(v, "shape", ())] for v in self._variables]
@@ -184,7 +190,7 @@ class MinimizeProblem:
         return [tuple(int(extent[matches[0]]) for extent in shape) for shape in shapes]
 
     def _check_scalar(self, name: str) -> None:
-        """Raise `ArgumentError` in the method ``name`` if the loss is not a scalar."""
+        """Raise `ArgumentError`, with the name of the method that was called, if the loss is not a scalar."""
         if not self._is_scalar:
             shape = tuple(self._loss.shape)
             raise ArgumentError(f"{name} is for a scalar loss, and this one has the shape {shape}: use fun and jac")
@@ -243,8 +249,8 @@ def minimize_problem(
 
 
 def _known_sizes(loss: Any, args: tuple[Any, ...], values: list[Any]) -> dict[str, int]:
-    """Return the sizes that integer arguments and the shapes of arrays determine; {} if a shape depends on two unknown
-    sizes.
+    """Return the sizes that the integer arguments and the shapes of the data determine; {} if some shape leaves two
+    sizes open.
     """
     try:
         checker = size_checker(args, [loss])

@@ -39,14 +39,15 @@ def import_optional(name: str, title: str, extra: str) -> Any:
 
 
 def merge_arguments(function: BridgedFunction, arrays: Sequence[Any], integers: Sequence[Any]) -> list[Any]:
-    """Merge the items of ``arrays`` and of ``integers`` into one list in the order of the arguments."""
+    """Return the items of ``arrays`` and of ``integers`` as one list, in the order of the function's arguments."""
     rest, numbers = iter(arrays), iter(integers)
     count = len(arrays) + len(integers)
     return [next(numbers) if position in function.integers else next(rest) for position in range(count)]
 
 
 class BridgedFunction:
-    """A function handed to another library: arguments, expressions, and the arguments to differentiate with respect to.
+    """A function made for another library (JAX or PyTorch): its arguments, its expressions, and the arguments with
+    respect to which it can be differentiated.
 
     `labels` are the names of the arguments `args`; `integers` are the positions of sizes and indices, `variables` those
     of the arguments to differentiate with respect to. `is_tuple` says whether the result is a tuple. `key` is a name
@@ -73,7 +74,9 @@ class BridgedFunction:
         self.checker = ArgumentChecker(self.operator.kernel.program, may_be_empty=True)
 
     def _positions_of_wrt(self, wrt: Any) -> frozenset[int]:
-        """Return the positions of the arguments in ``wrt``, of all real arguments if it is None; raise for others."""
+        """Return the positions of the arguments in ``wrt``; of all real arguments for None. Raise `ArgumentError` if
+        one is no real argument.
+        """
         if wrt is None:
             return self.reals
         variables = tuple(wrt) if isinstance(wrt, tuple | list | sympy.Tuple) else (wrt,)
@@ -105,7 +108,8 @@ class BridgedFunction:
 
 
 class _DerivableOperator:
-    """Base class of operators that can derive their pushforward, pullback and batched operators, each cached.
+    """Base class of operators from which others can be derived: those for pushforward (jvp), pullback (vjp) and
+    batches. Each is made once.
 
     `path` has the steps from the operator of the function to this one.
     """
@@ -116,23 +120,25 @@ class _DerivableOperator:
     _derived: dict[Step, Any]
 
     def pushforward(self, positions: tuple[int, ...]) -> Any:
-        """Return the operator for the derivatives of all outputs along tangents of the arguments at ``positions``; the
-        tangents are its last arguments.
+        """Return the operator for tangents of all outputs. Its last arguments are the tangents of the arguments at
+        ``positions``.
         """
         return self.derive(("pushforward", positions))
 
     def pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Any:
-        """Return the operator for the cotangents of the arguments at ``positions``, from those of the outputs
-        ``given``; these are its last arguments.
+        """Return the operator for the cotangents of the arguments at ``positions``. Its last arguments are the
+        cotangents of the outputs ``given``.
         """
         return self.derive(("pullback", positions, given))
 
     def batched(self, flags: tuple[bool, ...]) -> Any:
-        """Return the operator that maps over a leading axis of the arguments with a true flag."""
+        """Return the operator that applies this one along a leading axis of those arguments whose flag is true."""
         return self.derive(("batched", flags))
 
     def derive(self, step: Step) -> Any:
-        """Return the operator derived by ``step`` (the name of the rule and its arguments), created at first use."""
+        """Return the operator that a rule such as "pullback" makes of this one. ``step`` is the rule's name and its
+        arguments; the result is cached.
+        """
         if step not in self._derived:
             self._derived[step] = result = getattr(self, f"_{step[0]}")(*step[1:])
             result.path = (*self.path, step)
@@ -172,8 +178,8 @@ class Operator(_DerivableOperator):
             return tuple(self.kernel(*values))
 
     def trace(self, vmap: Callable[..., Any], values: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the results computed by operations of an array library (which it can trace); ``vmap`` is the library's
-        function.
+        """Return the results computed by operations of an array library, so that it can trace them. ``vmap`` is the
+        library's function for batches.
         """
         with self._lock:
             kernel = self.kernel
@@ -186,13 +192,13 @@ class Operator(_DerivableOperator):
         return [tuple(given[k]) if k >= 0 else results[~k] for k in self.output_kinds]
 
     def unused_by_pullback(self, positions: Sequence[int]) -> tuple[int, ...]:
-        """Return the arguments whose values the pullback to ``positions`` does not need, since the outputs are linear
-        in them.
+        """Return the positions of arguments whose values the pullback does not need, since the outputs are linear in
+        them.
         """
         return self.linear if set(positions) <= set(self.linear) else ()
 
     def _pushforward(self, positions: tuple[int, ...]) -> Operator:
-        """Create the operator that `pushforward` returns and caches: tangents of the outputs."""
+        """Create the operator for tangents of the outputs; `pushforward` caches it."""
         variables = tuple(self.args[p] for p in positions)
         tangents = direction_symbols(variables, self.args, "tangent")
         outputs = tuple(jvp(output, variables, tangents) for output in self.outputs)
@@ -201,7 +207,7 @@ class Operator(_DerivableOperator):
         return Operator(self.function, (*self.args, *tangents), kinds, outputs, self.output_kinds, last)
 
     def _pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Operator:
-        """Create the operator that `pullback` returns and caches: cotangents of the arguments."""
+        """Create the operator for cotangents of the arguments; `pullback` caches it."""
         cotangents = direction_symbols([self.outputs[k] for k in given], self.args, "cotangent")
         variables = tuple(self.args[p] for p in positions)
         parts = [vjp(self.outputs[k], variables, c) for k, c in zip(given, cotangents, strict=True)]
@@ -213,12 +219,13 @@ class Operator(_DerivableOperator):
         return Operator(self.function, args, kinds, outputs, tuple(self.kinds[p] for p in positions), last)
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
-        """Create the operator that `batched` returns and caches: mapped over a leading axis."""
+        """Create the operator that applies this one along a leading axis; `batched` caches it."""
         return Batched(self, flags, (False,) * len(self.outputs))
 
 
 class Batched(_DerivableOperator):
-    """An operator applied to each entry of a leading axis of some arguments.
+    """An operator applied along a leading axis: to each entry of the arguments with that axis, and to the other
+    arguments as they are.
 
     Arguments with a true flag in `flags` have the axis. Outputs with a true flag in `summed` are summed over it, all
     others have it.
@@ -259,7 +266,9 @@ class Batched(_DerivableOperator):
         return tuple([r.sum(0) if total else r for r, total in zip(results, self.summed, strict=True)])
 
     def shapes(self, given: Sequence[Any]) -> list[Shape]:
-        """Return the shapes of the outputs, as `Operator.shapes` does."""
+        """Return the shapes of the outputs, given the shapes of arrays and the values of integers, for a whole batch of
+        calls.
+        """
         length = self._length(given)
         inner = self.inner.shapes([shape[1:] if flag else shape for shape, flag in zip(given, self.flags, strict=True)])
         return [s if total else (length, *s) for s, total in zip(inner, self.summed, strict=True)]
@@ -275,13 +284,15 @@ class Batched(_DerivableOperator):
         )
 
     def _pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Batched:
-        """Create the operator of `pullback`; the cotangents of arguments without the axis are summed over it."""
+        """Create the operator for the cotangents of the arguments. Cotangents of arguments without the batch axis are
+        summed over it.
+        """
         rest = [flag for p, flag in enumerate(self.flags) if p not in self.unused_by_pullback(positions)]
         flags = (*rest, *(not self.summed[k] for k in given))
         return Batched(self.inner.pullback(positions, given), flags, tuple(not self.flags[p] for p in positions))
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
-        """Create the operator that maps this one over one more leading axis."""
+        """Create the operator that applies this one along a further leading axis."""
         return Batched(self, flags, (False,) * len(self.outputs))
 
 
@@ -291,8 +302,8 @@ class Batched(_DerivableOperator):
 def apply_pullback(
     apply: Callable[..., Any], operator: Any, values: Sequence[Any], positions: Sequence[int], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Return the cotangents of the arguments at ``positions``, None for all other arguments and if all ``cotangents``
-    are None.
+    """Return a list of cotangents, one per argument: None for arguments that are not at ``positions``, and for all if
+    all ``cotangents`` are None.
     """
     given = tuple(k for k, c in enumerate(cotangents) if c is not None)
     results: list[Any] = [None] * len(values)
@@ -310,7 +321,9 @@ def apply_pullback(
 def apply_over_axis(
     apply: Callable[..., Any], to_front: Callable[..., Any], operator: Any, values: Sequence[Any], axes: Sequence[Any]
 ) -> Any:
-    """Return results mapped over one axis of each argument (``axes``; None: no axis), the axis first in the results."""
+    """Return the results of ``operator`` applied along one axis of each argument, whose number is in ``axes`` (None: no
+    axis). The results have this axis first.
+    """
     with_leading_axis = [
         value if axis is None else to_front(value, axis) for value, axis in zip(values, axes, strict=True)
     ]

@@ -93,7 +93,9 @@ def torch_function(
     )
 
     def call(*values: Any) -> Any:
-        """Check and convert the arguments, and call the operator, through autograd unless PyTorch is compiling."""
+        """Check and convert the arguments, and return the results of the operator. PyTorch records them for
+        derivatives, unless it is compiling.
+        """
         function.checker.check_count(values)
         tensors = _convert_arguments(torch, function, values)
         if torch.compiler.is_compiling():  # the compiler traces operators, but not the tangents of an autograd.Function
@@ -109,11 +111,15 @@ def torch_function(
 
 
 def _traced_function(torch: Any, function: BridgedFunction) -> Callable[..., Any]:
-    """Return the function of tensors whose passes are programs of PyTorch."""
+    """Return a function of PyTorch tensors whose forward and backward passes are PyTorch programs, so that PyTorch can
+    compile them.
+    """
     operator, kernel = function.operator, function.operator.kernel
 
     def call(*values: Any) -> Any:
-        """Check and convert the arguments, and compute, through autograd unless PyTorch is compiling."""
+        """Check and convert the arguments, and return the results, computed by PyTorch operations. PyTorch records them
+        for derivatives, unless it is compiling.
+        """
         function.checker.check_count(values)
         tensors = _convert_arguments(torch, function, values)
         results = kernel(*tensors) if torch.compiler.is_compiling() else _autograd_of(torch, operator).apply(*tensors)
@@ -123,12 +129,14 @@ def _traced_function(torch: Any, function: BridgedFunction) -> Callable[..., Any
 
 
 def _autograd_of(torch: Any, operator: Any) -> Any:
-    """Return the autograd function of an operator that is a program of PyTorch; create it at the first use."""
+    """Return the autograd function whose passes are PyTorch programs of ``operator`` and its derivatives; it is created
+    once.
+    """
     if operator.autograd is not None:
         return operator.autograd
 
     def apply(derived: Any, *values: Any) -> Any:
-        """Return the results of a derived operator for the given arguments."""
+        """Return the results of an operator derived from this one, with its own autograd function."""
         return _autograd_of(torch, derived).apply(*values)
 
     class TracedOperator(torch.autograd.Function):  # type: ignore[misc]
@@ -175,8 +183,8 @@ def key_of(function: Callable[..., Any]) -> str:
 
 
 def _convert_arguments(torch: Any, function: BridgedFunction, values: Sequence[Any]) -> list[Any]:
-    """Return the arguments as tensors of one type and ints; raise for a wrong type, or if an argument outside ``wrt``
-    needs a gradient.
+    """Return the arguments as tensors of one type and ints. Raise for another type, or if an argument outside of
+    ``wrt`` requires a gradient.
     """
     tensors: list[Any] = []
     types = []
@@ -259,7 +267,9 @@ def _saved_arguments(ctx: Any) -> list[Any]:
 
 
 def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
-    """Return the results mapped over one axis, and that axis's position 0 in each; raise `ArgumentError` for CUDA."""
+    """Return the results mapped over one axis, and 0 for each as the position of that axis. Raise `ArgumentError` for
+    CUDA.
+    """
     if operator.function.backend == "cuda":
         raise ArgumentError("vmap works with the backends 'llvm', 'numba' and 'numpy': put the axis into the formula")
     results = apply_over_axis(apply, lambda value, axis: value.movedim(axis, 0), operator, values, axes)
@@ -267,19 +277,23 @@ def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) 
 
 
 def _arrays_and_integers(torch: Any, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Split arguments into tensors and integers."""
+    """Return ``(tensors, integers)``: the arguments of a call that are PyTorch tensors, and the others, which are
+    integers.
+    """
     arrays = [v for v in values if isinstance(v, torch.Tensor)]
     return arrays, [v for v in values if not isinstance(v, torch.Tensor)]
 
 
 def _operator_key(operator: Any) -> str:
-    """Return a name of an operator that is valid in another process, which may load compiled code."""
+    """Return a name of an operator that is also valid in another process, so that compiled code can be stored
+    with it.
+    """
     return json.dumps([operator.function.key, operator.path])
 
 
 def _register_function(function: BridgedFunction) -> None:
-    """Register a function under a key made from its content, or under a random key if it contains callables or the key
-    belongs to another function.
+    """Register a function under a key, so that operators can be found by names. The key is a hash of the content, or
+    random if that is not possible.
     """
     parts = sympy.Tuple(sympy.Tuple(*function.args), sympy.Tuple(*function.operator.outputs))
     content = sympy.srepr(parts), function.backend, function.is_tuple
@@ -302,7 +316,7 @@ _functions: dict[str, BridgedFunction] = {}
 
 @cache
 def _operator_of_key(key: str) -> Any:
-    """Return the operator of a key, deriving it from its registered function."""
+    """Return the operator with this key: it is derived from the function registered under the first part of the key."""
     name, path = json.loads(key)
     operator: Any = _functions[name].operator
     for step in path:
@@ -311,7 +325,9 @@ def _operator_of_key(key: str) -> Any:
 
 
 def _custom_op(torch: Any) -> Any:
-    """Create the one PyTorch operator for all functions, which have keys, since compiled code outlives a process."""
+    """Create the PyTorch operator that all functions share. It gets the key of the function as an argument, so that
+    compiled code is valid in other processes.
+    """
 
     def apply(operator: Any, *values: Any) -> Any:
         """Call the PyTorch operator with all arguments in order."""
@@ -323,7 +339,7 @@ def _custom_op(torch: Any) -> Any:
         return operator, merge_arguments(operator.function, tensors, integers)
 
     def run(tensors: Any, integers: Any, key: str) -> Any:
-        """Run the kernel on the tensors: the implementation of the operator."""
+        """Run the kernel on the tensors. This is the implementation of the PyTorch operator."""
         operator, values = operator_and_values(tensors, integers, key)
         results = operator(
             *[_to_kernel_argument(torch, operator, position, value) for position, value in enumerate(values)]
@@ -345,7 +361,9 @@ def _custom_op(torch: Any) -> Any:
         ctx.save_for_backward(*tensors)
 
     def backward(ctx: Any, cotangents: Any) -> Any:
-        """Return the gradients of the tensors, None for integers and key: the backward pass of the operator."""
+        """Return the gradients of the tensors, and None for integers and the key (the backward pass of the
+        operator).
+        """
         function = ctx.operator.function
         needed = merge_arguments(function, ctx.needs_input_grad[0], [False] * len(ctx.integers))
         positions = [p for p, need in enumerate(needed) if need]
@@ -370,8 +388,8 @@ def _custom_op(torch: Any) -> Any:
 
 
 def _to_kernel_argument(torch: Any, operator: Any, position: int, value: Any) -> Any:
-    """Convert an argument for a kernel: a tensor to a host array (or contiguous on the device for CUDA), an integer to
-    int; raise `ArgumentError` for another memory.
+    """Return an argument in the form that kernels take: a host array, for CUDA a contiguous tensor on the device, or an
+    int. Raise `ArgumentError` if a tensor is in another memory.
     """
     if not isinstance(value, torch.Tensor):
         return int(value)

@@ -33,7 +33,7 @@ class BlockFunction(Protocol):
 
     @property
     def plan(self) -> str:
-        """A text on the kernels, their loops in blocks, and the reductions over blocks."""
+        """A text on the kernels of the function, their loops over blocks, and the reductions over blocks."""
 
 
 Distribution: TypeAlias = Callable[..., BlockFunction]
@@ -42,13 +42,17 @@ _distribution: list[Distribution] = []
 
 
 def register_distribution(function: Distribution) -> Distribution:
-    """Register ``function(args, expr, blocks, memory, backend, options)`` as the builder for Dask; return it."""
+    """Register the function that builds the callables for Dask, ``function(args, expr, blocks, memory, backend,
+    options)``. Return it, as a decorator does.
+    """
     _distribution[:] = [function]
     return function
 
 
 def distributed(args: Any, expr: Any, blocks: Any, memory: Any, backend: str, options: Any) -> BlockFunction:
-    """Return a callable on Dask arrays, made by the registered function."""
+    """Return a function of Dask arrays for ``expr``, made by the builder that `register_distribution` has
+    registered.
+    """
     import_module("sympy_tensordiff.distributed.function")
     return _distribution[0](args, expr, blocks, memory, backend, options)
 
@@ -241,7 +245,9 @@ def lambdify(
 
 
 def _options(backend: str, **given: Any) -> dict[str, Any]:
-    """Return the dictionary of program options for `backend`, from those ``given``."""
+    """Return the options of `build_program`: those ``given`` by the user, with those added that follow from the
+    `backend`.
+    """
     given |= {"library": backend not in ("cuda", "cuda_c"), "rows": backend in ("numba", "llvm", "c")}
     given |= {"norms": backend in ("numpy", "numba", "llvm", "c")}
     return given | dict.fromkeys(("trapezoids", "tables"), backend in ("numba", "llvm"))

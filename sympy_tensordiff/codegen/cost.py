@@ -118,8 +118,8 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> ProgramCost:
 
 
 def _with_scans(reader: Reader, exprs: Sequence[Any], hints: Hints | None) -> graph_cost.Cost:
-    """Return the cost of ``exprs``, with that of one step for each time of the scans in them; scans of one recurrence
-    run together.
+    """Return the cost of ``exprs``. Scans in them cost one step per time; scans with the same recurrence are computed
+    together.
     """
     recurrences: dict[Any, dict[Any, Any]] = {}
     roots, waiting = [*exprs], [*exprs]
@@ -140,8 +140,8 @@ def _with_scans(reader: Reader, exprs: Sequence[Any], hints: Hints | None) -> gr
 def _added(
     reader: Reader, total: graph_cost.Cost, scans: Mapping[Any, Mapping[Any, Any]], hints: Hints | None
 ) -> graph_cost.Cost:
-    """Return the cost ``total`` with that of the steps of one recurrence: its ``scans``, each with the variables for
-    what no step changes.
+    """Return ``total`` plus the cost of all steps of one recurrence. ``scans`` are its results; each maps what no step
+    changes to variables.
     """
     first = next(iter(scans))
     rule = {v: ScanVariable(fresh_name(v.name), v.shape) for v in first.bound[:-1]}
@@ -163,7 +163,7 @@ def _added(
         volumes += [volume] if scan.kind == "stack" else []
     model = graph_cost.CostModel(reader.graph, hints or Hints())
     variable = reader.free.get(time)
-    work = step.operations if variable is None else _at_last(step.operations, variable, length)
+    work = step.operations if variable is None else _at_last_time(step.operations, variable, length)
     return total._replace(
         operations=total.operations + work * length + added,
         largest=max(total.largest, step.largest, *volumes, key=model.value),
@@ -171,8 +171,8 @@ def _added(
     )
 
 
-def _at_last(polynomial: Polynomial, time: int, length: Polynomial) -> Polynomial:
-    """Return a polynomial in the time with the last time, ``length - 1``, in its place."""
+def _at_last_time(polynomial: Polynomial, time: int, length: Polynomial) -> Polynomial:
+    """Return a cost polynomial at the last time: ``length - 1`` in place of the variable `time`."""
     total = Polynomial()
     for monomial, coefficient in polynomial.terms.items():
         term = Polynomial({tuple([pair for pair in monomial if pair[0] != time]): coefficient})

@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.lower.compared_values import with_compared_values
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.lower.groupings import with_common_groupings
 from sympy_tensordiff.codegen.lower.lower import Lowering
-from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, recurrence
+from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, ranges_of_data, recurrence
 from sympy_tensordiff.codegen.lower.scatters import extrema_over_segments
 from sympy_tensordiff.codegen.lower.separated_sums import separated_sums
 from sympy_tensordiff.codegen.lower.sums import (
@@ -36,9 +36,9 @@ from sympy_tensordiff.codegen.lower.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.lower.terms import (
     defined_at_zero,
     expanded,
-    in_terms,
     repeated_calls,
     with_canonical_differences,
+    with_expanded_diagonals,
 )
 from sympy_tensordiff.codegen.run.results import SINGLE, flatten
 from sympy_tensordiff.codegen.run.signature import (
@@ -112,7 +112,9 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """The input of program construction: the ``nodes`` to compute, or index checks to ``search`` for failures."""
+    """The input of compilation: the ``nodes`` to compute with their arguments, or the index checks whose failures are
+    to be found (``search``).
+    """
 
     graph: Graph
     nodes: Sequence[Node]
@@ -133,7 +135,7 @@ class Task:
 
 @no_collection()
 def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any) -> Program:
-    """The verified loop nests of one or several expressions; those ``given`` are `Options`.
+    """Return the verified loop nests that compute one or several expressions; ``given`` are fields of `Options`.
 
     ``search``: the numbers of the checks of data whose searches the program is.
     """
@@ -182,7 +184,9 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
 
 
 def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
-    """Return the program rebuilt for sizes at which axes have no entries; a module-level function, so it pickles."""
+    """Return the program rebuilt for given sizes, at which some axis has no entries. It can be pickled as part of a
+    compiled function.
+    """
     try:
         return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)
     except (ArgumentError, OutOfShapeError) as error:
@@ -198,7 +202,9 @@ def assemble(task: Task) -> Program:
 
 
 def _with_fewest_tables(simplified: _Simplified, shares_rows: bool) -> Program:
-    """Return the program, with or without rows shared by fused kernels, that has fewer temporaries of several axes."""
+    """Return the program that needs fewer large temporaries: with values stored for several sums (``shares_rows``), or
+    without.
+    """
     if not shares_rows:
         return _assemble(simplified)[0]
     program, of_rows = _assemble(simplified, shares_rows=True)
@@ -212,14 +218,14 @@ def _with_fewest_tables(simplified: _Simplified, shares_rows: bool) -> Program:
 
 
 def _row_temporaries(program: Program) -> set[str]:
-    """Return the names of temporaries that are stored one row at a time after kernel fusion."""
+    """Return the temporaries of which only one row at a time is stored once kernels are fused."""
     program = prepared(program, "numba", splits=False)
     steps = fuse(program, Prover(program)).kernels
     return {array.name for step in steps if isinstance(step, programs.FusedKernels) for array in step.rows}
 
 
 def _count_whole_tables(program: Program, rows: set[str]) -> int:
-    """Return the number of temporaries with several axes that are stored whole, not in ``rows``."""
+    """Return the number of temporaries with several axes that are stored completely, those in ``rows`` not counted."""
     return sum(len(array.shape) > 1 and array.name not in rows for array in program.temporaries)
 
 
@@ -248,7 +254,7 @@ def _simplify(task: Task) -> _Simplified:
     results: list[str] = []
     for n in range(len(nodes)):
         results.append(unique("result" if structure == SINGLE else f"result{n}", {*taken, *results}))
-    nodes = with_common_groupings(graph, in_terms(graph, nodes))
+    nodes = with_common_groupings(graph, with_expanded_diagonals(graph, nodes))
     found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
     found = without_large_tensors(graph, with_close_log_sums(graph, found))
     steps = partial(recurrence, build=partial(_step_program, options))
@@ -291,7 +297,9 @@ def _simplify(task: Task) -> _Simplified:
 def _in_loop_form(
     graph: Graph, lowering: Lowering, definitions: Sequence[Definition], sizes: frozenset[int], expand: bool
 ) -> list[Node]:
-    """Return the entries of `definitions` rewritten for loops; `lowering` records which sums are to be stored."""
+    """Return the entries of `definitions` rewritten so that loops compute them fast. `lowering` gets the sums that
+    should be stored.
+    """
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
     tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
@@ -306,7 +314,8 @@ def _in_loop_form(
 
 
 def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Program, set[str]]:
-    """Return the unverified program of simplified entries, and the names of temporaries stored for several uses only.
+    """Return the program with its steps, checks and masks, not yet verified. Also return the names of temporaries that
+    exist only because ``shares_rows`` allows functions of several sums to be stored.
 
     These are none unless ``shares_rows``; they store functions of the axes of several sums, as ``exp(-(x[i] - k)**2)``,
     or of sums. Only one row of each is to be kept: they may be larger than all arguments, unless as much is kept
@@ -322,8 +331,9 @@ def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Progr
     program = replace(program, assumptions=_checks_of_assumptions(program, graph.assumptions, task.names))
     check_determined(program)
     scans = [step for step in program.kernels if isinstance(step, programs.Recurrence)]
-    inner = [check for step in scans for check in checks_of_steps(step)]
-    program = replace(program, checks=(*_length_checks(program), *program.checks, *inner))
+    inner = dict.fromkeys(check for step in scans for check in checks_of_steps(step))
+    known = ranges_of_data(program.arguments, scans)
+    program = replace(program, arguments=known, checks=(*_length_checks(program), *program.checks, *inner))
     return with_masks(with_tables(program) if lowering.tables else program), of_rows
 
 
@@ -333,7 +343,7 @@ def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...])
 
 
 def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[str]) -> list[Definition]:
-    """Return the definitions with scalar results moved to the end, where no other array reads them.
+    """Return the definitions with those scalar results moved to the end that no other array reads.
 
     A value sums what its derivatives take entry by entry, in an order of their own: with these lowered first, it
     reads their arrays, and nothing of it is computed again in the order of the value's indices.
@@ -350,7 +360,7 @@ def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[st
 
 
 def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
-    """Return the program with loop nests for all definitions that the results need."""
+    """Return the program with the loop nests and library calls of all definitions that the results need."""
     graph, expand, program = simplified.task.graph, simplified.task.options.expand, simplified.program
     tight = simplified.entries
     if expand or lowering.shares_rows:
@@ -391,7 +401,9 @@ def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> 
 def _checks_of_assumptions(
     program: Program, granted: Iterable[Constraint], names: Mapping[Any, str]
 ) -> tuple[Check, ...]:
-    """Return one run-time check per assumed constraint on sizes that argument shapes do not imply."""
+    """Return a run-time check for each constraint on sizes that was assumed, unless the shapes of arguments
+    imply it.
+    """
     prover = Prover(program)
     known = {a.name for a in program.arguments if a.kind == "integer"}
     known |= {solved.name for solved in solve_sizes(program.arguments)}
@@ -405,7 +417,7 @@ def _checks_of_assumptions(
 
 
 def _length_checks(program: Program) -> tuple[Check, ...]:
-    """Return one run-time check that an axis is not empty for each array passed to a library."""
+    """Return the run-time checks that no axis of an array passed to a library is empty."""
     prover = Prover(program)
     given = [name for step in program.kernels if not isinstance(step, programs.Kernel) for name in uses(step).arrays]
     extents = dict.fromkeys(extent for name in dict.fromkeys(given) for extent in prover.shapes[name])

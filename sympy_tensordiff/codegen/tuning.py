@@ -36,7 +36,9 @@ ROUND_SECONDS = 0.004
 
 @dataclass(frozen=True)
 class Alternative:
-    """One decision that differs from the plan: program options, a rule of the schedule left out, or several cores."""
+    """One decision that may make a function faster: other program options, a scheduling rule left out, or several
+    cores.
+    """
 
     name: str
     options: tuple[tuple[str, Any], ...] = ()
@@ -45,7 +47,9 @@ class Alternative:
 
 
 def _alternatives(function: CompiledFunction) -> Iterator[Alternative]:
-    """Yield the alternatives for a function; those that change nothing in its text are found when they are built."""
+    """Yield the decisions that could be changed for a function. Some of them change nothing in its text; the caller
+    finds this out and drops them.
+    """
     options = _recipe(function)[3]
     names = {
         "library": "sums of products in loops",
@@ -166,7 +170,9 @@ def _built(function: CompiledFunction, alternatives: Sequence[Alternative]) -> C
 
 
 def _chosen(function: CompiledFunction, gains: Mapping[str, float]) -> CompiledFunction:
-    """Return the function with the alternatives in ``gains``, which were chosen before."""
+    """Return the function rebuilt with those alternatives that an earlier call of `tune` chose; ``gains`` has their
+    names.
+    """
     chosen = [one for one in _alternatives(function) if one.name in gains]
     return _built(function, chosen) if chosen else function
 
@@ -174,7 +180,7 @@ def _chosen(function: CompiledFunction, gains: Mapping[str, float]) -> CompiledF
 def _noted(
     function: CompiledFunction, best: CompiledFunction, sizes: Mapping[str, int], gains: Mapping[str, float]
 ) -> CompiledFunction:
-    """Return ``best`` with notes on the choice in its plan."""
+    """Return ``best`` with a note in its plan on the alternatives chosen and what they gained."""
     where = ", ".join(f"{name} = {size}" for name, size in sizes.items()) or "these arguments"
     found = [f"{name}, in {ratio:.2f} of the time" for name, ratio in gains.items()]
     note = f"tuned for {where}: {'; '.join(found) or 'as planned'}"
@@ -183,7 +189,9 @@ def _noted(
 
 
 def _ratio(one: Callable[..., Any], other: Callable[..., Any], arrays: Sequence[Any]) -> float:
-    """Return the time of a call of ``one`` as a part of that of ``other``: the shortest of interleaved readings."""
+    """Return the time of ``one`` divided by the time of ``other``. Calls of both are timed alternately, and the
+    shortest times count.
+    """
     readings = [(_seconds(one, arrays), _seconds(other, arrays)) for _ in range(ROUNDS)]
     return min(first for first, _ in readings) / min(second for _, second in readings)
 
@@ -199,7 +207,7 @@ def _seconds(function: Callable[..., Any], arrays: Sequence[Any]) -> float:
 
 
 def _agree(one: Any, other: Any) -> bool:
-    """Return whether two results, arrays or tuples of them, are the same up to rounding."""
+    """Return whether two results (arrays or tuples of arrays) are equal up to rounding errors."""
     if isinstance(other, tuple):
         return all(_agree(a, b) for a, b in zip(one, other, strict=True))
     scale = float(np.max(np.abs(other), initial=0.0, where=np.isfinite(other)))
@@ -211,7 +219,7 @@ def _agree(one: Any, other: Any) -> bool:
 
 
 def _key(function: CompiledFunction, arrays: Sequence[Any], sizes: Mapping[str, int]) -> str:
-    """Return the name under which the choice for a function, a processor and sizes is kept."""
+    """Return the file name under which the choice for a function, a processor and sizes is stored."""
     dtype = "float32" if all(np.asarray(a).dtype != np.float64 for a in arrays) else "float64"
     text = (
         f"{code_versions(function.backend)}\n{function.parallel}\n{dtype}\n{sorted(sizes.items())}\n{function.source}"
@@ -220,7 +228,7 @@ def _key(function: CompiledFunction, arrays: Sequence[Any], sizes: Mapping[str, 
 
 
 def _read(key: str) -> dict[str, float] | None:
-    """Return the kept choice, the gains by the names of alternatives; None if there is none."""
+    """Return the stored choice, a dictionary from names of alternatives to their gains; None if there is none."""
     if is_off():
         return None
     try:
@@ -232,7 +240,7 @@ def _read(key: str) -> dict[str, float] | None:
 
 
 def _write(key: str, gains: Mapping[str, float]) -> None:
-    """Keep a choice on disk, if the cache can be written."""
+    """Store a choice on disk, if the cache can be written."""
     if not is_off():
         with contextlib.suppress(OSError):
             write_bytes(cache_folder(), key, json.dumps(dict(gains)).encode())

@@ -26,8 +26,8 @@ def import_dask() -> tuple[Any, Any]:
 
 
 def check_blocks(blocks: Any) -> dict[str, int | None]:
-    """Return ``blocks`` by the names of sizes or indices (None: not split); raise `ArgumentTypeError` for any value but
-    a positive int or None.
+    """Return ``blocks`` as a dictionary from names of sizes or indices to block sizes (None: not split). Raise
+    `ArgumentTypeError` for other values than positive ints and None.
     """
     if not isinstance(blocks, Mapping):
         raise ArgumentTypeError(f"blocks must be a mapping such as {{n: 200_000}}, not {blocks!r}")
@@ -38,8 +38,8 @@ def check_blocks(blocks: Any) -> dict[str, int | None]:
 
 
 def parse_memory(memory: Any) -> int | None:
-    """Return the number of bytes of ``memory`` such as 10**9 or "1 GB", or None; raise `ArgumentTypeError` for any
-    other value.
+    """Return a memory limit such as 10**9 or "1 GB" as a number of bytes; None for None. Raise `ArgumentTypeError` for
+    other values.
     """
     if memory is None:
         return None
@@ -54,8 +54,8 @@ def parse_memory(memory: Any) -> int | None:
 
 
 def blocks_from_chunks(values: Mapping[Any, Any]) -> dict[str, int | None]:
-    """Return the block size of each symbolic size from the chunks of dask arguments; raise `ArgumentError` if none is
-    chunked.
+    """Return a block size for each symbolic size, taken from the chunks of the dask arrays among the arguments; raise
+    `ArgumentError` if none is chunked.
     """
     found: dict[str, int | None] = {}
     for arg, value in values.items():
@@ -82,8 +82,8 @@ class _MemoryMapFile:
 
 
 def to_block_source(arg: Any, argument: Argument, value: Any) -> Any:
-    """Convert an argument to a number, a NumPy array, a dask array, or a file whose slices tasks read; raise if it does
-    not fit.
+    """Return an argument in a form from which tasks read slices: a number, a NumPy array, a dask array or a file. Raise
+    if it does not fit the declared `argument`.
     """
     _, da = import_dask()
     if not isinstance(arg, TensorSymbol):

@@ -36,20 +36,20 @@ MAX_SEARCH_STEPS = 200
 
 
 def variable_name(symbol: Any) -> str:
-    """Return the name of the variable that represents ``symbol`` in constraints; dummies with equal names get different
-    ones.
-    """
+    """Return the name that stands for ``symbol`` in constraints. Two dummies with equal names get different ones."""
     return f"{symbol.name}.{symbol.dummy_index}" if isinstance(symbol, sympy.Dummy) else str(symbol.name)
 
 
 def to_affine_form(form: Any) -> Affine:
-    """Convert an index expression to an affine form over the names of `variable_name`."""
+    """Return an index expression of SymPy as an affine form, with the names that `variable_name` gives to its
+    symbols.
+    """
     return to_affine(sympy.expand(form), variable_name)
 
 
 def limit_constraints(index: Any, low: Any, high: Any) -> Rows:
-    """Return the constraints ``low <= index <= high``; an end that is not affine is left out, which only enlarges a
-    footprint.
+    """Return the constraints ``low <= index <= high``. An end that is not affine is left out, so that footprints may
+    become larger, never smaller.
     """
     lows = low.args if isinstance(low, sympy.Max) else (low,)
     highs = high.args if isinstance(high, sympy.Min) else (high,)
@@ -61,8 +61,8 @@ def limit_constraints(index: Any, low: Any, high: Any) -> Rows:
 
 
 def _affine_constraint(kind: Any, expr: Any) -> Rows:
-    """Return the constraint ``expr >= 0`` (``kind`` "ge") or ``expr == 0`` ("eq"); () if ``expr`` reads data or is not
-    affine, which only enlarges a footprint.
+    """Return the constraint ``expr >= 0`` ("ge") or ``expr == 0`` ("eq"). () if ``expr`` reads data or is not affine,
+    so that footprints may become larger.
     """
     if data_of(expr):
         return ()
@@ -73,7 +73,9 @@ def _affine_constraint(kind: Any, expr: Any) -> Rows:
 
 
 class GuardedExpression(NamedTuple):
-    """An expression that is evaluated at the points of ``rows``, inside sums with the indices ``inner``."""
+    """An expression with the constraints ``rows`` under which it is evaluated, and the indices ``inner`` of the sums
+    around it.
+    """
 
     entry: Any
     rows: Rows
@@ -81,7 +83,7 @@ class GuardedExpression(NamedTuple):
 
 
 def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
-    """Yield all reads of tensor symbols in ``expr``, each with the constraints that guard it."""
+    """Yield all reads of tensors in ``expr``, each with the constraints under which it is evaluated."""
     stack: list[GuardedExpression] = [GuardedExpression(expr, rows, ())]
     seen = set(stack)
     while stack:
@@ -95,8 +97,8 @@ def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
 
 
 def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedExpression] | None:
-    """Return the summands of ``expr`` that are reduced over blocks with these ``origins``, with their constraints; None
-    if ``expr`` adds other terms to them.
+    """Return the summands of ``expr`` that are summed over the blocks with the given ``origins`` (symbols of first
+    indices), with their constraints. None if ``expr`` adds anything else to these sums.
     """
     stack, found = [(GuardedExpression(expr, rows, ()), origins)], []
     while stack:
@@ -116,7 +118,7 @@ def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedE
 
 
 def _children(expr: Any, rows: Rows, inner: tuple[Expr, ...]) -> Iterator[GuardedExpression]:
-    """Yield the arguments of ``expr``, each with the constraints that guard it."""
+    """Yield the arguments of ``expr``, each with the constraints under which it is evaluated."""
     if isinstance(expr, TensorEntry):
         yield from (GuardedExpression(index, rows, inner) for index in expr.indices)
     elif isinstance(expr, Piecewise):
@@ -145,8 +147,8 @@ PIECEWISE_AFFINE = (sympy.Mod, sympy.Max, sympy.Min, sympy.Abs)
 
 
 def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) -> list[tuple[Any, Any]] | None:
-    """Return ``(entry, condition)`` pairs with affine indices whose first true condition selects the entry; None if
-    there are too many, or if a remainder wraps around more than once.
+    """Return an entry with a periodic or clamped index as several with affine indices: ``x[(i + 1) mod n]`` as ``x[i +
+    1]`` or ``x[i + 1 - n]``, each with its condition. None if there are too many.
 
     ``min_sizes`` are lower bounds of sizes that may be assumed.
 
@@ -180,8 +182,8 @@ def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) ->
 
 
 def _affine_cases(node: Any, facts: Rows) -> list[tuple[Any, Any]] | None:
-    """Return the affine values of ``node``, a remainder, maximum, minimum or absolute value, each with its condition;
-    None for a remainder that wraps around more than once.
+    """Return the values that a remainder, maximum, minimum or absolute value may have, each an affine form with its
+    condition. None for a remainder that wraps around more than once.
     """
     if not isinstance(node, sympy.Mod):
         values = (node.args[0], -node.args[0]) if isinstance(node, sympy.Abs) else node.args
@@ -196,8 +198,8 @@ def _affine_cases(node: Any, facts: Rows) -> list[tuple[Any, Any]] | None:
 
 
 def _nonnegative_condition(form: Any) -> Any:
-    """Return ``form >= 0`` between integers, without a common divisor: SymPy's search for a canonical form need not
-    terminate.
+    """Return the SymPy condition ``form >= 0``, without a common divisor, and not evaluated further by SymPy, which may
+    not terminate.
     """
     terms = sympy.expand(form).as_coefficients_dict()
     constant = terms.pop(sympy.S.One, 0)
@@ -208,8 +210,8 @@ def _nonnegative_condition(form: Any) -> Any:
 
 
 def _alternatives(condition: Any) -> list[Rows]:
-    """Return the alternatives of ``condition``, each as constraints; parts that depend on tensor values are left out.
-    [] if it is false.
+    """Return ``condition`` as alternative systems of constraints, one per operand of an "or"; [] if it is false.
+    Conditions on tensor values are left out.
     """
     if condition == sympy.false:
         return []
@@ -227,7 +229,7 @@ def _alternatives(condition: Any) -> list[Rows]:
 
 
 def _constraints_of_relation(condition: Any) -> Rows:
-    """Return the constraint of an affine relation of integers; () for any other condition."""
+    """Return a relation between affine integers as constraints; () for any other condition."""
     if condition.has(TensorEntry) or not isinstance(condition, Relational) or isinstance(condition, sympy.Ne):
         return ()
     if not all(s.is_integer for s in condition.free_symbols):
@@ -239,8 +241,8 @@ def _constraints_of_relation(condition: Any) -> Rows:
 
 
 class ReadRanges(NamedTuple):
-    """The range of each index of a read (None if an index array selects entries), and the constraints under which it is
-    read.
+    """The range of entries that one read takes along each axis of its tensor while a block is computed, and the
+    constraints under which anything is read.
 
     The ends are forms in sizes, block origins and block extents. The read happens if no range of ``axes`` and
     ``others`` is empty and the ``rows`` hold. ``nests`` are the loops inside a range whose ends need not be attained at
@@ -253,8 +255,8 @@ class ReadRanges(NamedTuple):
     nests: tuple[tuple[Bounds, ...], ...]
 
     def evaluate(self, values: Mapping[str, int], *, exact: bool = True) -> tuple[Any, ...] | None:
-        """Return the range of each index of the read for numeric sizes and block; None if nothing is read; maybe too
-        large unless ``exact``.
+        """Return the range of each index of the read at given sizes and block numbers; None if nothing is read. Without
+        ``exact`` it may be too large.
         """
         if not all(row.holds(values) for row in self.rows):
             return None
@@ -267,7 +269,9 @@ class ReadRanges(NamedTuple):
 
 
 def _shrink_to_points(whole: range, nest: tuple[Bounds, ...], values: Mapping[str, int]) -> range:
-    """Shrink the range ``whole`` to the first and last value for which the inner loops of ``nest`` have a point."""
+    """Return ``whole`` cut to the first and last value at which the loops inside have any iteration, see
+    `range_nest`.
+    """
     if not nest:
         return whole
     low = next((t for t in whole if _has_point(nest, values, t)), whole.stop)
@@ -276,8 +280,8 @@ def _shrink_to_points(whole: range, nest: tuple[Bounds, ...], values: Mapping[st
 
 
 def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: int) -> bool:
-    """Return whether the inner loops have a point at ``outermost``; true if the search takes more than
-    `MAX_SEARCH_STEPS` steps.
+    """Return whether the inner loops of ``nest`` run at all when the outermost index is ``outermost``; True if that is
+    not decided within `MAX_SEARCH_STEPS` steps.
     """
     try:
         return any(True for _ in points_of_nest(nest[1:], {**values, nest[0].variable: outermost}, MAX_SEARCH_STEPS))
@@ -286,8 +290,8 @@ def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: i
 
 
 def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> ReadRanges:
-    """Return the ranges of entries that ``read`` takes from its tensor while one block is computed, in terms of sizes
-    and block origins.
+    """Return the ranges of entries that ``read`` takes from its tensor while one block is computed, as forms in the
+    sizes and the first indices of the block.
     """
     loops = {variable_name(s) for s in (*outer, *read.inner)}
     rows = list(read.rows)
@@ -314,8 +318,8 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
 
 
 def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
-    """Return the range of the variable ``target`` in terms of variables that are not ``loops``; () if no bounds express
-    it.
+    """Return the range of ``target``, with the variables in ``loops`` eliminated, as a tuple with its bounds; () if
+    there are none. If the elimination is not exact, the bounds of the variables in ``loops`` follow.
 
     If the projection is rational only, so that integers need not attain its ends, the inner loops follow. Congruences
     and floors that no loop bound expresses are left out, which only enlarges the range.
@@ -341,8 +345,8 @@ def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: 
 
 
 def single_end(ranges: Sequence[Bounds], side: str) -> Affine | None:
-    """Return the lower or upper end (``side`` "lows" or "highs") of the union of ``ranges`` as one form; None if an end
-    is rounded or the ends do not differ by constants.
+    """Return the lower ("lows") or upper ("highs") end of the union of ``ranges`` as one form; None if it is rounded,
+    or the ends do not differ by constants.
     """
     ends = [one.lows if side == "lows" else one.highs for one in ranges]
     if any(len(end) != 1 or end[0][1] != 1 for end in ends):
@@ -354,5 +358,5 @@ def single_end(ranges: Sequence[Bounds], side: str) -> Affine | None:
 
 
 def to_expression(form: Affine, symbols: Mapping[str, Any]) -> Expr:
-    """Convert an affine form to an expression of the ``symbols`` of its variables."""
+    """Return an affine form as a SymPy expression; ``symbols`` maps the names of its variables to symbols."""
     return sympy.Add(form.constant, *(c * symbols[v] for v, c in form.terms))

@@ -32,8 +32,8 @@ from sympy_tensordiff.symbolic.traversal import names_in
 
 
 class BlockCost(NamedTuple):
-    """The cost of one call on a cluster: tasks of kernels and of reductions, bytes that kernels read and that
-    reductions add, and the bytes that the largest task reads and returns.
+    """The predicted cost of one call on a cluster: the numbers of tasks, the bytes that they read and reduce, and the
+    memory of the largest one.
     """
 
     kernel_tasks: int
@@ -44,8 +44,8 @@ class BlockCost(NamedTuple):
 
 
 class KernelBlock(NamedTuple):
-    """One block of a kernel: its number along each loop, its integer arguments, the slices that it loads of each input,
-    and the shapes of its results.
+    """One block of a kernel's work: its position in the grid of blocks, the slices that it loads of each input, and the
+    shapes of its results.
     """
 
     position: tuple[int, ...]
@@ -60,7 +60,9 @@ class KernelBlock(NamedTuple):
 
 
 class _BlockProgram(NamedTuple):
-    """The kernels compiled for given block sizes, and how their partial results are combined."""
+    """The compiled kernels for given block sizes, with the results and intermediate arrays (stages) to which their
+    partial results belong.
+    """
 
     blocks: dict[str, int | None]
     kernels: tuple[BlockKernel, ...]
@@ -112,8 +114,8 @@ class DaskFunction:
         return self._programs[key]
 
     def _compile(self, blocks: dict[str, int | None]) -> _BlockProgram:
-        """Split the expressions for these block sizes and compile the kernels; raise if ``blocks`` names an unknown
-        size or splits nothing.
+        """Split the expressions into kernels for these block sizes, and compile them. Raise if ``blocks`` names an
+        unknown size or splits nothing.
         """
         splitter = ResultSplitter(blocks)
         results = [splitter.add(one) for one in self._exprs]
@@ -188,7 +190,9 @@ class DaskFunction:
             yield KernelBlock(position, kernel.integers(variables), cuts, result_shapes)
 
     def _check_least(self, sizes: Mapping[str, int]) -> None:
-        """Raise `ArgumentError` if a size is smaller than the program supports."""
+        """Raise `ArgumentError` if a size is smaller than the compiled kernels allow (periodic indices need a block of
+        entries).
+        """
         for name, min_size in self._program.min_sizes.items():
             if name in sizes and sizes[name] < min_size:
                 raise ArgumentError(
@@ -231,7 +235,7 @@ class DaskFunction:
     # ------------------------------------------------------------------------ what a block reads, what a call costs
 
     def footprint(self, block: Sequence[int], kernel: int = 0, **sizes: int) -> dict[str, tuple[slice, ...]]:
-        """Return the slices of every argument that one block reads.
+        """Return for each argument the slices, one per axis, that contain all entries which one block reads.
 
         Parameters
         ----------
@@ -258,8 +262,7 @@ class DaskFunction:
         return found
 
     def loads(self, block: Sequence[int], kernel: int = 0, **sizes: int) -> dict[str, list[tuple[slice, ...]]]:
-        """Return the slices of every argument that the task of one block loads, a list for each; parameters as for
-        `footprint`.
+        """Return for each argument the list of slices that the task of one block loads; parameters as for `footprint`.
 
         Examples
         --------
@@ -287,7 +290,7 @@ class DaskFunction:
         return found
 
     def cost(self, itemsize: int | None = None, **sizes: int) -> BlockCost:
-        """Return the tasks and bytes of a call at given sizes, counted from the footprints without any array.
+        """Return the predicted number of tasks and bytes of a call at given sizes. No array is needed for it.
 
         ``itemsize`` is the number of bytes of an entry; by default that of the last call, or 8.
         """
@@ -309,8 +312,8 @@ class DaskFunction:
         return BlockCost(kernel_tasks, reduction_tasks, read, reduced, peak)
 
     def _complete_sizes(self, sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
-        """Return the sizes by name and the bytes of an entry: of the last call if ``sizes`` is empty; raise
-        `ArgumentError` if one is missing.
+        """Return the sizes by name, and the bytes of an entry. If ``sizes`` is empty, use the sizes of the last call;
+        raise `ArgumentError` if one is missing.
         """
         _ = self._program
         if not sizes:
@@ -329,7 +332,9 @@ class DaskFunction:
 
     @property
     def plan(self) -> str:
-        """The block loops, the reductions over them, each kernel's inputs, and the cost of the last call, as text."""
+        """A text on the loops over blocks, the reductions over them, the inputs of each kernel, and the cost of the
+        last call.
+        """
         lines = []
         names = {number: f"stage {stage.name}" for stage, number in self._program.stages.items()}
         names |= {number: f"result {k}" for k, number in enumerate(self._program.results)}

@@ -41,14 +41,16 @@ MAX_WHOLE_ENTRIES = 4096
 
 
 class AxisSlice(NamedTuple):
-    """The slice of an axis that a block reads: its first index, and its extent as the kernel knows it."""
+    """The slice of one axis that a block reads: its first index and its length, both as expressions in the block's
+    position.
+    """
 
     start: Expr
     extent: Expr
 
 
 class KernelInput(NamedTuple):
-    """An input of a kernel: a scalar, or a slice of a tensor that covers several reads.
+    """An argument of a kernel: a scalar, or the slice of a tensor that covers several of its reads.
 
     ``x[i] - x[j]`` with both indices in blocks has two slices of ``x`` as inputs: one that covers both may be all of
     ``x``.
@@ -62,7 +64,7 @@ class KernelInput(NamedTuple):
     """The symbol inside the kernel."""
 
     def slices(self, variables: Mapping[str, int], shape: Sequence[int], *, exact: bool = True) -> Any:
-        """Return the slice of each axis that a block reads, or None if it reads nothing."""
+        """Return the slice of each axis that a block reads from the argument; None if it reads nothing."""
         nonempty = [ranges for read in self.ranges if (ranges := read.evaluate(variables, exact=exact)) is not None]
         if not nonempty:
             return None
@@ -74,7 +76,9 @@ class KernelInput(NamedTuple):
 
 
 class BlockKernel:
-    """The compiled function of one group of partial results; it takes the slices of arguments listed in ``inputs``."""
+    """A compiled function that computes partial results for one block of indices, from the slices of arguments in
+    ``inputs``.
+    """
 
     def __init__(
         self, parts: Sequence[PartialResult], args: Sequence[Any], split: Mapping[str, Any], backend: str, options: Any
@@ -116,7 +120,9 @@ class BlockKernel:
         self.function = lambdify([*given, *self.numbers], results, backend, **options)
 
     def _make_facts(self) -> Rows:
-        """Return the constraints that sizes are positive and that a block is inside the range of its loop."""
+        """Return the constraints that hold in every block: sizes are positive, and a block is inside of the range that
+        is split.
+        """
         rows = [Constraint("ge", to_affine_form(size - 1)) for size in self.sizes]
         for loop in self.loops:
             first, last = to_affine_form(loop.origin), to_affine_form(loop.origin + loop.extent - 1)
@@ -126,7 +132,9 @@ class BlockKernel:
         return tuple(rows)
 
     def _group_inputs(self, tensor: TensorSymbol, split: Mapping[str, Any]) -> list[KernelInput]:
-        """Group the entries of ``tensor`` whose ranges move together from block to block, one input for each group."""
+        """Return the inputs for all reads of ``tensor``. Reads whose ranges move by the same steps from block to block
+        share one slice.
+        """
         found: dict[Any, dict[ReadRanges, None]] = {}
         for part in self.parts:
             for read in iterate_reads(part.value, _axis_constraints(part)):
@@ -144,13 +152,13 @@ class BlockKernel:
         return [self._make_input(tensor, list(found), found, split)] if is_whole and len(inputs) > 1 else inputs
 
     def _origin_coefficients(self, ranges: Sequence[Bounds | None]) -> frozenset[Any]:
-        """Return how the ends of ranges depend on the block origins, a key to group reads that move together."""
+        """Return a key by which reads are grouped: equal for ranges that move by the same steps from block to block."""
         origins, extents = ({variable_name(getattr(o, side)) for o in self.loops} for side in ("origin", "extent"))
         ends = [end for one in ranges if one for end in (*one.lows, *one.highs) if end[0].atoms() & origins]
         return frozenset((tuple((v, c) for v, c in form.terms if v not in extents), by) for form, by in ends)
 
     def _make_input(self, tensor: TensorSymbol, entries: Any, found: Any, split: Mapping[str, Any]) -> KernelInput:
-        """Return the input that covers ``entries`` of ``tensor``."""
+        """Return the input of the kernel for the reads ``entries`` of ``tensor``: one slice that contains them all."""
         ranges = tuple(dict.fromkeys(r for entry in entries for r in found[entry]))
         is_always_read = all(
             not r.others and not r.rows and all(a and are_ranges_nonempty([a], self.facts) for a in r.axes)
@@ -165,8 +173,8 @@ class BlockKernel:
     def _slice_of_axis(
         self, tensor: TensorSymbol, axis: int, ranges: Any, split: Mapping[str, Any], is_always_read: bool
     ) -> AxisSlice | None:
-        """Return the slice of one axis that covers ``ranges``; None for the whole axis; raise if index arrays select
-        from a split axis.
+        """Return the slice of one axis that contains all ``ranges`` of reads; None if that is the whole axis. Raise if
+        an index array selects from a split axis.
         """
         extent = sympy.sympify(tensor.shape[axis])
         if None in ranges:
@@ -196,7 +204,9 @@ class BlockKernel:
     # ------------------------------------------------------------------------ the expression of one block
 
     def _block_expression(self, part: PartialResult) -> Any:
-        """Return the partial result for one block: indices count from the block origin, reads use the sliced inputs."""
+        """Return the formula of a partial result for one block, in which indices count from the first index of the
+        block and reads use the sliced inputs.
+        """
         body = rebuild(part.value, self._shift_node)
         body = body.xreplace({index: index + loop.origin for index, _, loop in part.axes if loop})
         body = rebuild(body, _expand_indices)
@@ -204,7 +214,9 @@ class BlockKernel:
         return TensorComprehension(body, *limits) if limits else body
 
     def _shift_node(self, old: Any, new: Any) -> Any:
-        """Return the rebuilt node ``new`` with reads of sliced inputs and sums that count from the block origin."""
+        """Return ``new``, the rebuilt node ``old``, with reads from the sliced inputs, and with sums that count from
+        the first index of the block.
+        """
         if old in self._input_of:
             one = self._input_of[old]
             return one.local[tuple(i - c.start if c else i for i, c in zip(new.indices, one.cuts, strict=True))]
@@ -225,14 +237,16 @@ class BlockKernel:
     # ------------------------------------------------------------------------ one block in numbers
 
     def values(self, block: Mapping[BlockLoop, tuple[int, int]], sizes: Mapping[str, int]) -> dict[str, int]:
-        """Return the values of all variables for one block, given ``(origin, extent)`` for each loop, and the sizes."""
+        """Return the values of all integer variables of a kernel for one block: ``block`` gives the first index and the
+        length along each loop.
+        """
         variables = dict(sizes)
         for loop, (origin, extent) in block.items():
             variables[variable_name(loop.origin)], variables[variable_name(loop.extent)] = origin, extent
         return variables
 
     def is_empty(self, variables: Mapping[str, int]) -> bool:
-        """Return whether a block reduces over no point, such as a block of ``k <= i`` above the diagonal."""
+        """Return whether a block has nothing to sum, such as a block above the diagonal for ``k <= i``."""
         return all(
             domains and not any(one.evaluate(variables) is not None for one in domains) for domains in self.domains
         )
@@ -240,8 +254,8 @@ class BlockKernel:
     def slices(
         self, variables: dict[str, int], shapes: Mapping[Any, tuple[int, ...]]
     ) -> list[tuple[slice, ...] | None]:
-        """Return the slices of each input that the block loads, None for a scalar; add the first indices to
-        ``variables``.
+        """Return for each input the slices that the block loads, None for a scalar. The first index of each slice is
+        added to ``variables``.
 
         If a block reads nothing of an input, it loads one entry: kernels do not take empty arrays.
         """
@@ -274,12 +288,12 @@ def loops_of_part(part: PartialResult) -> tuple[BlockLoop, ...]:
 
 
 def _shape_depends_on(part: PartialResult, arg: Any) -> bool:
-    """Return whether an extent of the partial result contains the symbol ``arg``."""
+    """Return whether the symbol ``arg`` occurs in the extent of an axis of the partial result."""
     return isinstance(arg, sympy.Symbol) and any(sympy.sympify(n).has(arg) for _, n, _ in part.axes)
 
 
 def _axis_constraints(part: PartialResult) -> Rows:
-    """Return the ranges of the axes in one block as constraints."""
+    """Return the constraints that the indices of a partial result's axes are inside of one block."""
     rows: Rows = ()
     for index, extent, loop in part.axes:
         ends = (loop.origin, loop.origin + loop.extent - 1) if loop else (sympy.S.Zero, extent - 1)
@@ -288,12 +302,16 @@ def _axis_constraints(part: PartialResult) -> Rows:
 
 
 def _expand_indices(old: Any, new: Any) -> Any:
-    """Return an entry with expanded indices; any other node unchanged."""
+    """Return the node ``new``; if it is an entry such as ``x[2*(i + 1)]``, with its indices multiplied out, so that
+    they are recognised as affine.
+    """
     return new.tensor[tuple(map(sympy.expand, new.indices))] if isinstance(new, TensorEntry) else new
 
 
 def _block_symbol(tensor: TensorSymbol, cuts: Sequence[AxisSlice | None], name: str) -> TensorSymbol:
-    """Return a tensor symbol for the sliced input; ``tensor`` itself if no axis is sliced."""
+    """Return the tensor symbol, of the shape of the slice, that stands for a sliced input in the kernel; ``tensor``
+    itself if no axis is sliced.
+    """
     if not any(cuts):
         return tensor
     shape = tuple(cut.extent if cut else n for cut, n in zip(cuts, tensor.shape, strict=True))

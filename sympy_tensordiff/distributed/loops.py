@@ -23,8 +23,8 @@ from sympy_tensordiff.structure.terms import IndexRange
 
 @dataclass(frozen=True)
 class BlockLoop:
-    """A range that is split into blocks, shared by all axes and sums with this range; ``origin`` and ``extent`` are the
-    symbols of one block.
+    """A loop over the blocks of an index range, shared by all axes and sums with this range. The symbols ``origin`` and
+    ``extent`` are the first index and the length of a block.
     """
 
     range: Bounds = field(hash=False)
@@ -34,7 +34,7 @@ class BlockLoop:
     extent: Expr
 
     def is_range(self, low: Any, high: Any) -> bool:
-        """Return whether the loop runs over exactly ``low, ..., high``, both included."""
+        """Return whether the range that the loop splits is exactly ``low, ..., high``."""
         return bool(self.range[1:] == (((to_affine_form(low), 1),), ((to_affine_form(high), 1),)))
 
     def grid(self, sizes: Mapping[str, int]) -> list[tuple[int, int]]:
@@ -48,7 +48,9 @@ class BlockLoop:
 
 
 class BlockLoops:
-    """Creates and looks up the block loops of all results; ``named_indices`` maps indices to names in ``blocks``."""
+    """The block loops of all results, created when first needed. ``named_indices`` maps indices to their names in the
+    user's ``blocks``.
+    """
 
     def __init__(self, blocks: Mapping[str, int | None]) -> None:
         self.blocks = blocks
@@ -59,8 +61,8 @@ class BlockLoops:
     def loops_for(
         self, ranges: tuple[IndexRange, ...], outside: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> list[BlockLoop | None]:
-        """Return the block loop of each of ``ranges``, outermost first; None for a range that is not split. ``outside``
-        are the enclosing ranges, ``active`` their loops.
+        """Return the block loop of each of ``ranges``, outermost first; None for a range that is not split. They are
+        inside of the ranges ``outside`` with the loops ``active``.
         """
         found: list[BlockLoop | None] = []
         for k, binder in enumerate(ranges):
@@ -75,7 +77,9 @@ class BlockLoops:
         return found
 
     def _loop(self, bounds: Bounds, block: int, number: int) -> BlockLoop:
-        """Return the loop of a range, created at first use; ``number`` distinguishes nested loops over one range."""
+        """Return the loop over the blocks of a range, the same one at each call. ``number`` distinguishes nested loops
+        over one range.
+        """
         key = (bounds[1:], block, number)
         if key not in self.loop_of_key:
             k = len(self.loop_of_key)
@@ -85,7 +89,7 @@ class BlockLoops:
         return self.loop_of_key[key]
 
     def range_of(self, index: Expr, binders: tuple[IndexRange, ...]) -> Bounds | None:
-        """Return the range of ``index`` in terms of sizes, or None if no bounds express it."""
+        """Return the range of ``index`` as bounds in the sizes alone; None if there are none."""
         rows = [row for binder in binders for row in limit_constraints(*binder)]
         sizes = {s for binder in binders for end in binder[1:] for s in end.free_symbols} - {b.index for b in binders}
         facts = tuple(row for s in sizes for row in limit_constraints(s, sympy.S.One, s))
@@ -114,8 +118,8 @@ class BlockLoops:
         )
 
     def _block_size(self, index: Expr, bounds: Bounds | None) -> int | None:
-        """Return the block size that ``blocks`` gives for an index or, scaled by its coefficient, for a size of its
-        range; None if not split.
+        """Return the block size that the user gave for an index or for a size in its range; None if the range is not
+        split.
         """
         if index in self.named_indices:
             return self.blocks[self.named_indices[index]]
@@ -135,8 +139,8 @@ def binders_of(total: Any) -> tuple[IndexRange, ...]:
 
 
 def restrict_to_block(total: Any, body: Expr, loops: list[BlockLoop | None]) -> Expr:
-    """Return the reduction ``total`` with the body ``body``, each range with one of ``loops`` (None: not split)
-    restricted to a block.
+    """Return the reduction ``total`` with the new ``body``, and with each range that has a loop in ``loops`` restricted
+    to one block of it.
     """
     limits = []
     for (index, low, high), loop in zip(binders_of(total), loops, strict=True):
@@ -151,7 +155,7 @@ def restrict_to_block(total: Any, body: Expr, loops: list[BlockLoop | None]) -> 
 
 
 def range_end(bounds: Bounds | None, side: str, binders: tuple[IndexRange, ...]) -> Expr | None:
-    """Return the lower or upper end of a range as an expression in sizes; None if it is not a single form."""
+    """Return the lower or upper end of a range as an expression in the sizes; None if it is not a single form."""
     form = single_end([bounds], side) if bounds else None
     symbols = {variable_name(s): s for b in binders for end in b[1:] for s in end.free_symbols}
     return None if form is None else to_expression(form, symbols)

@@ -33,7 +33,9 @@ OPERATIONS: Mapping[Any, str] = {
 
 
 class PartialResult(NamedTuple):
-    """One addend of a result, computed block by block, and reduced over the blocks of ``loops`` by ``operation``."""
+    """A part of a result that is computed block by block: blocks give parts of an array, or values that are reduced
+    over ``loops`` by ``operation``, such as a sum.
+    """
 
     result: int
     axes: tuple[tuple[Expr, Expr, BlockLoop | None], ...]
@@ -48,21 +50,23 @@ class PartialResult(NamedTuple):
         return [index for index, _, _ in self.axes]
 
     def position(self, loops: Sequence[BlockLoop], block: Sequence[int]) -> tuple[int, ...]:
-        """Return the number of ``block`` along the loops that the partial result keeps as axes."""
+        """Return the position of a result's chunk for ``block``: its numbers along the loops that are axes of the
+        result, without those reduced over.
+        """
         return tuple(k for loop, k in zip(loops, block, strict=True) if loop not in self.loops)
 
 
 @cache
 def _numbered_index(name: str, number: int) -> Expr:
-    """Return one dummy index for each ``(name, number)``, so that equal sums are equal expressions."""
+    """Return the dummy index for ``(name, number)``, always the same one, so that equal sums are equal expressions."""
     return sympy.Dummy(name, integer=True)
 
 
 def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
-    """Decorator: cache the results of a recursive method by its arguments."""
+    """Decorator for a recursive method: cache its results by its arguments."""
 
     def visit(self: ResultSplitter, *args: Any) -> Walk:
-        """Return the cached result, or run the walk and cache it."""
+        """Return the cached result for these arguments, or compute and cache it."""
         key = (walk, *args)
         if key not in self.memo:
             self.memo[key] = yield walk(self, *args)
@@ -72,8 +76,8 @@ def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
 
 
 class ResultSplitter:
-    """Splits results into ``parts`` (computed per block) and ``stages`` (inner reductions stored as arrays of their
-    own).
+    """Splits results into ``parts``, which are computed per block, and ``stages``, arrays for inner sums that must be
+    complete before.
 
     ``min_sizes`` are the smallest sizes for which periodic indices are read correctly.
     """
@@ -96,7 +100,7 @@ class ResultSplitter:
         return int(trampoline(self._add_result(axes, trampoline(self._split_index_cases(body, axes)))))
 
     def to_entry(self, expr: Any) -> tuple[tuple[IndexRange, ...], Expr]:
-        """Return the axes of ``expr`` and its entry in index notation, with numbered indices."""
+        """Return the axes of a tensor expression and the formula of its entry in index notation."""
         expr = to_index_notation(expr)
         if isinstance(expr, TensorSymbol) and expr.rank:
             around = sympy.symbols(f"axis:{expr.rank}", integer=True)
@@ -108,7 +112,9 @@ class ResultSplitter:
         return axes, self._rename_bound_indices(expr.args[0] if limits else expr).xreplace(fresh)
 
     def _number_index(self, index: Any, name: str, number: int) -> Expr:
-        """Return the numbered index that replaces ``index``; remember its name if ``blocks`` names it."""
+        """Return a numbered index in place of ``index``. If the user's ``blocks`` names the old one, that is recorded
+        for the new one.
+        """
         own = self.loops.named_indices.get(index, index.name)
         if own not in self.blocks:
             return _numbered_index(name, number)
@@ -117,14 +123,14 @@ class ResultSplitter:
         return index
 
     def _rename_bound_indices(self, expr: Any) -> Any:
-        """Number the bound indices of ``expr`` from the innermost sum outward; raise `UnsupportedError` for a node that
-        needs a whole array.
+        """Return ``expr`` with its bound indices renamed to numbered ones, so that equal sums are equal expressions.
+        Raise `UnsupportedError` for a node that needs a whole array.
         """
         heights: dict[Any, int] = {}
 
         def change(old: Any, new: Any) -> Any:
-            """Return the rebuilt node ``new`` with numbered indices if it is a reduction; raise `UnsupportedError` for
-            a node that needs a whole array.
+            """Return a reduction with numbered indices, any other node as it was rebuilt (``new``). Raise
+            `UnsupportedError` for a node that needs a whole array.
             """
             height = max((heights[arg] for arg in parts(old)), default=0)
             if isinstance(old, IndexedReduction):
@@ -149,7 +155,9 @@ class ResultSplitter:
 
     @memoise_walk
     def _split_index_cases(self, expr: Any, binders: tuple[IndexRange, ...]) -> Walk:
-        """Rewrite periodic and clamped indices in ``expr`` as conditions, so that each read is affine."""
+        """Return ``expr`` with entries at periodic or clamped indices, such as ``x[(i + 1) mod n]``, written as a
+        choice of entries at affine indices.
+        """
         if isinstance(expr, TensorEntry):
             return self._split_entry_cases(expr, binders)
         if not expr.has(*PIECEWISE_AFFINE):
@@ -162,8 +170,8 @@ class ResultSplitter:
         return expr if all(a is b for a, b in zip(args, expr.args, strict=True)) else expr.func(*args)
 
     def _split_entry_cases(self, entry: Any, binders: tuple[IndexRange, ...]) -> Any:
-        """Rewrite one entry with periodic or clamped indices as a choice of affine reads; unchanged if not possible or
-        not split.
+        """Return one entry at a periodic or clamped index as a choice of entries at affine indices; unchanged if its
+        tensor is not split or that is not possible.
         """
         sizes = {str(s) for extent in entry.tensor.shape for s in sympy.sympify(extent).free_symbols}
         is_named = not self.loops.named_indices.keys().isdisjoint(entry.free_symbols)
@@ -181,7 +189,9 @@ class ResultSplitter:
 
     @memoise_walk
     def _add_result(self, axes: tuple[IndexRange, ...], body: Expr) -> Walk:
-        """Add the partial results of a body over ``axes``; return the number of the result."""
+        """Add the partial results of an array with the axes ``axes`` and the entries ``body``; return the number of the
+        array.
+        """
         loops = self.loops.loops_for(axes, (), ())
         active = tuple(loop for loop in loops if loop)
         reduction_class = (
@@ -221,7 +231,9 @@ class ResultSplitter:
 
     @memoise_walk
     def _linear_parts(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Write ``expr`` as a sum of values to be summed over blocks; return a map from sets of loops to values."""
+        """Return ``expr`` as a sum of terms, each to be computed per block and then summed over the blocks of some
+        loops. The result maps the set of these loops to the term.
+        """
         if not (yield self._has_split_reduction(expr, binders)):
             return {frozenset(): expr}
         if isinstance(expr, sympy.Add):
@@ -246,7 +258,9 @@ class ResultSplitter:
         return {frozenset(): (yield self._replace_by_stages(expr, binders, active))}
 
     def _linear_parts_of_sum(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return `_linear_parts` of a sum; a sum that depends on few split outer indices becomes a stage instead."""
+        """Do the work of `_linear_parts` for a sum ``expr``. A sum that depends on fewer of the split indices than are
+        around it is computed first, as an array of its own (a stage).
+        """
         own = self.loops.loops_for(binders_of(expr), binders, active)
         split = tuple(loop for loop in own if loop)
         if split and not self.loops.split_indices(binders) <= expr.free_symbols:
@@ -258,7 +272,9 @@ class ResultSplitter:
     def _linear_parts_of_product(
         self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> Walk:
-        """Return `_linear_parts` of a product with one factor summed over blocks; other such factors become stages."""
+        """Do the work of `_linear_parts` for a product ``expr``: one factor may be a sum over blocks. Any other such
+        factor is computed first, as an array of its own (a stage).
+        """
         split_factors = []
         for factor in expr.args:
             if (yield self._has_split_reduction(factor, binders)):
@@ -275,7 +291,9 @@ class ResultSplitter:
 
     @memoise_walk
     def _replace_by_stages(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Replace the outermost split reductions in ``expr`` by entries of stages."""
+        """Return ``expr`` with its outermost sums over split ranges replaced by entries of arrays of their own
+        (stages), which are computed before.
+        """
         if not (yield self._has_split_reduction(expr, binders)):
             return expr
         if isinstance(expr, IndexedReduction):
@@ -295,8 +313,8 @@ class ResultSplitter:
         return expr.func(*args)
 
     def _shifted_exponential(self, total: Any, binders: tuple[IndexRange, ...]) -> Walk:
-        """Rewrite ``sum exp(f)``, which may overflow, as ``exp(M)*sum exp(f - M)`` with the maximum ``M`` of ``f``;
-        None for any other sum.
+        """Return ``sum exp(f)`` as ``exp(M)*sum exp(f - M)``, where M is the maximum of f, so that it does not
+        overflow; None for any other sum.
         """
         factors = sympy.Mul.make_args(total.args[0])
         powers = [f for f in factors if isinstance(f, sympy.exp)]
@@ -312,7 +330,9 @@ class ResultSplitter:
 
     @memoise_walk
     def _stage_entry(self, total: Any, binders: tuple[IndexRange, ...]) -> Walk:
-        """Return the entry of a stage, an array that contains ``total`` for all values of its free indices."""
+        """Return the array entry that replaces the sum ``total``. The array (a stage) stores the sum for all values of
+        its free indices.
+        """
         around = [b for b in binders if b.index in total.free_symbols]
         axes, lows, names = [], [], {}
         for k, binder in enumerate(around):
@@ -356,8 +376,8 @@ class UnevaluatedPiecewise(Piecewise):  # type: ignore[misc]
 
 
 def rebuild(expr: Any, change: Callable[[Any, Any], Any]) -> Any:
-    """Rebuild ``expr`` from its arguments up, replacing each node by ``change(old, new)``; ``new`` is the node with
-    changed arguments.
+    """Return ``expr`` with each node replaced by ``change(old, new)``, bottom-up; ``new`` is the node with its
+    arguments replaced already.
     """
     rebuilt: dict[Any, Any] = {}
     for node in postorder(expr, rebuilt):

@@ -24,7 +24,9 @@ MAX_FAN_IN = 8
 
 
 class CallContext(NamedTuple):
-    """The sizes of one call, the type of its results, and the values of arguments and stages."""
+    """The data of one call of a function on Dask: its sizes, the dtype of its results, and the values of arguments and
+    intermediate arrays (stages).
+    """
 
     sizes: dict[str, int]
     dtype: Any
@@ -32,7 +34,7 @@ class CallContext(NamedTuple):
 
 
 def make_dask_arrays(kernel: BlockKernel, blocks: Sequence[Any], call: CallContext) -> list[Any]:
-    """Return one dask array for each partial result of a kernel, with a task for each block.
+    """Return a dask array for each partial result of a kernel, made of one task per block.
 
     The task of a block returns the tuple of its partial results, or the only one itself.
     """
@@ -68,7 +70,9 @@ def make_dask_arrays(kernel: BlockKernel, blocks: Sequence[Any], call: CallConte
 def _make_dask_array(
     name: str, layer: Any, chunks: Any, inner: Mapping[str, Any], arrays: Sequence[Any], dtype: Any
 ) -> Any:
-    """Return a dask array of the tasks in ``layer``, which depend on the layers ``inner`` and on ``arrays``."""
+    """Return a dask array from the tasks in ``layer``. They depend on the tasks in the layers ``inner`` and on the dask
+    arrays ``arrays``.
+    """
     _, da = import_dask()
     from dask.highlevelgraph import HighLevelGraph
 
@@ -97,8 +101,8 @@ def _add_part_tasks(
     chunks: Any,
     dtype: Any,
 ) -> list[Any]:
-    """Return the task keys of a partial result, one per block; add to ``layer`` the tasks that reduce them to the
-    chunks of the result.
+    """Return the keys of the tasks that compute a partial result, one per block. Tasks that reduce these to the chunks
+    of the result are added to ``layer``.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
     for number, block in enumerate(blocks):
@@ -126,7 +130,9 @@ def _add_part_tasks(
 def _add_reduction_tree(
     layer: dict[Any, Any], name: str, index: tuple[int, ...], keys: list[Any], operation: str
 ) -> None:
-    """Add to ``layer`` a tree of reductions from ``keys`` to ``(name, *index)``."""
+    """Add to ``layer`` tasks that reduce the values of ``keys`` in a tree, the last one with the key ``(name,
+    *index)``.
+    """
     level = 0
     while len(keys) > 1:
         level, groups = level + 1, [keys[k : k + MAX_FAN_IN] for k in range(0, len(keys), MAX_FAN_IN)]
@@ -136,7 +142,7 @@ def _add_reduction_tree(
 
 
 def count_tree_tasks(count: int) -> int:
-    """Return the number of tasks that `_add_reduction_tree` adds for ``count`` keys."""
+    """Return the number of tasks that reduce ``count`` partial results to one in a tree, a few at a time."""
     total = 0
     while count > 1:
         count = -(-count // MAX_FAN_IN)
@@ -148,7 +154,7 @@ def count_tree_tasks(count: int) -> int:
 
 
 class _InputTasks:
-    """The value of a kernel input, with the tasks that provide its slices to blocks.
+    """Provides slices of one kernel input to the tasks of blocks, and adds the Dask tasks that make these slices.
 
     The chunks of a dask array are tasks, and so are their slices and the joins of these: a chunk is released once it is
     sliced, before any kernel runs. A slice of a file is read by the task that needs it, or by a task of its own if
@@ -164,8 +170,8 @@ class _InputTasks:
         self._parts_by_end_points: dict[Any, tuple[Any, Any]] = {}
 
     def part(self, cut: Any, uses: int) -> tuple[Any, Any]:
-        """Return the slices that the kernel task takes (None: all), and the task key or array that it takes them from.
-        ``uses`` is the number of blocks with this slice.
+        """Return ``(slices, source)`` for a kernel task that needs the slice `cut`: it applies `slices` (None: all) to
+        `source`, a task key or an array. `uses` blocks need this slice.
         """
         ends = _end_points(cut)
         if ends not in self._parts_by_end_points:
@@ -173,7 +179,9 @@ class _InputTasks:
         return self._parts_by_end_points[ends]
 
     def _make_part(self, cut: Any, ends: Any, uses: int) -> tuple[Any, Any]:
-        """Create the result of `part` for a slice that occurs for the first time."""
+        """Return ``(slices, source)`` as `part` does, for a slice `cut` that is needed for the first time; add the
+        tasks that make it.
+        """
         if self.chunks:
             return None, self._join_chunks(cut, ends)
         if cut is None:
@@ -208,8 +216,8 @@ class _InputTasks:
         return key
 
     def _overlapping_chunks(self, axis: int, cut: Any) -> Iterator[tuple[int, slice, slice]]:
-        """Yield the chunks along an axis that overlap the slice ``cut``: the number, the slice of the chunk and its
-        position in the result.
+        """Yield ``(number, slice, position)`` for each chunk along an axis that overlaps the slice ``cut``: the slice
+        of the chunk that is needed, and its position in the result.
         """
         ends = self.ends[axis]
         first = int(np.searchsorted(ends, cut.start, side="right"))
@@ -222,12 +230,12 @@ class _InputTasks:
 
 
 def _end_points(cut: Any) -> Any:
-    """Return the start and stop of all slices as a hashable tuple; None for None."""
+    """Return the starts and stops of slices as a tuple that can be a key; None for None."""
     return cut and tuple(end for own in cut for end in (own.start, own.stop))
 
 
 def _copy_slice(array: Any, cut: tuple[slice, ...]) -> Any:
-    """Return a slice of an array; a copy if a view would keep alive more than twice its memory."""
+    """Return a slice of an array. It is a copy if a view would keep the memory of a much larger array alive."""
     part = np.asarray(array[cut])
     return part.copy() if part.base is not None and 2 * part.nbytes < getattr(part.base, "nbytes", 0) else part
 
@@ -235,19 +243,21 @@ def _copy_slice(array: Any, cut: tuple[slice, ...]) -> Any:
 def _run_kernel(
     function: Any, dtype: Any, integers: Any, is_single: bool, cuts: Sequence[Any], given: Sequence[Any]
 ) -> Any:
-    """Task: run a kernel on one block; return the tuple of its results, or the only one."""
+    """Run a kernel on one block, as the function of a dask task; return the tuple of its results, or its only
+    result.
+    """
     arrays = [_read_slice(value, cut) for value, cut in zip(given, cuts, strict=True)]
     results = tuple(np.asarray(result, dtype) for result in function(*arrays, *integers))
     return results[0] if is_single else results
 
 
 def _read_slice(value: Any, cut: Any) -> Any:
-    """Return ``value``, or the slice ``cut`` of it."""
+    """Return the slice ``cut`` of ``value``; all of ``value`` if ``cut`` is None."""
     return value if cut is None else _copy_slice(value, cut)
 
 
 def _join_pieces(shape: tuple[int, ...], positions: Sequence[Any], pieces: Sequence[Any]) -> Any:
-    """Task: write pieces into a new array of the given shape."""
+    """Write pieces into a new array of the given shape and return it, as the function of a dask task."""
     whole = np.empty(shape, np.result_type(*pieces))
     for position, piece in zip(positions, pieces, strict=True):
         whole[position] = piece
@@ -255,7 +265,7 @@ def _join_pieces(shape: tuple[int, ...], positions: Sequence[Any], pieces: Seque
 
 
 def _combine(operation: str, pieces: Sequence[Any]) -> Any:
-    """Task: reduce arrays with the NumPy function named ``operation``."""
+    """Reduce arrays with the NumPy function named ``operation``, such as "sum", as the function of a dask task."""
     function = getattr(np, operation)
     total = np.array(pieces[0])
     for piece in pieces[1:]:
@@ -264,7 +274,7 @@ def _combine(operation: str, pieces: Sequence[Any]) -> Any:
 
 
 class _SharedFunction:
-    """A compiled function that each worker unpickles once, however many graphs contain it."""
+    """A compiled function that a worker unpickles only once, although many task graphs contain it."""
 
     def __init__(self, function: Any) -> None:
         self.function, self.content = function, b""

@@ -220,7 +220,7 @@ class _Pairing(TermProducts):
         """Return an einsum that sums nothing; operands with the same axes, fewer than those of the result, are
         multiplied first: ``a_i b_j c_j d_j`` is the outer product of ``a`` and ``b*c*d``.
 
-        Powers and exponentials stay operands of their own: an inverse norm may underflow before it meets a large factor.
+        Powers and exponentials stay operands of their own: an inverse norm may underflow before a large factor comes.
         """
         groups: dict[frozenset[int], list[Labelled]] = {}
         factors: list[Labelled] = []

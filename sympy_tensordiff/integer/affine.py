@@ -17,8 +17,8 @@ Kind = Literal["ge", "eq", "mod"]
 
 
 class Compound:
-    """An integer that is not affine in its variables (a floor, a product, a maximum, a tensor entry) and serves as one
-    variable of an `Affine` form.
+    """A nonlinear integer, such as ``floor(i/2)``, ``n*i``, ``max(0, i)`` or ``idx[i]``, that serves as one variable of
+    an `Affine` form.
     """
 
     __slots__ = ("_hash",)
@@ -38,20 +38,20 @@ class Compound:
         return type(self), tuple([getattr(self, name) for name in self.fields])
 
     def key(self) -> tuple[Any, ...]:
-        """Return a tuple that orders the compounds of one subclass and distinguishes them."""
+        """Return a tuple by which nonlinear integers of one class are ordered and compared."""
         raise NotImplementedError
 
     def atoms(self) -> frozenset[Variable]:
-        """Return the plain variables inside, those of nested compounds included."""
+        """Return the plain variables on which the nonlinear integer depends: i and n for ``floor((i + n*i)/2)``."""
         return frozenset().union(*(form.atoms() for form in self.forms()))
 
     def forms(self) -> tuple[Affine, ...]:
-        """Return the affine forms that the compound is computed from."""
+        """Return the affine forms inside of the nonlinear integer: ``(i,)`` for ``floor(i/2)``."""
         raise NotImplementedError
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        """Return the form that the compound becomes when `mapping` replaces variables inside it; None if nothing inside
-        changes.
+        """Return the form of the nonlinear integer after `mapping` has replaced variables inside of it; None if it
+        contains none of these variables.
         """
         raise NotImplementedError
 
@@ -60,11 +60,15 @@ class Compound:
         raise NotImplementedError
 
     def definition(self) -> tuple[Constraint, ...]:
-        """Return constraints that the compound satisfies at all values of its variables; none by default."""
+        """Return constraints that hold for the nonlinear part at all values of its variables, such as ``0 <= n - 2*q <=
+        1`` for ``q = floor(n/2)``; () if none are known.
+        """
         return ()
 
     def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:
-        """Return ``floor((self + others) / divisor)`` as a form with one floor by a law of nested floors; else None."""
+        """Return ``floor((self + others)/divisor)`` with one floor if ``self`` is a floor: ``floor((floor(f/2) +
+        g)/3)`` is ``floor((f + 2*g)/6)``. None otherwise.
+        """
         return None
 
     def __lt__(self, other: object) -> bool:
@@ -83,7 +87,8 @@ class _Form(NamedTuple):
 
 
 class Affine(_Form):
-    """The integer form ``sum(coefficient * variable) + constant``.
+    """An integer form ``sum(coefficient*variable) + constant``, such as ``2*i - n + 1``. Nonlinear integers like
+    ``floor(i/2)`` count as variables.
 
     `terms` maps variables to coefficients; zeros are dropped.
 
@@ -126,7 +131,7 @@ class Affine(_Form):
         return 0
 
     def split(self, variable: Variable) -> tuple[Affine, Affine]:
-        """Return the coefficient of ``variable`` as a constant form, and the form without that term."""
+        """Return ``(c, rest)`` such that the form is ``c*variable + rest``, with c as a constant form."""
         c = self.coefficient(variable)
         return Affine(None, c), self - Affine({variable: c})
 
@@ -136,11 +141,11 @@ class Affine(_Form):
         return not self.terms
 
     def variables(self) -> Iterator[Variable]:
-        """Iterate over the variables with a non-zero coefficient; a compound is one variable."""
+        """Iterate over the variables with a non-zero coefficient; ``floor(i/2)`` is one of them, the i in it is not."""
         return (v for v, _ in self.terms)
 
     def atoms(self) -> frozenset[Variable]:
-        """Return all plain variables, those inside compounds included."""
+        """Return all plain variables in the form, including i for a term ``floor(i/2)``."""
         found: set[Variable] = set()
         for v, _ in self.terms:
             if isinstance(v, Compound):
@@ -150,19 +155,23 @@ class Affine(_Form):
         return frozenset(found)
 
     def hidden(self) -> frozenset[Variable]:
-        """Return the variables inside compounds (quotients, products, entries): the form is not linear in them."""
+        """Return the variables inside of nonlinear terms: i for ``floor(i/2) + k``. The form is not linear in them."""
         return frozenset().union(*(v.atoms() for v, _ in self.terms if isinstance(v, Compound)))
 
     def compounds(self) -> frozenset[Compound]:
-        """Return the compounds among the variables of this form, without those nested in others."""
+        """Return the nonlinear terms of this form (`Compound`), such as ``floor(i/2)``, without those nested in
+        others.
+        """
         return frozenset(v for v, _ in self.terms if isinstance(v, Compound))
 
     def quotients(self) -> frozenset[Quotient]:
-        """Return the floor quotients by numbers among the variables of this form, without those nested in others."""
+        """Return the terms ``floor(form/number)`` of this form, without those nested in others."""
         return frozenset(v for v, _ in self.terms if isinstance(v, Quotient))
 
     def substitute(self, mapping: Mapping[Variable, Affine]) -> Affine:
-        """Return the form with all variables of ``mapping`` replaced at once, inside compounds too."""
+        """Return the form with all variables of ``mapping`` replaced at once, also inside of floors and other nonlinear
+        terms.
+        """
         result: dict[Variable, int] = {}
         constant = self.constant
         changed = False
@@ -220,8 +229,8 @@ class Affine(_Form):
     __rmul__ = __mul__  # type: ignore[assignment]
 
     def divided(self, divisor: int) -> Affine:
-        """Return the form with its coefficients divided by ``divisor``, which must divide them, and the constant
-        divided, rounded down.
+        """Return ``floor(form/divisor)`` for a `divisor` that divides all coefficients, so that only the constant is
+        rounded.
         """
         return _affine_of_sorted(tuple([(v, c // divisor) for v, c in self.terms]), self.constant // divisor)
 
@@ -243,7 +252,7 @@ class Affine(_Form):
 
 
 def _affine_of_sorted(terms: tuple[tuple[Variable, int], ...], constant: int) -> Affine:
-    """Return an `Affine` of terms that are sorted and non-zero already, without a check."""
+    """Return an `Affine` form without checks: the terms must be sorted and have non-zero coefficients."""
     return tuple.__new__(Affine, (terms, constant))
 
 
@@ -273,7 +282,9 @@ class Quotient(Compound):
         return (self.form,)
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        """Return the quotient of the form with variables replaced by ``mapping``; None if the form does not change."""
+        """Return the quotient with the variables in its form replaced by ``mapping``; None if its form contains none of
+        them.
+        """
         inner = self.form.substitute(mapping)
         return None if inner is self.form else quotient(inner, self.divisor)
 
@@ -282,7 +293,9 @@ class Quotient(Compound):
         return self.form.evaluate(values) // self.divisor
 
     def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:
-        """Return ``floor((self + others) / m)`` , one floor: ``floor((floor(f/d) + g)/m) = floor((f + d*g)/(d*m))``."""
+        """Return ``floor((self + others)/divisor)`` with a single floor, which is always possible: ``floor((floor(f/d)
+        + g)/m)`` is ``floor((f + d*g)/(d*m))``.
+        """
         return quotient(self.form + self.divisor * others, self.divisor * divisor)
 
     def __repr__(self) -> str:
@@ -291,8 +304,8 @@ class Quotient(Compound):
 
 
 def quotient(form: Affine, divisor: int) -> Affine:
-    """Return ``floor(form / divisor)`` as a form, ``divisor >= 1``; terms that the divisor divides are moved out of the
-    floor.
+    """Return ``floor(form/divisor)`` as a form, for a number ``divisor >= 1``. Divisible terms are outside of the
+    floor: ``i + floor(j/2)`` for ``(2*i + j)/2``.
 
     >>> p = Affine.variable("p")
     >>> quotient(4 * p + 2, 2), quotient(p + 5, 2)
@@ -326,8 +339,8 @@ def quotient(form: Affine, divisor: int) -> Affine:
 
 
 def _without_absorbed_remainder(form: Affine, divisor: int) -> Affine | None:
-    """Return `form` without a remainder modulo a number that ``floor(form / divisor)`` does not depend on; None if
-    there is none.
+    """Return `form` without a remainder that does not change ``floor(form/divisor)``: ``2*q`` for ``2*q + (r mod 2)``
+    and the divisor 4. None if there is none.
 
     ``floor((2*q + r mod 2)/4)`` is ``floor(2*q/4)``: the other terms and the divisor are even.
     """
@@ -364,7 +377,7 @@ class Constraint(NamedTuple):
         return value == 0 if self.kind == "eq" else value % self.modulus == 0
 
     def negation(self) -> Constraint:
-        """Return the negation of an inequality or a congruence as one constraint; an equation has none.
+        """Return the negation as one constraint: ``-form - 1 >= 0`` for ``form >= 0``. An equation has none.
 
         >>> i = Affine.variable("i")
         >>> Constraint("ge", i - 3).negation(), Constraint("mod", i, 2).negation(), Constraint("mod", i, 3).negation()

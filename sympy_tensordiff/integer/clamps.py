@@ -22,15 +22,15 @@ MAX_SOLVED_CLAMPS = 6
 
 
 def has_clamps_over(rows: Sequence[Constraint], variables: frozenset[int]) -> bool:
-    """Return whether a maximum or minimum in ``rows`` contains one of the variables, other than inside the index of a
-    tensor entry.
+    """Return whether a maximum or minimum in ``rows`` depends on one of ``variables``, such as ``max(0, i - 1)`` on i.
+    Indices of tensor entries do not count.
     """
     return bool(_clamps_over(rows, variables))
 
 
 def _clamps_over(rows: Sequence[Constraint], variables: frozenset[int]) -> list[PositivePart]:
-    """Return the positive parts in ``rows`` that contain one of the variables, other than only inside the index of a
-    tensor entry.
+    """Return the terms ``max(0, form)`` in ``rows`` whose form depends on one of ``variables``. Indices of tensor
+    entries do not count.
     """
     parts = positive_parts_in(row.form for row in rows)
     found = (part for part in parts if not part.atoms().isdisjoint(variables))
@@ -40,8 +40,8 @@ def _clamps_over(rows: Sequence[Constraint], variables: frozenset[int]) -> list[
 def split_first_clamp(
     names: Sequence[str], variables: frozenset[int], rows: Rows
 ) -> list[tuple[Rows, dict[Variable, Affine]]] | None:
-    """Split ``rows`` into disjoint cases by the first maximum or minimum over ``variables``: (constraints,
-    substitution) pairs; None if there is none.
+    """Split ``rows`` into disjoint cases by the first maximum or minimum over ``variables``, such as ``max(0, i)``: i
+    >= 0 and i < 0. Return pairs (constraints, value of the maximum); None if there is none.
 
     The substitution maps the maximum to its value in that case. Cases without a point are left out.
     """
@@ -71,7 +71,9 @@ def split_first_clamp(
 
 
 def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows) -> Iterator[Rows]:
-    """Yield disjoint systems that cover those of ``rows``, without a maximum or minimum over one of ``variables``."""
+    """Yield disjoint systems of constraints that together have the points of ``rows``, without maxima and minima over
+    ``variables``.
+    """
     waiting = [rows]
     while waiting:
         system = waiting.pop()
@@ -83,15 +85,16 @@ def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows
 
 
 def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], variables: frozenset[int]) -> bool:
-    """Return whether replacing ``part`` by 0 leaves more of ``variables`` in equations than replacing it by its form.
+    """Return whether equations contain more of ``variables`` if ``max(0, form)`` is replaced by 0 than if it is
+    replaced by the form.
 
     The tie belongs to that case then: a clamped index has its tie where it is not clamped, and the cases at the ends
     are as small as possible.
     """
 
     def count_in_equations(value: Affine) -> int:
-        """Return how many of ``variables`` occur in the equations and congruences when ``part`` is replaced by
-        ``value``, counted per row.
+        """Return how many of ``variables`` the equations and congruences contain, counted per row, if the maximum is
+        replaced by ``value``.
         """
         forms = (row.form.substitute({part: value}) for row in rows if row.kind != "ge")
         return sum(len(form.atoms() & variables) for form in forms)
@@ -100,7 +103,8 @@ def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], var
 
 
 def decide_clamps(form: Affine, facts: Rows) -> Affine:
-    """Return ``form`` with each maximum and minimum replaced by the operand that ``facts`` prove it to be.
+    """Return ``form`` with each maximum and minimum replaced by one of its operands if ``facts`` prove that it equals
+    that one.
 
     >>> from .extrema import minimum_of
     >>> i, n = Affine.variable("i"), Affine.variable("n")
@@ -115,8 +119,8 @@ def decide_clamps(form: Affine, facts: Rows) -> Affine:
 
 
 def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
-    """Return ``rows`` with maxima and minima replaced where ``facts`` and the other constraints decide them; ``g >=
-    max(0, f)`` is split.
+    """Return ``rows`` with each maximum and minimum replaced by the operand that ``facts`` and the other rows prove it
+    to be. ``g >= max(0, f)`` becomes two rows.
     """
     result = list(rows)
     for n, row in enumerate(rows):
@@ -128,8 +132,8 @@ def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
 
 
 def _with_decided_bound(row: Constraint, facts: Rows) -> Constraint:
-    """Replace a maximum that an inequality adds by the only operand that can satisfy it: ``k <= max(f, g)`` is
-    ``k <= g`` if ``k >= f + 1`` is known.
+    """Return an inequality with a maximum replaced by the operand that must be the greater one: ``k <= max(f, g)`` is
+    ``k <= g`` if ``k > f`` is known.
 
     The row follows from the one with either operand in place of the maximum, so the row may be used to decide itself.
     The maximum must not occur in it elsewhere.
@@ -143,7 +147,8 @@ def _with_decided_bound(row: Constraint, facts: Rows) -> Constraint:
 
 
 def gist(form: Affine, facts: Rows) -> Affine:
-    """Return ``form`` with the quotients, maxima and minima replaced by their values where ``facts`` determine these.
+    """Return ``form`` simplified under ``facts``: quotients, maxima and minima whose value these determine are replaced
+    by it.
 
     >>> r, M = Affine.variable("r"), Affine.variable("M")
     >>> from sympy_tensordiff.integer.products import quotient_by, times
@@ -163,8 +168,8 @@ def gist(form: Affine, facts: Rows) -> Affine:
 
 
 def _proven_value(quotient: Quotient | SymbolicQuotient, facts: Rows) -> int | None:
-    """Return the integer that ``facts`` prove a quotient to equal; None if unknown (with a symbolic divisor only 0 and
-    -1 are tried).
+    """Return the integer to which a quotient is proved to be equal by ``facts``, such as 0 for ``floor(i/n)`` and ``0
+    <= i < n``; None if there is none.
     """
     if isinstance(quotient, SymbolicQuotient):
         for value in (0, -1):

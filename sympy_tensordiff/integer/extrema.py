@@ -16,7 +16,9 @@ from .rows import substitute_all
 
 
 class PositivePart(Compound):
-    """The integer ``max(0, form)``, which writes all maxima, minima and absolute values; built by `positive_part`."""
+    """The integer ``max(0, form)``. All maxima, minima and absolute values are written with it: ``max(a, b)`` is ``a +
+    max(0, b - a)``.
+    """
 
     __slots__ = ("form",)
     rank = 3
@@ -27,7 +29,7 @@ class PositivePart(Compound):
         self._hash = hash(("positive part", form))
 
     def key(self) -> tuple[Any, ...]:
-        """Return the form in ``max(0, form)``, in a tuple, by which positive parts are ordered."""
+        """Return ``(form,)``, by which terms ``max(0, form)`` are ordered."""
         return (self.form,)
 
     def forms(self) -> tuple[Affine, ...]:
@@ -35,7 +37,9 @@ class PositivePart(Compound):
         return (self.form,)
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        """Return the positive part of the form with ``mapping`` substituted; None if the form does not change."""
+        """Return ``max(0, form)`` with the variables in the form replaced by ``mapping``; None if it contains none of
+        them.
+        """
         inner = self.form.substitute(mapping)
         return None if inner is self.form else positive_part(inner)
 
@@ -45,7 +49,9 @@ class PositivePart(Compound):
         return value * (value > 0)  # of an array, too
 
     def definition(self) -> tuple[Constraint, ...]:
-        """Return its lower bounds ``self >= 0`` and ``self >= form``; `cases` adds that one of them is attained."""
+        """Return the constraints ``self >= 0`` and ``self >= form``. That one of them holds with equality is left to
+        `cases`.
+        """
         itself = Affine.variable(self)
         return Constraint("ge", itself), Constraint("ge", itself - self.form)
 
@@ -54,7 +60,8 @@ class PositivePart(Compound):
 
 
 def positive_part(form: Affine) -> Affine:
-    """Return ``max(0, form)`` as a form: a common divisor is moved out, and the first coefficient inside is positive.
+    """Return ``max(0, form)`` as a form in a standard notation: common divisors are in front, and the first coefficient
+    inside is positive.
 
     >>> i = Affine.variable("i")
     >>> positive_part(2 * i - 4), positive_part(1 - i), positive_part(positive_part(i) + 3)
@@ -74,7 +81,8 @@ def positive_part(form: Affine) -> Affine:
 
 
 def maximum_of(forms: Iterable[Affine]) -> Affine:
-    """Return the maximum of one or more forms; of forms that differ by a constant only the largest counts.
+    """Return the maximum of several forms as a form. Of forms that differ by a constant, only the largest is
+    considered.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> maximum_of([i, Affine.of(0)]), maximum_of([i + 1, i - 2, i])
@@ -105,7 +113,7 @@ def minimum_of(forms: Iterable[Affine]) -> Affine:
 
 
 class Extremum(NamedTuple):
-    """``coefficient`` times the maximum or minimum of ``one`` and ``other``, or the absolute value of ``one``."""
+    """A number (``coefficient``) times ``max(one, other)``, ``min(one, other)`` or ``abs(one)``, for printing."""
 
     coefficient: int
     function: Literal["max", "min", "abs"]
@@ -114,8 +122,8 @@ class Extremum(NamedTuple):
 
 
 def extrema_in(form: Affine) -> tuple[Affine, list[Extremum]]:
-    """Return ``form`` without its positive parts, and the maxima, minima and absolute values to add, in the shortest
-    notation.
+    """Return ``form`` without its terms ``max(0, f)``, and the maxima, minima and absolute values to add to it, in the
+    shortest notation.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> extrema_in(2 * n + minimum_of([i + 1, n - 1]))
@@ -143,8 +151,8 @@ def extrema_in(form: Affine) -> tuple[Affine, list[Extremum]]:
 
 
 def outermost(form: Affine, accepts: Callable[[PositivePart, int], bool]) -> PositivePart | None:
-    """Return a positive part of ``form`` that ``accepts`` with its coefficient and that no other term contains; None if
-    there is none.
+    """Return a term ``max(0, f)`` of ``form`` for which ``accepts(term, coefficient)`` is true, and which occurs inside
+    of no other such term; None if there is none.
     """
     parts = [(v, c) for v, c in form.terms if isinstance(v, PositivePart)]
     inside = {v for part, _ in parts for v in part.form.compounds()}
@@ -166,7 +174,8 @@ def extrema_text(form: Affine) -> str:
 
 
 def _number_of_terms(written: tuple[Affine, Extremum]) -> tuple[int, int]:
-    """Return, as a sort key, the number of all terms of a form and an extremum, and of those outside of the extremum.
+    """Return the length of a notation, a rest and an extremum, as a sort key: the number of all terms, then of those in
+    the rest.
 
     ``min(i, 6 - i)`` is as short as ``3 - |i - 3|`` but has no term outside; ``|i|`` is shorter than ``max(i, -i)``.
     """
@@ -177,8 +186,8 @@ def _number_of_terms(written: tuple[Affine, Extremum]) -> tuple[int, int]:
 
 
 def _with_extremum(rest: Affine, form: Affine, c: int, *, alone: bool) -> tuple[Affine, Extremum]:
-    """Return ``rest + c*max(0, form)`` as a form plus an `Extremum`, with terms of ``rest`` moved into it where that is
-    shorter.
+    """Return ``rest + c*max(0, form)`` as a rest and a maximum or minimum, in the shortest way: ``s + max(0, f)`` may
+    be ``max(s, s + f)``.
 
     ``s + max(0, f)`` is ``max(s, s + f)``. Constants go into it, too, if ``alone``: there are no other positive parts.
     """
@@ -200,7 +209,7 @@ def _is_negative(form: Affine) -> bool:
 
 
 def _of_negated_operands(extremum: Extremum) -> Extremum:
-    """Return an equal extremum of the negated operands: ``max(-i, 1 - n)`` is ``-min(i, n - 1)``."""
+    """Return an equal extremum with both operands negated: ``-min(i, n - 1)`` for ``max(-i, 1 - n)``."""
     c, function, one, other = extremum
     return Extremum(-c, "min" if function == "max" else "max", -one, -other)
 
@@ -209,14 +218,14 @@ def _of_negated_operands(extremum: Extremum) -> Extremum:
 
 
 def positive_parts_in(forms: Iterable[Affine]) -> list[PositivePart]:
-    """Return all positive parts in ``forms``, each once, nested ones before those that contain them."""
+    """Return all terms ``max(0, f)`` in ``forms``, each once, nested ones before those that contain them."""
     found: dict[PositivePart, None] = {}
     _collect_parts(forms, found)
     return list(found)
 
 
 def _collect_parts(forms: Iterable[Affine], found: dict[PositivePart, None]) -> None:
-    """Add all positive parts in ``forms`` to ``found``, nested ones first."""
+    """Add all terms ``max(0, f)`` in ``forms`` to ``found``, nested ones first."""
     for form in forms:
         for v, _ in form.terms:
             if isinstance(v, Compound):
@@ -228,7 +237,8 @@ def _collect_parts(forms: Iterable[Affine], found: dict[PositivePart, None]) -> 
 def cases_of_positive_part(
     part: PositivePart, *, tie_is_zero: bool = False
 ) -> tuple[tuple[Constraint, Affine], tuple[Constraint, Affine]]:
-    """Return the disjoint cases of a positive part, each a condition and the value there: its form, and 0.
+    """Return the two cases of ``max(0, form)`` as pairs: the condition ``form >= 0`` with the value form, and its
+    negation with the value 0.
 
     Where the form is 0, both values are right; ``tie_is_zero`` says that the second condition includes that point.
 
@@ -244,7 +254,7 @@ CASES_LIMIT = 4
 
 
 def cases(rows: Sequence[Constraint], limit: int | None = CASES_LIMIT) -> Iterator[tuple[Constraint, ...]]:
-    """Yield disjoint systems without positive parts that together have the points of ``rows``.
+    """Yield disjoint systems of constraints without maxima and minima that together have the points of ``rows``.
 
     They are split by ``limit`` positive parts at most, if it is given; further ones stay in the systems.
 
@@ -263,8 +273,8 @@ def cases(rows: Sequence[Constraint], limit: int | None = CASES_LIMIT) -> Iterat
 
 
 def split_clamps(row: Constraint, variables: frozenset[Variable]) -> list[Constraint]:
-    """Split an inequality that subtracts positive parts over ``variables``: ``g >= max(0, f)`` is ``g >= 0`` and ``g >=
-    f``.
+    """Return an inequality like ``g >= max(0, f)`` as two, ``g >= 0`` and ``g >= f``, if f depends on ``variables``; a
+    list with the row alone otherwise.
 
     >>> i, k, n = (Affine.variable(v) for v in "ikn")
     >>> split_clamps(Constraint("ge", minimum_of([i, n]) - k), frozenset("ikn"))

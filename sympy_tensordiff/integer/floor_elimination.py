@@ -22,7 +22,8 @@ from .system import definitions
 
 
 def eliminate_floors(row: Constraint, loops: frozenset[Variable]) -> list[Constraint] | None:
-    """Return ``row`` as equivalent inequalities without floor quotients of ``loops`` variables; None if there are none.
+    """Return ``row`` as inequalities without floors over ``loops``: ``floor(i/2) >= k`` is ``i >= 2*k``. None if it
+    cannot be written so.
 
     ``c*floor(f/d) + r >= 0`` is ``f + d*floor(r/c) >= 0`` for positive ``c``, and
     ``r - c*floor(f/d) >= 0`` is ``d*floor(r/c) + d - 1 - f >= 0``.
@@ -53,7 +54,8 @@ def eliminate_floors(row: Constraint, loops: frozenset[Variable]) -> list[Constr
 
 
 def rows_without_quotients(rows: Sequence[Constraint], loops: frozenset[Variable]) -> list[Constraint]:
-    """Return ``rows`` with floors and subtracted maxima of loop variables written out as inequalities where possible.
+    """Return ``rows`` with floors and subtracted maxima of ``loops`` variables rewritten as inequalities, where that is
+    possible.
 
     A multiple of a floor next to another loop variable stays: it bounds that one, or is left to its own loop. With
     tensor entries, which may only be read where other rows hold, it raises LoopBoundError.
@@ -70,8 +72,8 @@ def rows_without_quotients(rows: Sequence[Constraint], loops: frozenset[Variable
 def system_without_quotients(
     rows: tuple[Constraint, ...], variable: Variable, known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return the rows for the loop over ``variable`` and its outer loops without floors of it; raise LoopBoundError if
-    impossible.
+    """Return the rows from which the bounds of the loop over ``variable`` are read, without floors that contain it.
+    Raise LoopBoundError if that is impossible.
     """
     result: list[Constraint] = []
     for row in rows:
@@ -83,7 +85,7 @@ def system_without_quotients(
 
 
 def _no_bound(row: Constraint) -> LoopBoundError:
-    """Return the error for a row that no loop bound expresses because of a floor."""
+    """Return the error for a constraint that no loop bound can express, because of a floor in it."""
     return LoopBoundError(
         "no bounds of a loop express {}, a multiple of a rounded quotient of one index beside an index: split the sum "
         "by the remainder, e.g. write i = 2*k + l with l = 0, 1",
@@ -92,8 +94,8 @@ def _no_bound(row: Constraint) -> LoopBoundError:
 
 
 def innermost_bound(row: Constraint, variables: Sequence[Variable]) -> Constraint | None:
-    """Return a row that bounds the innermost of its variables: the row itself or a weaker one that follows; None if
-    neither does.
+    """Return a constraint that bounds the innermost variable of ``row``: the row itself, or a weaker one without
+    floors. None if neither does.
 
     >>> i = Affine.variable("i")
     >>> innermost_bound(Constraint("ge", 5 * quotient(i, 3) - 2 * quotient(i, 2) - 9), "i")
@@ -107,15 +109,15 @@ def innermost_bound(row: Constraint, variables: Sequence[Variable]) -> Constrain
 
 
 def affine_in(rows: Iterable[Constraint], variables: frozenset[Variable]) -> list[Constraint]:
-    """Return the constraints that are affine in ``variables``, after floors of these are rewritten as inequalities
-    where possible.
+    """Return those constraints that are linear in ``variables``. Floors of the variables are rewritten as inequalities
+    before, where possible.
     """
     return [row for row in _without_floors_in_lowest_terms(rows, variables) if row.form.hidden().isdisjoint(variables)]
 
 
 def relax_to_affine(rows: Iterable[Constraint], variables: frozenset[Variable]) -> list[Constraint]:
-    """Return constraints that are linear in ``variables`` and hold wherever ``rows`` do: floors of the variables are
-    replaced by their linear bounds.
+    """Return constraints that are linear in ``variables`` and follow from ``rows``: each floor of the variables is
+    replaced by a linear bound of it.
 
     The result has all points of the rows and perhaps more: enough for a projection.
     """
@@ -126,7 +128,9 @@ def relax_to_affine(rows: Iterable[Constraint], variables: frozenset[Variable]) 
 
 
 def _without_floors_in_lowest_terms(rows: Iterable[Constraint], variables: frozenset[Variable]) -> Sequence[Constraint]:
-    """Return the normalised rows, without congruences on ``variables`` and floors of these written out if possible."""
+    """Return ``rows`` in lowest terms, with floors of ``variables`` written as inequalities where possible, and without
+    congruences on them.
+    """
     plain = [row for row in rows if row.kind != "mod" or row.form.atoms().isdisjoint(variables)]
     parts = [part for row in plain for part in eliminate_floors(row, variables) or [row]]
     # In lowest terms, a quotient by a symbol has become a product with it.
@@ -135,7 +139,7 @@ def _without_floors_in_lowest_terms(rows: Iterable[Constraint], variables: froze
 
 
 def floors_relaxed(row: Constraint, variables: frozenset[Variable]) -> list[Constraint]:
-    """Return the row, or inequalities that follow from it without floors of ``variables``.
+    """Return ``[row]`` if it has no floors of ``variables``; else inequalities without such floors that follow from it.
 
     >>> i, j = (Affine.variable(v) for v in "ij")
     >>> floors_relaxed(Constraint("ge", i - 3 * quotient(i, 3) - j), frozenset("i"))
@@ -150,7 +154,8 @@ def floors_relaxed(row: Constraint, variables: frozenset[Variable]) -> list[Cons
 
 
 def _upper_estimate(form: Affine, variables: frozenset[Variable]) -> Affine:
-    """Return an upper bound of a positive multiple of ``form`` that contains no floors of ``variables``.
+    """Return a form without floors of ``variables`` that is at least as large as some positive multiple of ``form``: if
+    ``form >= 0``, the result is also >= 0.
 
     A quotient by a symbol is eliminated if the symbol multiplies it, as in a remainder.
     """
@@ -173,8 +178,8 @@ BoundForms: TypeAlias = list[tuple[Affine, int]]
 
 
 def divided_bounds(variable: Variable, row: Constraint, known: Sequence[Constraint]) -> tuple[BoundForms, BoundForms]:
-    """Return the lower and upper bounds of ``variable`` by a row that multiplies it by a symbol: ``i >= -floor(r/M)``
-    for ``M*i + r >= 0``.
+    """Return the bounds of ``variable`` by a row that multiplies it by a symbol: ``i >= -floor(r/M)`` for ``M*i + r >=
+    0``. Raise LoopBoundError if the sign of M is unknown.
 
     Raises LoopBoundError unless ``known`` imply the sign of the coefficient.
     """
@@ -196,7 +201,8 @@ def divided_bounds(variable: Variable, row: Constraint, known: Sequence[Constrai
 def positive_divisors(
     variable: Variable, rows: Sequence[Constraint], known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return guards ``divisor >= 1`` for divisors in bounds of ``variable`` that only ``rows`` imply to be positive.
+    """Return the guards ``M >= 1`` to be tested before the loop over ``variable``, for symbols M by which its bounds
+    divide and that only ``rows`` imply to be positive.
 
     These guards are tested outside of the loop: if the loop has no points, a divisor may be 0.
     """
@@ -212,7 +218,8 @@ def positive_divisors(
 
 
 def times_divisors(rows: Iterable[Constraint]) -> tuple[Constraint, ...]:
-    """Return the rows that contain a quotient by a symbol, each multiplied by its divisor, which is positive.
+    """Return the rows that contain ``floor(f/M)`` with a symbol M, each multiplied by M, so that the definition of the
+    floor can be applied.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
     >>> times_divisors([Constraint("ge", i - quotient_by(p, M)), Constraint("ge", i)])
@@ -227,7 +234,7 @@ def times_divisors(rows: Iterable[Constraint]) -> tuple[Constraint, ...]:
 
 
 def symbolic_divisors(forms: Iterable[Affine]) -> list[Affine]:
-    """Return the symbolic divisors of the quotients in ``forms``, also in nested quotients, in a fixed order.
+    """Return the divisors M, which are not numbers, of all quotients ``floor(f/M)`` in ``forms``, nested ones included.
 
     >>> p, M, N = (Affine.variable(v) for v in "pMN")
     >>> symbolic_divisors([quotient_by(2 * quotient_by(p, N), 2 * M - 1) + 3])
@@ -240,8 +247,8 @@ def symbolic_divisors(forms: Iterable[Affine]) -> list[Affine]:
 def bounds_by_multiples(
     rows: Sequence[Constraint], variable: Variable, outer: Sequence[Variable], known: Sequence[Constraint]
 ) -> list[Constraint]:
-    """Return the bounds of outer loops that follow from rows with a symbolic multiple of ``variable``: from ``r >=
-    M*i`` and ``i >= s``.
+    """Return bounds of ``outer`` loops that follow from rows in which ``variable`` is multiplied by a symbol: ``r >=
+    M*s`` from ``r >= M*i`` and ``i >= s``.
     """
     linear = [parts for row in rows if row.kind == "ge" and (parts := slope(row.form, variable)) is not None]
     forms = []
@@ -256,7 +263,8 @@ def bounds_by_multiples(
 
 
 def may_miss(rows: Sequence[Constraint], variable: Variable, known: Sequence[Constraint]) -> bool:
-    """Return whether ``r <= M*i <= s``, two of ``rows``, may have no solution ``i``: ``s - r >= M - 1`` is not implied.
+    """Return whether two of ``rows``, ``r <= M*i <= s``, may have no solution i, because ``s - r`` may be less than ``M
+    - 1``.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
     >>> rest, some = p - times(M, i), [Constraint("ge", M - 1)]
@@ -273,7 +281,7 @@ def may_miss(rows: Sequence[Constraint], variable: Variable, known: Sequence[Con
 
 
 def _bounds_innermost(form: Affine, variables: Sequence[Variable], known: Sequence[Constraint]) -> bool:
-    """Return whether ``form >= 0`` bounds the innermost of ``variables`` in it."""
+    """Return whether ``form >= 0`` is a bound of the innermost of ``variables`` that it contains."""
     innermost = next((v for v in reversed(variables) if v in form.atoms()), None)
     parts = None if innermost is None else slope(form, innermost)
     return parts is not None and (_is_positive(parts[0], known) or _is_positive(-parts[0], known))

@@ -16,8 +16,8 @@ from .implication import FALSE, complexity, merge_parallel, without_redundant
 
 
 def eliminate(rows: Iterable[Constraint], variable: Variable) -> tuple[Constraint, ...] | None:
-    """Return the constraints on the other variables that follow from ``rows`` (Fourier-Motzkin); None if they are
-    contradictory.
+    """Return the constraints on the other variables that ``rows`` imply, without ``variable`` (Fourier-Motzkin); None
+    if ``rows`` contradict each other.
 
     Law: a point satisfies the result if and only if a rational value of ``variable`` completes it to a point of
     ``rows`` (eqs. (30), (31)), up to the integer tightening of each row. An equation with a unit coefficient is
@@ -63,7 +63,7 @@ def eliminate(rows: Iterable[Constraint], variable: Variable) -> tuple[Constrain
 def project(
     rows: Iterable[Constraint], drop: Iterable[Variable], facts: Sequence[Constraint] = (), max_rows: int | None = None
 ) -> tuple[Constraint, ...] | None:
-    """Eliminate all variables of ``drop`` from ``rows``, the cheapest first; None if the constraints contradict each
+    """Return the constraints without the variables in ``drop`` that ``rows`` imply; None if ``rows`` contradict each
     other.
 
     Law: as `eliminate`, for all variables together. Before the number of rows grows, and after it has grown, rows
@@ -97,7 +97,8 @@ def project(
 
 
 def project_exactly(rows: Iterable[Constraint], drop: Iterable[Variable]) -> tuple[Constraint, ...] | None:
-    """Eliminate ``drop`` exactly over the integers; None if the elimination of one variable may be inexact.
+    """Return constraints without the variables in ``drop`` that have exactly the integer points for which some values
+    of these exist; None if the method may not find them.
 
     Law: a point of integers satisfies the result if and only if integer values of ``drop`` complete it to a point of
     ``rows``.
@@ -125,12 +126,12 @@ def project_exactly(rows: Iterable[Constraint], drop: Iterable[Variable]) -> tup
 
 
 def grows(rows: Collection[Constraint], variable: Variable) -> bool:
-    """Return whether eliminating ``variable`` may give more constraints than before."""
+    """Return whether eliminating ``variable`` may give more constraints than there are now."""
     return _elimination_cost(rows, variable)[1] > 0
 
 
 def simplest(rows: Sequence[Constraint], facts: Sequence[Constraint], max_rows: int | None) -> tuple[Constraint, ...]:
-    """Return ``rows`` without redundant ones, and only the ``max_rows`` simplest of them if that is given."""
+    """Return ``rows`` without redundant ones. With ``max_rows``, return only so many of them, the simplest."""
     irredundant = without_redundant(rows, facts)
     if max_rows is None or len(irredundant) <= max_rows:
         return irredundant
@@ -139,12 +140,16 @@ def simplest(rows: Sequence[Constraint], facts: Sequence[Constraint], max_rows: 
 
 
 def _with_affine_occurrences(rows: Iterable[Constraint], variables: Collection[Variable]) -> tuple[Constraint, ...]:
-    """Return the constraints in which ``variables`` occur only linearly, not in congruences or inside compounds."""
+    """Return the constraints that contain ``variables`` only linearly, not in congruences or inside of floors and other
+    nonlinear terms.
+    """
     return tuple(r for r in rows if (r.form.atoms() if r.kind == "mod" else r.form.hidden()).isdisjoint(variables))
 
 
 def _elimination_cost(rows: Collection[Constraint], variable: Variable) -> tuple[int, int]:
-    """Return a sort key for eliminating a variable: the number of inexact pairs, and of constraints gained."""
+    """Return a sort key for the variable to eliminate next: how many combinations are not exact over the integers, then
+    how many constraints are added.
+    """
     lows: list[int] = []
     highs: list[int] = []
     equations: list[int] = []
@@ -163,7 +168,7 @@ def _elimination_cost(rows: Collection[Constraint], variable: Variable) -> tuple
 
 
 def _substitute_equation(involved: Sequence[tuple[int, Constraint]], position: int) -> Iterable[Constraint]:
-    """Yield the other rows with the variable eliminated by the equation at ``position``.
+    """Yield the other rows with the variable eliminated by means of the equation at ``position``.
 
     ``involved`` are the coefficients of the variable with their rows.
     """
@@ -175,7 +180,9 @@ def _substitute_equation(involved: Sequence[tuple[int, Constraint]], position: i
 
 
 def _check_is_affine(row: Constraint, variable: Variable, coefficient: int) -> None:
-    """Raise ValueError if ``row`` depends on ``variable`` in a congruence or inside a compound."""
+    """Raise ValueError if ``row`` depends on ``variable`` in a congruence, or inside of a floor or another nonlinear
+    term.
+    """
     if coefficient and row.kind == "mod":
         raise ValueError(f"cannot eliminate {variable!r} from the congruence {row!r}")
     if variable in row.form.hidden():
@@ -185,7 +192,8 @@ def _check_is_affine(row: Constraint, variable: Variable, coefficient: int) -> N
 def constraints_on_union(
     systems: Sequence[Sequence[Constraint]], variables: Iterable[Variable]
 ) -> tuple[Constraint, ...]:
-    """Return constraints that hold in the union of ``systems``: common rows, and the weakest of the systems' bounds.
+    """Return constraints that hold wherever one of ``systems`` does: those that all have, and for each of ``variables``
+    the weakest of their bounds.
 
     A variable that all systems bound is bounded by the greatest or least of these bounds.
 
@@ -210,7 +218,9 @@ def constraints_on_union(
 
 
 def _bounding_form(row: Constraint, variable: Variable, sign: int) -> Affine | None:
-    """Return the ``form >= 0`` of a row that bounds the variable from below (``sign`` 1) or above (-1), or None."""
+    """Return the form f such that ``f >= 0``, which follows from ``row``, bounds the variable from below (``sign`` 1)
+    or above (-1); None if there is none.
+    """
     if row.kind == "mod" or variable in row.form.hidden():
         return None
     form = -row.form if row.kind == "eq" and row.form.coefficient(variable) * sign < 0 else row.form
@@ -218,7 +228,9 @@ def _bounding_form(row: Constraint, variable: Variable, sign: int) -> Affine | N
 
 
 def _simplest_bounds(rows: Iterable[Constraint], variable: Variable, sign: int) -> dict[int, Affine]:
-    """Return the simplest lower (``sign`` 1) or upper bound for each coefficient of ``variable``, without its term."""
+    """Map each coefficient of ``variable`` in a lower bound (``sign`` 1) or an upper one to the rest of the simplest
+    such bound.
+    """
     forms = [form for row in rows if (form := _bounding_form(row, variable, sign)) is not None]
     forms.sort(key=lambda form: complexity(Constraint("ge", form)), reverse=True)
     return {c: form - Affine({variable: c}) for form in forms if (c := form.coefficient(variable))}

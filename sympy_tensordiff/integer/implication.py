@@ -72,13 +72,13 @@ def is_implied(row: Constraint, rows: Sequence[Constraint]) -> bool:
 
 
 def without_implied(rows: Iterable[Constraint], known: Sequence[Constraint]) -> list[Constraint]:
-    """Return the constraints that ``known`` does not provably imply, each tested by itself."""
+    """Return ``rows`` without the constraints that ``known`` provably implies. Each row is tested alone."""
     return [row for row in rows if not is_implied(row, known)]
 
 
 def _is_empty_by_cases(rows: tuple[Constraint, ...]) -> bool:
-    """Return whether ``rows`` provably have no integer point, split by their maxima and minima if the definitions do
-    not suffice.
+    """Return whether ``rows`` are proved to have no integer point. If that fails, each maximum and minimum is split
+    into its two cases.
     """
     if system(rows).is_empty:
         return True
@@ -88,7 +88,9 @@ def _is_empty_by_cases(rows: tuple[Constraint, ...]) -> bool:
 
 
 def _is_implied_by_definitions(reduced: Constraint, rows: Sequence[Constraint]) -> bool:
-    """Return whether ``rows`` imply the normalised row ``reduced``, without splitting maxima and minima into cases."""
+    """Return whether ``rows`` imply the constraint ``reduced``, with what defines maxima, floors and so on, but without
+    splitting into cases.
+    """
     if _is_stated_or_weaker(reduced, rows):
         return True
     known = _system_with(reduced.form, rows)
@@ -102,7 +104,9 @@ def _is_implied_by_definitions(reduced: Constraint, rows: Sequence[Constraint]) 
 
 
 def _is_stated_or_weaker(row: Constraint, rows: Sequence[Constraint]) -> bool:
-    """Return whether ``row`` is one of ``rows`` or weaker than a parallel one: a cheap sufficient test."""
+    """Return whether ``row`` is one of ``rows``, or follows from one with a smaller constant: ``i >= 0`` from ``i >=
+    2``.
+    """
     kind, (terms, constant), _ = row
     if kind != "ge":
         return row in rows
@@ -110,8 +114,8 @@ def _is_stated_or_weaker(row: Constraint, rows: Sequence[Constraint]) -> bool:
 
 
 def minimum(form: Affine, rows: Sequence[Constraint]) -> Fraction | None:
-    """Return the least value of ``form`` over the rational points of ``rows``, tightened over the integers; None if
-    unbounded or empty.
+    """Return the least value of ``form`` over the rational points of ``rows``, after tightening these for integers.
+    None if it is unbounded or there is no point.
 
     Law: no integer point of ``rows`` has a smaller value.
 
@@ -173,8 +177,8 @@ def remove_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = (
 
 
 def without_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = ()) -> tuple[Constraint, ...]:
-    """Return ``rows`` without the constraints that the others and ``facts`` imply; constraints free of tensor entries
-    stay if only ones with entries imply them.
+    """Return ``rows`` without those that the others and ``facts`` imply. A row without tensor entries is kept if only
+    rows with entries imply it.
 
     >>> from .indirect import IndirectIndex
     >>> i, entry = Affine.variable("i"), Affine.variable(IndirectIndex("idx", (Affine.variable("i") - 3,)))
@@ -188,7 +192,8 @@ def without_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = 
 
 
 def merge_parallel(rows: Iterable[Constraint]) -> tuple[Constraint, ...] | None:
-    """Return the rows in lowest terms, the strongest of each direction; None if two of them contradict each other.
+    """Return the rows in lowest terms; of those that differ in the constant only, the strongest. None if two contradict
+    each other.
 
     Opposite inequalities that meet become an equation, and an equation replaces the inequalities along it.
 
@@ -229,8 +234,8 @@ def merge_parallel(rows: Iterable[Constraint]) -> tuple[Constraint, ...] | None:
 
 
 def _tightened(rows: tuple[Constraint, ...] | None, facts: Sequence[Constraint]) -> tuple[Constraint, ...] | None:
-    """Return ``rows`` with inequalities moved to the nearest value that the equations and congruences allow; None if
-    contradictory.
+    """Return ``rows`` with the constants of inequalities rounded to the values that equations and congruences allow:
+    ``i >= 4`` for ``i >= 3`` and even i. None if these have no solution.
     """
     equations = tuple(row for row in (*(rows or ()), *facts) if row.kind != "ge")
     if not rows or not equations:
@@ -243,7 +248,9 @@ def _tightened(rows: tuple[Constraint, ...] | None, facts: Sequence[Constraint])
 
 
 def _system_with(form: Affine, rows: Sequence[Constraint]) -> System:
-    """Return the `System` of ``rows``, with the definitions of compounds that only ``form`` contains."""
+    """Return the `System` of ``rows``, with the definitions of those floors and other nonlinear terms that only
+    ``form`` contains.
+    """
     known = system(tuple(rows))
     if known.is_empty:
         return known
@@ -257,12 +264,16 @@ def _system_with(form: Affine, rows: Sequence[Constraint]) -> System:
 
 
 def complexity(row: Constraint) -> tuple[int, int, int]:
-    """Return a sort key of constraints: those that are harder to read come later; equations are removed last."""
+    """Return a sort key of constraints: short ones first. Redundant rows are removed from the end, so that the simpler
+    ones stay.
+    """
     return (_KIND_RANK[row.kind], *_notation_size(row.form))
 
 
 def _notation_size(form: Affine) -> tuple[int, int]:
-    """Return the number of terms and the sum of the coefficients, those inside compounds included."""
+    """Return the number of terms of a form and the sum of its coefficients, also those inside of floors and other
+    nonlinear terms.
+    """
     count, total = 0, 0
     for v, c in form.terms:
         count += 1
@@ -275,7 +286,9 @@ def _notation_size(form: Affine) -> tuple[int, int]:
 
 
 class _RedundancyElimination:
-    """Removes redundant inequalities of one system one by one, in one simplex dictionary that shrinks with them."""
+    """Removes redundant inequalities of a system, one after the other, and keeps the simplex dictionary of those that
+    remain.
+    """
 
     def __init__(self, whole: System) -> None:
         self.whole = whole
@@ -284,7 +297,7 @@ class _RedundancyElimination:
         self.dictionary: Dictionary | None = None
 
     def drop_if_redundant(self, form: Affine) -> bool:
-        """Drop ``form >= 0``, an inequality of the system, if the others imply it; return whether it was dropped."""
+        """Drop the inequality ``form >= 0`` if the other ones imply it, and return whether it was dropped."""
         inequality = self.whole.tightened(form)
         assert inequality is not None
         terms, constant = inequality

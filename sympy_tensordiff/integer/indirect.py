@@ -15,7 +15,7 @@ from .rows import substitute_all
 
 
 class IndirectIndex(Compound):
-    """The integer ``tensor[index]`` as a variable of a form: an indirect index.
+    """The integer ``tensor[index]``, an entry of an integer array, as a variable of a form.
 
     `tensor` is the name of an integer tensor, `index` has one form per axis. If `below` is given, the entry is in
     ``0 … below - 1`` for every index; sizes in `below` do not count as variables of the entry.
@@ -49,7 +49,9 @@ class IndirectIndex(Compound):
         return self.index
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        """Return the entry with variables of its index replaced by ``mapping``; None if the index does not change."""
+        """Return the entry with the variables in its index replaced by ``mapping``; None if its index contains none of
+        them.
+        """
         index = substitute_all(self.index, mapping)
         if all(new is old for new, old in zip(index, self.index, strict=True)):
             return None
@@ -79,7 +81,8 @@ class IndirectIndex(Compound):
 
 
 def data_entries(forms: Iterable[Affine]) -> list[IndirectIndex]:
-    """Return all tensor entries in ``forms``, each once, those nested inside other compounds included.
+    """Return all tensor entries in ``forms``, each once, also those inside of floors, indices and other nonlinear
+    terms.
 
     >>> i = Affine.variable("i")
     >>> inner = Affine.variable(IndirectIndex("jdx", (i,)))
@@ -90,7 +93,7 @@ def data_entries(forms: Iterable[Affine]) -> list[IndirectIndex]:
 
 
 def innermost_first(forms: Iterable[Affine]) -> list[IndirectIndex]:
-    """Return all tensor entries in ``forms``, each once and after the entries in its own index.
+    """Return all tensor entries in ``forms``, each once, and ``q[i]`` before ``p[q[i]]``.
 
     >>> i = Affine.variable("i")
     >>> inner = Affine.variable(IndirectIndex("jdx", (i,)))
@@ -109,8 +112,8 @@ def innermost_first(forms: Iterable[Affine]) -> list[IndirectIndex]:
 
 
 def with_ranges(form: Affine, below: Mapping[str, Affine]) -> Affine:
-    """Return ``form`` with each tensor entry's upper bound set to that of its tensor in ``below``, or to none if
-    absent.
+    """Return ``form`` with the declared upper bound of each tensor entry set: ``below`` maps names of tensors to these
+    bounds. Other tensors get none.
 
     >>> from .implication import is_implied
     >>> n, entry = Affine.variable("n"), Affine.variable(IndirectIndex("idx", (Affine.variable("i"),)))
@@ -126,7 +129,7 @@ def with_ranges(form: Affine, below: Mapping[str, Affine]) -> Affine:
 
 
 def outermost_entries(form: Affine) -> set[IndirectIndex]:
-    """Return the tensor entries of a form that are not part of another entry's index.
+    """Return the tensor entries in a form that are not in the index of another entry: ``p[q[i]]``, not ``q[i]``.
 
     >>> i = Affine.variable("i")
     >>> inner = Affine.variable(IndirectIndex("jdx", (i,)))
@@ -143,7 +146,7 @@ def outermost_entries(form: Affine) -> set[IndirectIndex]:
 
 
 def compounds_in(forms: Iterable[Affine]) -> list[Compound]:
-    """Return all compounds in ``forms``, nested ones included, each once.
+    """Return all nonlinear terms (`Compound`) in ``forms``, such as floors, nested ones included, each once.
 
     >>> from sympy_tensordiff.integer.affine import quotient
     >>> i = Affine.variable("i")
@@ -171,7 +174,7 @@ def partition_data(rows: Iterable[Constraint]) -> tuple[list[Constraint], list[C
 
 
 def data_terms(form: Affine) -> dict[Compound, int]:
-    """Return the terms of a form that are tensor entries or contain one, with their coefficients.
+    """Return the terms of a form in which a tensor entry occurs, with their coefficients.
 
     >>> i = Affine.variable("i")
     >>> data_terms(3 * i - 2 * Affine.variable(IndirectIndex("idx", (i,))))
@@ -181,7 +184,8 @@ def data_terms(form: Affine) -> dict[Compound, int]:
 
 
 def eliminate_shared_entries(rows: Sequence[Constraint]) -> tuple[Constraint, ...]:
-    """Return equations combined linearly so that each tensor entry occurs in one of them only, where that is possible.
+    """Return ``rows`` with equations combined so that each tensor entry occurs in a single equation, where possible:
+    ``p == 2*x[i]``, ``q == 4*x[i]`` gives ``q == 2*p``.
 
     >>> p, q, i = (Affine.variable(v) for v in "pqi")
     >>> entry = Affine.variable(IndirectIndex("idx", (i,)))
@@ -198,7 +202,9 @@ def eliminate_shared_entries(rows: Sequence[Constraint]) -> tuple[Constraint, ..
 
 
 def eliminate_entries_by_equations(form: Affine, rows: Iterable[Constraint]) -> Affine:
-    """Eliminate tensor entries from ``form`` by equations: ``2*idx[i] + k`` is ``p + k`` where ``p == 2*idx[i]``."""
+    """Return ``form`` without tensor entries that an equation in ``rows`` replaces: ``p + k`` for ``2*idx[i] + k`` and
+    ``p == 2*idx[i]``.
+    """
     for row in rows:
         for v, c in list(data_terms(row.form).items())[:1] if row.kind == "eq" else ():
             factor, rest = divmod(form.coefficient(v), c)
@@ -208,7 +214,7 @@ def eliminate_entries_by_equations(form: Affine, rows: Iterable[Constraint]) -> 
 
 
 def variables_in_indirect_indices(form: Affine) -> frozenset[Variable]:
-    """Return the plain variables inside indices of tensor entries in ``form``."""
+    """Return the plain variables in the indices of tensor entries in ``form``: i for ``idx[i] + k``."""
     entries = data_entries([form]) if form.compounds() else ()
     return frozenset().union(*(entry.atoms() for entry in entries))
 
@@ -228,7 +234,8 @@ def data_depth(form: Affine) -> int:
 
 
 def depends_only_indirectly(form: Affine, variables: Collection[Variable]) -> bool:
-    """Return whether ``form`` depends on some of ``variables``, and on these only inside indices of tensor entries.
+    """Return whether ``form`` depends on some of ``variables``, but only through indices of tensor entries, as
+    ``idx[i]`` depends on i.
 
     >>> i, k = Affine.variable("i"), Affine.variable("k")
     >>> entry = Affine.variable(IndirectIndex("idx", (i,)))
@@ -242,8 +249,8 @@ def depends_only_indirectly(form: Affine, variables: Collection[Variable]) -> bo
 
 
 def constraints_for_the_body(rows: Sequence[Constraint], variables: Collection[Variable]) -> list[Constraint]:
-    """Return the constraints that the body of a sum over ``variables`` has to test, since no loop bound can express
-    them.
+    """Return the constraints in ``rows`` that no loop bound can express, such as ``idx[i] == p``, so that the body of
+    the sum over ``variables`` must test them.
 
     An inequality may bound one variable by an entry that others select, ``k >= ptr[i]``, if no other row needs the loop
     over ``i`` inside the one over ``k``.
@@ -268,7 +275,9 @@ def constraints_for_the_body(rows: Sequence[Constraint], variables: Collection[V
 
 
 def _enclosing_loops(enclosing: Mapping[Variable, set[Variable]], start: Iterable[Variable]) -> set[Variable]:
-    """Return the variables of ``start`` and, transitively, those that ``enclosing`` maps them to."""
+    """Return the variables of ``start`` and of all loops around them: ``enclosing`` maps each variable to those
+    directly around it.
+    """
     reached: set[Variable] = set()
     waiting = list(start)
     while waiting:

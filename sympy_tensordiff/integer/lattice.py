@@ -21,7 +21,8 @@ _MAX_SWEEPS = 100
 
 
 def echelon(rows: Rows) -> tuple[Rows, Rows, Rows]:
-    """Return ``(echelon form, unimodular transform, basis of relations among the rows)`` of an integer matrix.
+    """Return ``(form, transform, relations)`` of an integer matrix: its echelon form, the unimodular matrix with
+    ``transform @ rows == form``, and a short basis of all c with ``c @ rows == 0``.
 
     The form has the non-zero rows with positive pivots, and ``transform * rows == form``. The relations are an
     LLL-reduced basis of all ``c`` with ``c * rows == 0``; together with the rows of the transform, which are shortened
@@ -61,7 +62,8 @@ def independent(vectors: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 class _Reduction:
-    """The state of one lattice reduction: rows ``a`` to be brought to echelon form, metric rows ``b``.
+    """The state of one lattice reduction (LLL). The rows ``a`` are brought to echelon form; ``b`` are the operations
+    made so far: ``a == b @ original``.
 
     Each operation on rows is made on ``a`` and ``b`` alike; at first ``b`` is the identity, so
     ``a == b * original`` holds throughout. The rows are in reverse echelon order, zero rows of
@@ -101,8 +103,8 @@ class _Reduction:
         return next((j for j, entry in enumerate(row) if entry), self.width)
 
     def _must_swap(self, k: int) -> bool:
-        """Return whether rows ``k - 1`` and ``k`` must be exchanged: by echelon order, or by LLL if both rows of ``a``
-        are 0.
+        """Return whether rows ``k - 1`` and ``k`` must be exchanged. Their leading columns decide, for the echelon
+        order; if both rows are 0 there, LLL's condition on their transforms does, for short vectors.
         """
         before, here = self.lead[k - 1], self.lead[k]
         if before < self.width:
@@ -114,7 +116,7 @@ class _Reduction:
         return 100 * (d[k - 1] * d[k + 1] + self.mu[k][k - 1] ** 2) < 99 * d[k] * d[k]
 
     def _make_pivot_positive(self, k: int) -> None:
-        """Negate row ``k`` and its Gram-Schmidt data if its pivot is negative."""
+        """Negate row ``k`` if its first nonzero entry is negative, and update the Gram-Schmidt data."""
         if self.lead[k] < self.width and self.a[k][self.lead[k]] < 0:
             self.a[k], self.b[k] = negated(self.a[k]), negated(self.b[k])
             self.mu[k] = negated(self.mu[k])
@@ -122,8 +124,8 @@ class _Reduction:
                 later[k] = -later[k]
 
     def _reduce(self, k: int, i: int) -> None:
-        """Subtract a multiple of row ``i`` from row ``k``: to the least residue under its pivot, or to a
-        shorter ``b``.
+        """Subtract a multiple of row ``i`` from row ``k``, so that the entry of row k under the pivot of row i becomes
+        small, or ``b[k]`` shorter.
         """
         lead = self.lead[i]
         q = nearest(self.a[k][lead], self.a[i][lead]) if lead < self.width else nearest(self.mu[k][i], self.d[i + 1])
@@ -156,8 +158,7 @@ class _Reduction:
 
 
 def canonical_basis(basis: Rows) -> Rows:
-    """Return a reduced basis with each vector shortened once more by all others, in a canonical order and with
-    canonical signs.
+    """Return the vectors of a reduced basis, each made shorter by the others, in a fixed order and with fixed signs.
 
     The first non-zero entry of each vector is positive. Vectors with few non-zero entries come first, short ones first
     among those.
@@ -183,7 +184,7 @@ def shortened(vector: list[int], basis: Rows) -> list[int]:
 
 
 def nearest(p: int, q: int) -> int:
-    """Return the integer nearest to ``p / q``, ``q > 0``; of two, the one nearer to zero.
+    """Return the integer nearest to ``p/q``, for q > 0; if two are equally near, the one closer to zero.
 
     >>> nearest(1, 2), nearest(3, 2), nearest(-1, 2), nearest(-5, 3)
     (0, 1, 0, -2)
@@ -222,6 +223,6 @@ def transposed(rows: Rows, width: int) -> Rows:
 
 
 def product(left: Rows, right: Rows) -> Rows:
-    """Return the matrix product; ``left`` may have no rows, and ``right`` has at least one if ``left`` has."""
+    """Return the matrix product of ``left`` and ``right``. Matrices without rows are allowed."""
     columns = list(zip(*right, strict=True))
     return [[dot(row, column) for column in columns] for row in left]

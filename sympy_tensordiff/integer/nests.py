@@ -49,7 +49,7 @@ class Bounds(NamedTuple):
         return range(low, high + 1)
 
     def substitute(self, mapping: Mapping[Variable, Affine]) -> Bounds:
-        """Return the bounds with variables other than the loop variable replaced by ``mapping``."""
+        """Return the bounds with ``mapping`` applied; it must not contain the loop variable itself."""
         lows, highs = (
             tuple((form.substitute(mapping), divisor) for form, divisor in side) for side in (self.lows, self.highs)
         )
@@ -171,8 +171,8 @@ def order(
 
 
 def _check_selected_entries(rows: Sequence[Constraint], variables: Sequence[Variable]) -> None:
-    """Raise LoopBoundError if a row compares with a tensor entry at an index with the row's innermost variable, as
-    ``i <= p[j]`` with ``j`` inside of ``i``: no loop bounds express it.
+    """Raise LoopBoundError if a row like ``i <= p[j]``, with the loop over j inside of that over i, reads an entry that
+    is chosen by the innermost loop: no bounds express it.
     """
     for row in rows:
         innermost = _innermost_selector(row, variables)
@@ -186,7 +186,9 @@ def _check_selected_entries(rows: Sequence[Constraint], variables: Sequence[Vari
 
 
 def _innermost_selector(row: Constraint, variables: Sequence[Variable]) -> Variable | None:
-    """Return the innermost loop variable of a row if it occurs in the index of a tensor entry; None otherwise."""
+    """Return the innermost loop variable of a row if it is in the index of a tensor entry, as j in ``i <= p[j]``; else
+    None.
+    """
     innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
     return innermost if not linear((row,)) and innermost in variables_in_indirect_indices(row.form) else None
 
@@ -197,7 +199,7 @@ def _contains_any(row: Constraint, variables: frozenset[Variable]) -> bool:
 
 
 def _are_inequalities(rows: Sequence[Constraint]) -> bool:
-    """Return whether all rows are inequalities."""
+    """Return whether all rows are inequalities ``form >= 0``, none an equation or a congruence."""
     return all(row.kind == "ge" for row in rows)
 
 
@@ -209,7 +211,8 @@ def _project_out(
     *,
     multiples: bool,
 ) -> tuple[Constraint, ...]:
-    """Eliminate ``variable`` from irredundant rows, and remove the rows that this makes redundant.
+    """Return the constraints on the outer variables that ``system`` implies, without ``variable`` and without redundant
+    rows.
 
     The result only tightens the loops over ``outer``: rows that no bound of theirs expresses are relaxed over the
     rationals, and rows with tensor entries that the innermost of their variables selects are left out.
@@ -228,14 +231,17 @@ def _project_out(
 
 
 def _with_affine_occurrences(rows: Sequence[Constraint], variable: Variable) -> list[Constraint]:
-    """Return the rows that do not contain ``variable`` inside a compound; the others would only tighten outer loops."""
+    """Return the rows that contain ``variable`` linearly or not at all. Rows with it inside of a nonlinear term are
+    dropped: they would only tighten outer loops.
+    """
     return [row for row in rows if variable not in row.form.hidden()]
 
 
 def _without_weaker_than_multiples(
     rows: tuple[Constraint, ...], variable: Variable, known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Remove bounds of ``variable`` that symbolic multiples of it imply, such as ``i >= 0`` next to ``M*i >= 3``.
+    """Return ``rows`` without bounds of ``variable`` that rows with a symbolic multiple of it imply: ``i >= 0`` follows
+    from ``M*i >= 3``.
 
     The simplex method sees this only for the negated constraint, whose products with known rows are formed. This must
     not be done for several loops together: projection does not use the rows with a symbolic multiple.
@@ -255,7 +261,8 @@ def _empty_nest(variables: Sequence[Variable]) -> tuple[tuple[Bounds, ...], tupl
 
 
 def _solve_for(variable: Variable, rows: Sequence[Constraint], known: Sequence[Constraint]) -> Bounds:
-    """Return the bounds of ``variable`` by ``rows``, all of which contain it; an equation bounds it from both sides.
+    """Return the loop bounds of ``variable`` that follow from ``rows``, each of which contains it. An equation gives
+    both bounds.
 
     Raises LoopBoundError if a side has no bound or a row cannot be solved for the variable.
     """
@@ -285,8 +292,8 @@ def _solve_for(variable: Variable, rows: Sequence[Constraint], known: Sequence[C
 def _innermost_cost(
     rows: Sequence[Constraint], variable: Variable, loops: Sequence[Variable], known: Sequence[Constraint]
 ) -> tuple[int, ...]:
-    """Return a sort key of ``variable`` as the innermost loop, low is good: inexact pairs, new outer constraints,
-    non-unit coefficients.
+    """Return a sort key for making ``variable`` the innermost loop, the least is best: its bounds should be exact, and
+    should not complicate the other loops.
 
     Rows that multiply it by a symbol give no outer bounds and count as inexact pairs. If such rows may leave it without
     a value, as ``0 <= n*t - 2*u < m``, it should be an outer loop: as the inner one it would be empty for most ``u`` if

@@ -37,9 +37,7 @@ class Polynomial:
 
     @staticmethod
     def of(form: Affine | int) -> Polynomial:
-        """Return an affine form as a polynomial; products are multiplied out, and a floor quotient is replaced by the
-        exact quotient.
-        """
+        """Return a form as a polynomial: products are multiplied out, and ``floor(i/2)`` is replaced by i/2."""
         if isinstance(form, int):
             return Polynomial({(): form})
         total = Polynomial({(): form.constant})
@@ -85,7 +83,7 @@ class Polynomial:
 
     @property
     def growth(self) -> Growth:
-        """The maximal monomials among those with a positive coefficient.
+        """The monomials with a positive coefficient that divide no other one: n**2 and m*n for ``n**2 + m*n + n + 7``.
 
         >>> n, m = (Polynomial.of(Affine.variable(name)) for name in "nm")
         >>> sorted((n * n + n * m + m + 7).growth)
@@ -105,7 +103,7 @@ class Polynomial:
 
 
 def maximal(monomials: Iterable[Monomial]) -> Growth:
-    """Return the monomials that do not divide another one of them."""
+    """Return ``monomials`` without those that divide another one: of n, n**2 and m, the monomials n**2 and m."""
     result: list[Monomial] = []
     for monomial in sorted(set(monomials), key=degree, reverse=True):
         if not any(divides(monomial, other) for other in result):
@@ -114,7 +112,8 @@ def maximal(monomials: Iterable[Monomial]) -> Growth:
 
 
 def grows_faster(one: Growth, other: Growth) -> bool:
-    """Return whether ``one`` is not bounded by ``other``: a monomial of ``one`` divides none of ``other``.
+    """Return whether ``one`` has a monomial that divides none of ``other``, so that it may grow faster: n**2 against
+    n*m.
 
     >>> n, m = (Polynomial.of(Affine.variable(name)) for name in "nm")
     >>> grows_faster((n * n).growth, (n * m).growth), grows_faster(n.growth, (n * m).growth)
@@ -135,12 +134,12 @@ def degree(monomial: Monomial) -> int:
 
 
 def _as_polynomial(value: Polynomial | Fraction | int) -> Polynomial:
-    """Return a number as a constant polynomial; a polynomial is returned unchanged."""
+    """Return ``value`` as a polynomial: a number as a constant one, a polynomial unchanged."""
     return value if isinstance(value, Polynomial) else Polynomial({(): value})
 
 
 def _of_variable(variable: Variable) -> Polynomial:
-    """Return a variable of a form as a polynomial: a product multiplied out, a floor quotient as the exact one."""
+    """Return one variable of a form as a polynomial: a product multiplied out, ``floor(i/2)`` as i/2."""
     if isinstance(variable, IndexProduct):
         total = Polynomial({(): 1})
         for factor in variable.factors:

@@ -17,7 +17,9 @@ from .affine import Affine, Compound, Constraint, Quotient, Variable, quotient
 
 
 class IndexProduct(Compound):
-    """The product ``v*w*...`` of several integer variables, in order, as one variable of a form; built by `times`."""
+    """The product ``v*w*...`` of several integer variables, which counts as one variable of a form; built by
+    `times`.
+    """
 
     __slots__ = ("factors",)
     rank = 1
@@ -28,7 +30,7 @@ class IndexProduct(Compound):
         self._hash = hash(("product", factors))
 
     def key(self) -> tuple[Any, ...]:
-        """Return the number of factors and the factors, by which products are ordered."""
+        """Return ``(count, factors)``, by which products are ordered."""
         return len(self.factors), self.factors
 
     def forms(self) -> tuple[Affine, ...]:
@@ -50,7 +52,7 @@ class IndexProduct(Compound):
         return result
 
     def without(self, factor: Variable) -> Affine:
-        """Return the product of the other factors as a form; ``factor`` is removed once."""
+        """Return the product with one ``factor`` left out, as a form: v for ``v*w`` and w."""
         rest = list(self.factors)
         rest.remove(factor)
         return _monomial(rest)
@@ -72,7 +74,7 @@ class SymbolicQuotient(Compound):
         self._hash = hash(("symbolic quotient", form, divisor))
 
     def key(self) -> tuple[Any, ...]:
-        """Return the divisor and the form of the symbolic quotient, by which quotients are ordered."""
+        """Return ``(divisor, form)``, by which such quotients are ordered."""
         return self.divisor, self.form
 
     def forms(self) -> tuple[Affine, ...]:
@@ -80,7 +82,9 @@ class SymbolicQuotient(Compound):
         return self.form, self.divisor
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        """Return the quotient with variables replaced by ``mapping``; None if neither form changes."""
+        """Return the quotient with variables in its two forms replaced by ``mapping``; None if they contain none of
+        them.
+        """
         form, divisor = self.form.substitute(mapping), self.divisor.substitute(mapping)
         return None if form is self.form and divisor is self.divisor else quotient_by(form, divisor)
 
@@ -94,7 +98,9 @@ class SymbolicQuotient(Compound):
         return Constraint("ge", rest), Constraint("ge", self.divisor - 1 - rest)
 
     def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:
-        """Return ``floor((self + others) / m)`` , one floor: ``floor((floor(f/d) + g)/m) = floor((f + d*g)/(d*m))``."""
+        """Return ``floor((self + others)/divisor)`` with a single floor, which is always possible: ``floor((floor(f/d)
+        + g)/m)`` is ``floor((f + d*g)/(d*m))``.
+        """
         return quotient_by(self.form + times(self.divisor, others), self.divisor * divisor)
 
     def __repr__(self) -> str:
@@ -173,7 +179,7 @@ def quotient_by(form: Affine, divisor: Affine) -> Affine:
 
 
 def divide_with_rest(form: Affine, divisor: Affine) -> tuple[Affine, Affine]:
-    """Divide ``form`` as far as this gives fewer terms; return quotient and rest: ``form == quotient*divisor + rest``.
+    """Return ``(quotient, rest)`` with ``form == quotient*divisor + rest``, divided as long as the rest gets shorter.
 
     >>> M, i, p = (Affine.variable(v) for v in "Mip")
     >>> divide_with_rest(times(M + 2, i) + p, M + 2), divide_with_rest(Affine.of(12), Affine.of(4))
@@ -188,7 +194,9 @@ def divide_with_rest(form: Affine, divisor: Affine) -> tuple[Affine, Affine]:
 
 
 def negated_partial_quotients(form: Affine, divisor: Affine) -> list[Affine]:
-    """Return, for each term of ``form`` that the leading term of ``divisor`` divides, minus the quotient of the two."""
+    """Return minus ``term/lead`` for each term of ``form`` that the leading term of ``divisor`` divides: the steps of a
+    polynomial division.
+    """
     if divisor.is_constant:
         constant = divisor.constant
         parts = [Affine({v: -(c // constant)}) for v, c in form.terms if c % constant == 0]
@@ -203,7 +211,7 @@ def negated_partial_quotients(form: Affine, divisor: Affine) -> list[Affine]:
 
 
 def _remove(factors: list[Variable], factor: Variable) -> bool:
-    """Remove ``factor`` once from ``factors``; return whether it was there."""
+    """Remove ``factor`` once from the list ``factors``; return False if the list does not contain it."""
     if factor not in factors:
         return False
     factors.remove(factor)
@@ -216,8 +224,8 @@ def _number_of_terms(form: Affine) -> int:
 
 
 def slope(form: Affine, variable: Variable) -> tuple[Affine, Affine] | None:
-    """Return ``(a, rest)`` with ``form == a*variable + rest``, neither containing the variable; None if ``form`` is not
-    linear in it.
+    """Return ``(a, rest)`` with ``form == a*variable + rest``, where neither contains the variable. None if ``form`` is
+    not linear in it.
 
     >>> M, i, p = (Affine.variable(v) for v in "Mip")
     >>> slope(p - times(M, i) - 2 * i, "i")
@@ -242,8 +250,8 @@ def slope(form: Affine, variable: Variable) -> tuple[Affine, Affine] | None:
 
 
 def quotients_in(form: Affine) -> list[Quotient | SymbolicQuotient]:
-    """Return the quotients among the variables of a form and the factors of its products, but not those nested in
-    others.
+    """Return the quotients in a form that are its variables or factors of its products; those nested in others are left
+    out.
     """
     factors = (f for v, _ in form.terms for f in _factors(v))
     return [f for f in factors if isinstance(f, (Quotient, SymbolicQuotient))]
@@ -259,8 +267,8 @@ def factors_of_products(forms: Iterable[Affine]) -> list[Variable]:
 
 
 def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list[Affine]:
-    """Return inequalities about the products in ``forms`` and ``also`` that follow from ``form >= 0`` for all
-    ``forms``.
+    """Return inequalities about products, such as ``M*i``, that follow from ``form >= 0`` for all ``forms``: if ``i <=
+    N - 1`` and ``M >= 0``, then ``M*i <= M*N - M``.
 
     For a product ``v*w`` every inequality with ``v`` may be multiplied by ``w`` if another one says that ``w`` is not
     negative (the first level of the reformulation-linearisation technique of Sherali & Adams 1990).
@@ -290,5 +298,5 @@ def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list
 
 
 def _is_lower_bound(form: Affine) -> bool:
-    """Whether ``form >= 0`` says that one variable is not negative: a single positive term, no positive constant."""
+    """Whether ``form >= 0`` is like ``v >= 0`` or ``v >= 1``: a single positive term and no positive constant."""
     return len(form.terms) == 1 and form.terms[0][1] > 0 and form.constant <= 0

@@ -13,7 +13,9 @@ Remainder = tuple[Affine, Affine, Affine]
 
 
 def remainders_of(form: Affine) -> tuple[Affine, list[Remainder]]:
-    """Split ``form`` for printing into a rest and multiples of ``Mod(f, m)``, found by their floors and by digits."""
+    """Return ``form`` for printing as a rest and a list of multiples of ``Mod(f, m)``, by both `remainders_in` and
+    `digits_in`.
+    """
     if not form.compounds():
         return form, []
     form, remainders = remainders_in(form)
@@ -22,7 +24,7 @@ def remainders_of(form: Affine) -> tuple[Affine, list[Remainder]]:
 
 
 def remainders_in(form: Affine) -> tuple[Affine, list[Remainder]]:
-    """Split ``form`` into a rest and multiples of ``Mod(f, m)``, recognised as ``f - m*floor(f/m)``.
+    """Return ``form`` as a rest and a list of multiples of ``Mod(f, m)``, which occur in it as ``f - m*floor(f/m)``.
 
     >>> from sympy_tensordiff.integer.affine import quotient
     >>> p = Affine.variable("p")
@@ -52,22 +54,22 @@ def remainders_in(form: Affine) -> tuple[Affine, list[Remainder]]:
 
 
 def _nesting_depth(variable: Any) -> int:
-    """Return how deeply compounds are nested in a variable; 0 for a plain one."""
+    """Return how deeply floors and other nonlinear terms are nested in a variable; 0 for a plain one."""
     if not isinstance(variable, Compound):
         return 0
     return 1 + max((_nesting_depth(v) for form in variable.forms() for v in form.variables()), default=0)
 
 
 def _is_kept_by_sympy(dividend: Affine) -> bool:
-    """Return whether SymPy 1.14 keeps a remainder of ``dividend`` correct: it evaluates ``Mod(2*Mod(i, 3), 3)`` to
-    ``2*Mod(i, 3)``.
+    """Return whether SymPy evaluates a remainder of ``dividend`` correctly. Version 1.14 turns ``Mod(2*Mod(i, 3), 3)``
+    into ``2*Mod(i, 3)``.
     """
     return all(abs(part.constant) == 1 for part, _, _ in remainders_in(dividend)[1])
 
 
 def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affine) -> bool:
-    """Return whether ``short`` has lost all terms of ``dividend``, or those of ``multiple`` (the divisor times a
-    quotient) and some others.
+    """Return whether subtracting a remainder has made ``form`` shorter: ``short`` lacks all terms of ``dividend``, or
+    all terms of ``multiple`` (divisor times quotient) and some others.
     """
     if len(short.terms) == len(form.terms) - len(multiple.terms) - len(dividend.terms):
         return True
@@ -76,8 +78,8 @@ def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affin
 
 
 def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, list[Remainder]]:
-    """Split ``form`` into a rest and a remainder whose floor SymPy has normalised: rounded terms have been moved into
-    it.
+    """Return ``form`` as a rest and a remainder whose floor has been rewritten since, for instance with a common
+    denominator.
 
     >>> p, n = Affine.variable("p"), Affine.variable("n")
     >>> f = p + quotient_by(n, Affine.of(2))
@@ -104,7 +106,9 @@ def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, li
 
 
 def _differences_to_floor(form: Affine, divisor: Affine, quotient: Any) -> tuple[Affine, Affine]:
-    """Return ``floor(form/divisor) - quotient`` in two notations of the floor: direct and ``-floor((d - 1 - f)/d)``."""
+    """Return the difference of ``floor(form/divisor)`` and ``quotient``, and the same with the floor written as
+    ``-floor((divisor - 1 - form)/divisor)``: 0 if they are equal in this notation.
+    """
     by = Affine.of(quotient.divisor)
     down = quotient_by(form, divisor) - Affine.variable(quotient)
     return down, quotient_by(by - 1 - quotient.form, by) - quotient_by(divisor - 1 - form, divisor)
@@ -124,8 +128,8 @@ def _split_factor(form: Affine, variable: Any) -> tuple[Affine, Affine]:
 
 
 def digits_in(form: Affine) -> tuple[Affine, list[Remainder]]:
-    """Split ``form`` into one with smaller coefficients plus multiples of ``Mod(f, m)``, in the format of
-    `remainders_in`.
+    """Return ``form`` as a shorter rest and a list of multiples of ``Mod(f, m)``: the digits of p if it contains p and
+    ``floor(p/d)``.
 
     In ``a*p + c*floor(p/d)`` either ``p`` is split into its digits, or ``p - Mod(p, d)`` replaces ``d*floor(p/d)`` if
     there is no other quotient of ``p``.
@@ -157,13 +161,13 @@ def digits_in(form: Affine) -> tuple[Affine, list[Remainder]]:
 
 
 def _as_variable(form: Affine) -> Any:
-    """Return the variable that a form consists of; None for all other forms."""
+    """Return the variable if a form is a single variable; else None."""
     return form.terms[0][0] if len(form.terms) == 1 and form.terms[0][1] == 1 and not form.constant else None
 
 
 def _is_complement(divisor: Affine, rest: Affine, factor: Affine) -> bool:
-    """Return whether the form is a remainder subtracted from its largest value ``divisor - 1``; if that is a symbol,
-    the reverse too.
+    """Return whether ``rest + factor*Mod(f, divisor)`` is like ``divisor - 1 - Mod(f, divisor)``: a remainder counted
+    from the other end.
     """
     if divisor.is_constant:
         return factor.constant < 0 and rest.constant == divisor.constant - 1
@@ -172,7 +176,9 @@ def _is_complement(divisor: Affine, rest: Affine, factor: Affine) -> bool:
 
 
 def _with_least_coefficients(form: Affine, modulus: Affine) -> Affine:
-    """Return ``form`` with each coefficient except -1 reduced modulo a numeric ``modulus``; else unchanged."""
+    """Return ``form`` with its coefficients, except -1, reduced modulo a numeric ``modulus``; unchanged if it is
+    symbolic.
+    """
     if not modulus.is_constant:
         return form
     d = modulus.constant
@@ -180,7 +186,9 @@ def _with_least_coefficients(form: Affine, modulus: Affine) -> Affine:
 
 
 def _as_quotients(quotient: Any, others: Sequence[Any]) -> list[tuple[Affine, Affine]]:
-    """Return the (dividend, divisor) pairs whose floor is ``quotient``, also over the quotients in ``others``."""
+    """Return all pairs (dividend, divisor) whose floor is ``quotient``: ``floor(p/4)`` is also ``floor(q/2)`` with ``q
+    = floor(p/2)`` in ``others``.
+    """
     result = [(quotient.form, Affine.of(quotient.divisor))]
     for other in others:
         if other != quotient and other.form == quotient.form:

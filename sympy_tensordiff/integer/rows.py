@@ -16,7 +16,7 @@ Rows: TypeAlias = tuple[Constraint, ...]
 
 
 def atoms_in(parts: Iterable[Affine | Constraint]) -> frozenset[Variable]:
-    """Return all plain variables of forms or constraints, those inside floors and other compounds included."""
+    """Return all plain variables in forms or constraints, also those inside of floors and other nonlinear terms."""
     found: set[Variable] = set()
     for part in parts:
         for v, _ in (part.form if isinstance(part, Constraint) else part).terms:
@@ -28,7 +28,7 @@ def atoms_in(parts: Iterable[Affine | Constraint]) -> frozenset[Variable]:
 
 
 def linear(parts: Iterable[Affine | Constraint]) -> bool:
-    """Return whether no form or row contains a compound: no floor, maximum, product or tensor entry.
+    """Return whether no form or row contains a nonlinear term (`Compound`): no floor, maximum, product or tensor entry.
 
     >>> i = Affine.variable("i")
     >>> linear([Constraint("ge", i - 3)]), linear([i, i + Affine.variable(Quotient(i, 2))])
@@ -60,7 +60,7 @@ def partition(
 
 
 def shape_rows(index: Iterable[Affine], shape: Iterable[Affine]) -> tuple[Constraint, ...]:
-    """Return the constraints that ``index`` is inside ``shape``, two for each axis.
+    """Return the constraints ``0 <= i`` and ``i <= n - 1`` for each entry i of ``index`` and the extent n of its axis.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> shape_rows([i + 1], [n])
@@ -108,8 +108,8 @@ Sides: TypeAlias = tuple[list[tuple[Affine, int]], list[tuple[Affine, int]]]
 
 
 def bounds_with_divisors(variable: Variable, forms: Iterable[Affine]) -> Sides:
-    """Return the bounds of a variable by ``form >= 0``, as (form, divisor) pairs: ``v >= -rest/c`` for ``c*v + rest >=
-    0``.
+    """Return the lower and the upper bounds of a variable by ``form >= 0``, as pairs: (p, 2) stands for ``p/2`` in
+    ``2*i - p >= 0``.
 
     >>> i, p = Affine.variable("i"), Affine.variable("p")
     >>> bounds_with_divisors("i", [2 * i - p, 9 - i])
@@ -123,7 +123,9 @@ def bounds_with_divisors(variable: Variable, forms: Iterable[Affine]) -> Sides:
 
 
 def rows_connected_to(rows: Rows, variables: frozenset[Variable], sizes: frozenset[Variable]) -> Rows:
-    """Return the rows that are linked to ``variables`` by chains of common variables other than ``sizes``."""
+    """Return the rows that contain one of ``variables``, and those that share a variable (not one of ``sizes``) with a
+    row returned.
+    """
     known = set(variables - sizes)
     others = [row.form.atoms() - sizes for row in rows]
     left = [*range(len(rows))]
@@ -140,8 +142,8 @@ def rows_connected_to(rows: Rows, variables: frozenset[Variable], sizes: frozens
 
 
 def bounds_a_loop(row: Constraint, variables: Sequence[Variable]) -> bool:
-    """Return whether the inequality ``row`` bounds the innermost of its ``variables`` (outermost first): it is linear
-    in that variable.
+    """Return whether the inequality ``row`` can bound a loop: of ``variables``, given from the outermost on, it must be
+    linear in the innermost one that it contains.
     """
     for n, v in enumerate(variables):
         if row.kind == "ge" and row.form.coefficient(v) and row.form.atoms().isdisjoint(variables[n + 1 :]):
@@ -150,14 +152,15 @@ def bounds_a_loop(row: Constraint, variables: Sequence[Variable]) -> bool:
 
 
 def renaming_map(variables: Iterable[Variable], others: Iterable[Variable]) -> dict[Variable, Affine]:
-    """Return the mapping that replaces each of ``variables`` by the one of ``others`` at the same position."""
+    """Return the mapping from each of ``variables`` to the variable at the same position in ``others``."""
     return {v: Affine.variable(w) for v, w in zip(variables, others, strict=True)}
 
 
 # Cached: most rows recur in other systems.
 @lru_cache(maxsize=8192)
 def normalise(row: Constraint) -> Constraint | bool:
-    """Return the row in lowest terms and tightened over the integers; True or False if it is decided.
+    """Return the row in lowest terms, with its constant rounded: ``i >= 2`` for ``2*i >= 3``. True if it always holds,
+    False if it never does.
 
     ``2*i - 1 >= 0`` becomes ``i - 1 >= 0`` (the constant is floored), ``2*i == 3`` is False,
     ``2*i + 2 mod 4 == 0`` becomes ``i + 1 mod 2 == 0``, ``floor(i/2) >= 3`` becomes ``i >= 6``, and a
@@ -200,8 +203,8 @@ def normalise(row: Constraint) -> Constraint | bool:
 
 
 def _without_floor(form: Affine, quotient: Quotient | SymbolicQuotient, sign: int) -> Affine:
-    """Return ``form >= 0`` without its floor: ``floor(f/d) >= e`` becomes ``f >= d*e``, ``floor(f/d) <= e`` becomes ``f
-    < d*(e + 1)``.
+    """Return the form f such that ``f >= 0`` is equivalent to ``form >= 0`` with the `quotient` in it: ``f - d*e`` for
+    ``floor(f/d) - e``. `sign` is that of the quotient.
     """
     divisor, others = quotient.divisor, form - Affine({quotient: sign})
     rest = others * divisor if isinstance(divisor, int) else times(divisor, others)
@@ -209,7 +212,9 @@ def _without_floor(form: Affine, quotient: Quotient | SymbolicQuotient, sign: in
 
 
 def _as_congruence(kind: str, form: Affine) -> Constraint | bool | None:
-    """Return a condition on one remainder as a congruence, or True or False if it always or never holds; else None."""
+    """Return a condition on a single remainder, such as ``p mod 2 == 0``, as a congruence; True or False if it always
+    or never holds; None for other conditions.
+    """
     found = remainders(kind, form)
     if found is None:
         return None
@@ -220,8 +225,8 @@ def _as_congruence(kind: str, form: Affine) -> Constraint | bool | None:
 
 
 def remainders(kind: str, form: Affine) -> tuple[Affine, int, range] | None:
-    """Return ``f``, ``m`` and the values of ``f mod m`` that ``form >= 0`` or ``form == 0`` allows; None for other
-    conditions.
+    """Return ``(f, m, values)`` for a condition on a single remainder, ``form >= 0`` or ``form == 0``: it holds if ``f
+    mod m`` is in `values`. None for other conditions.
 
     The form is in lowest terms, so it differs from the remainder ``f - m*floor(f/m)`` or its negative by a number.
 
@@ -242,7 +247,7 @@ def remainders(kind: str, form: Affine) -> tuple[Affine, int, range] | None:
 
 
 def _normalise_congruence(form: Affine, modulus: int) -> Constraint | bool:
-    """Return ``form mod modulus == 0`` in lowest terms, with least coefficients; True or False if it is decided."""
+    """Return ``form mod modulus == 0`` with least coefficients; True if it always holds, False if it never does."""
     terms = {v: c % modulus for v, c in form.terms}
     constant = form.constant % modulus
     common = gcd(modulus, *terms.values())
@@ -259,7 +264,7 @@ def _normalise_congruence(form: Affine, modulus: int) -> Constraint | bool:
 
 
 def normalise_rows(rows: Iterable[Constraint]) -> tuple[Constraint, ...] | None:
-    """Return all rows normalised, in order and without duplicates; None if one of them is False."""
+    """Return all rows in lowest terms, each once. None if one of them never holds."""
     result: dict[Constraint, None] = {}
     for row in rows:
         reduced = normalise(row)

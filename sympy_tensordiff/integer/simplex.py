@@ -17,7 +17,8 @@ _COST = -1
 
 
 class Dictionary:
-    """A simplex dictionary of the system ``row[:n] * x + row[n] >= 0``, at a feasible basis if there is one.
+    """A system of linear inequalities, ready for the simplex method: a dictionary in Chvátal's sense, with exact
+    integer rows. It decides feasibility and finds least values.
 
     The variables have the labels ``0 .. n-1`` and are free: once in the basis, they never leave it.
     The slack of row ``i`` has the label ``n + i`` and is never negative. A form that is minimised
@@ -50,9 +51,8 @@ class Dictionary:
         self.feasible = self._make_feasible()
 
     def minimum(self, form: Sequence[int], stop_at: int | None = None) -> Fraction | None:
-        """Return the least value of ``form`` over the system, which must be feasible; None if it is unbounded below.
-
-        With ``stop_at`` the search stops at the first value that is not above it.
+        """Return the least value of ``form`` over the system, which must be feasible; None if it is unbounded. The
+        search ends early at a value that is not above ``stop_at``.
         """
         work = self._copy()
         work.basis.append(_COST)
@@ -60,8 +60,8 @@ class Dictionary:
         return work._descend(stop_at)
 
     def without(self, row: int, stop_at: int) -> tuple[Fraction | None, Dictionary]:
-        """Return the least value of a row's form over the other rows, as `minimum` does, and the dictionary without the
-        row.
+        """Return the least value that the form of a row takes if the row itself is left out, and the dictionary without
+        that row. The row is redundant if the value is not negative.
 
         >>> strip = Dictionary([[1, 0], [-1, 4], [-1, 6]], 1)
         >>> value, rest = strip.without(2, -1)
@@ -91,14 +91,16 @@ class Dictionary:
         return values
 
     def _copy(self) -> Dictionary:
-        """Return a copy to pivot in; the rows are shared, since they are never changed in place."""
+        """Return a copy of the dictionary in which pivots leave this one unchanged."""
         copy = Dictionary.__new__(Dictionary)
         copy.size, copy.feasible = self.size, self.feasible
         copy.columns, copy.basis, copy.rows = self.columns.copy(), self.basis.copy(), self.rows.copy()
         return copy
 
     def _choose_first_basis(self, rows: Sequence[Sequence[int]]) -> None:
-        """Set up the first basis; the slack of a row ``x + b >= 0`` or ``-x + b >= 0`` replaces ``x`` at once."""
+        """Set up the first basis. A variable with a bound ``x + b >= 0`` or ``b - x >= 0`` is replaced by the slack of
+        that row at once.
+        """
         size = self.size
         anchors: dict[int, int] = {}
         for r, row in enumerate(rows):
@@ -115,8 +117,8 @@ class Dictionary:
             self.rows[r] = [0] * e + [signs[e]] + [0] * (size - 1 - e) + [shifts[e], 1]
 
     def _make_free_variables_basic(self) -> None:
-        """Pivot each variable into the basis in the sparsest row that contains it; one that no row contains stays a
-        column.
+        """Pivot each variable into the basis, by the row with the fewest entries that contains it. A variable that no
+        row contains stays a column.
         """
         for e in range(self.size):
             if self.columns[e] == e:
@@ -155,8 +157,8 @@ class Dictionary:
             self._pivot(leaving, min(rising)[1])
 
     def _descend(self, stop_at: int | None) -> Fraction | None:
-        """Minimise the row with the label -1 by Bland's rule from a feasible basis; return its value, None if
-        unbounded.
+        """Minimise the objective (the row with the label -1) by Bland's rule, from a feasible basis. Return its value,
+        at most ``stop_at`` if it stops early, or None if unbounded.
         """
         size = self.size
         cost_row = self.basis.index(_COST)
@@ -177,7 +179,9 @@ class Dictionary:
         return Fraction(cost[size], cost[-1])
 
     def _leaving_row(self, entering: int, sign: int) -> int:
-        """Return the row that first stops the column, increasing (``sign`` 1) or decreasing (-1); -1 if none does."""
+        """Return the basic variable that is the first to reach 0 when the column `entering` increases (``sign`` 1) or
+        decreases (-1), as a row number; -1 if none does.
+        """
         size = self.size
         leaving, above, below = -1, 0, 1
         for r, label in enumerate(self.basis):

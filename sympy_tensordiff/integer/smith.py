@@ -34,7 +34,9 @@ Matrix: TypeAlias = tuple[Vector, ...]
 
 
 class SolutionTerm(NamedTuple):
-    """One summand ``column * (row . b) / factor`` of a particular solution of ``A x = b``, eqs. (14), (15), (17)."""
+    """One term ``column*(row . b)/factor`` of a particular solution of ``A x = b``, where the right side b is not known
+    yet.
+    """
 
     row: Vector
     factor: int
@@ -42,7 +44,9 @@ class SolutionTerm(NamedTuple):
 
 
 class Congruence(NamedTuple):
-    """The condition ``row . b == 0 (mod modulus)`` on the right side ``b``, ``modulus > 1``."""
+    """The condition ``row . b == 0 (mod modulus)`` that a right side ``b`` must satisfy for an integer solution;
+    ``modulus > 1``.
+    """
 
     row: Vector
     modulus: int
@@ -80,7 +84,8 @@ def kernel_basis(matrix: Sequence[Sequence[int]], columns: int | None = None) ->
 
 
 def cokernel(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Matrix:
-    """Return rows ``c`` such that ``matrix * x = b`` is solvable over Q iff every ``c . b == 0``, eq. (16).
+    """Return the rows ``c`` with ``c . b == 0`` for exactly those ``b`` for which ``matrix*x = b`` has a rational
+    solution.
 
     >>> cokernel([[2], [1]])  # x[2*i, i]
     ((1, -2),)
@@ -114,14 +119,18 @@ congruences=(), equations=((1, -2),), kernel=())
 
 
 def _congruence(row: Vector, modulus: int) -> Congruence:
-    """Return ``row . b == 0 (mod modulus)`` with the row times the unit that makes it shortest, in least residues."""
+    """Return the congruence ``row . b == 0 (mod modulus)`` with the shortest row: it is multiplied by a unit and
+    reduced.
+    """
     units = (1, *(pow(x, -1, modulus) for x in row if gcd(x, modulus) == 1))
     best = min((_residues(row, unit, modulus) for unit in units), key=lambda v: (dot(v, v), negated(v)))
     return Congruence(tuple(best), modulus)
 
 
 def _residues(row: Sequence[int], unit: int, modulus: int) -> list[int]:
-    """Return the least absolute residues of ``unit * row``, the first non-zero one positive."""
+    """Return the entries of ``unit*row`` reduced modulo ``modulus`` to least absolute values, with the first non-zero
+    one positive.
+    """
     residues = [unit * x % modulus for x in row]
     if 2 * first_nonzero(residues) > modulus:
         residues = [-x % modulus for x in residues]
@@ -142,9 +151,7 @@ class _DiagonalForm(NamedTuple):
     kernel: Rows
 
     def shorten(self) -> None:
-        """Shorten both sides by kernel and cokernel, and make the factors and the leading entries of ``left`` positive,
-        in place.
-        """
+        """Make the vectors in ``left`` and ``right`` short and the diagonal factors positive, in place."""
         left, factors, right, cokernel, kernel = self
         for i, factor in enumerate(factors):
             left[i], right[i] = shortened(left[i], cokernel), shortened(right[i], kernel)
@@ -185,7 +192,9 @@ def _is_diagonal(core: Rows, width: int) -> bool:
 
 
 def _check_matrix(matrix: Sequence[Sequence[int]], columns: int | None) -> tuple[Rows, int]:
-    """Return the rows as lists of plain ints, and the number of columns; ValueError if these differ or are unknown."""
+    """Return the rows as lists of ints, and the number of columns. Raise ValueError if the rows have different lengths,
+    or none gives the number.
+    """
     rows = [[index(x) for x in row] for row in matrix]
     if columns is None:
         if not rows:

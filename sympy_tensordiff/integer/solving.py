@@ -25,7 +25,7 @@ Solution = tuple[list[int], dict[Variable, Affine], tuple[Constraint, ...]]
 
 
 class VariableNames(Protocol):
-    """A table of variables with their names that can make new variables: a graph."""
+    """The interface that the solver needs of a graph: the names of variables, and new variables."""
 
     names: list[str]
 
@@ -38,7 +38,8 @@ MAX_RESIDUES = 16
 
 
 def solve_equations(names: VariableNames, variables: Sequence[int], rows: Iterable[Constraint]) -> Solution | None:
-    """Solve all equations and congruences over ``variables``; None if they have no solution.
+    """Solve all equations and congruences in ``rows`` for ``variables`` over the integers; None if they have no
+    solution.
 
     Return ``(remaining, mapping, rows)``: the variables to sum over, new ones among them; the others in terms of these;
     and constraints: only inequalities contain a remaining variable, while equations and congruences are guards.
@@ -62,7 +63,9 @@ Step = tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]]
 
 
 def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint, ...]) -> Step | None:
-    """Return ``(substitution, rows, variables)`` for solving one equation; None if nothing is left to solve."""
+    """Solve one equation or congruence. Return the substitution, the rows, and the variables that remain; None if
+    nothing is left to solve.
+    """
     inner = partition(rows, kept)[1]
     for row in inner:
         if row.kind == "mod" and not depends_only_indirectly(row.form, kept):  # form == modulus * t
@@ -96,15 +99,17 @@ def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint,
 
 
 def _digit_order(floor: FloorQuotient) -> int:
-    """Return the sort key of quotients: the divisor, 0 for a symbolic one; the largest is replaced first."""
+    """Return the divisor of a quotient (0 if it is symbolic), as a sort key. The quotient with the largest divisor is
+    replaced first.
+    """
     return floor.divisor if isinstance(floor, Quotient) else 0
 
 
 def _split_into_digits(
     names: VariableNames, kept: Sequence[int], form: Affine, floor: FloorQuotient, t: int
 ) -> tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]] | None:
-    """Solve ``t = floor(p/M)`` by ``p = M*t + j`` with ``0 <= j < M``; return substitution, rows and the new variables,
-    or None.
+    """Replace a quotient ``t = floor(p/M)`` by the digits of p: ``p = M*t + j`` with ``0 <= j < M``. Return the
+    substitution, the new rows and the variables; None if that does not help.
 
     None if no variable can be solved for; and for a number ``M`` unless the form contains ``p`` twice and both digits
     are visible in it then: a single ``floor(p/2)`` leaves the range ``2*t .. 2*t + 1`` of ``p``.
@@ -130,8 +135,8 @@ def _number_of_occurrences(form: Affine, variable: int) -> int:
 
 
 def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tuple[Constraint, ...]:
-    """Return a bound of ``p`` as one of ``t = floor(p/M)``: ``p >= M*s`` is ``t >= s``, ``p < M*s`` is ``t < s``;
-    others unchanged.
+    """Return a bound of ``p`` as one of ``t = floor(p/M)``: ``t >= s`` for ``p >= M*s``. Other rows are returned
+    unchanged.
 
     To a bound of ``p`` by a number, the bound of ``t`` that it implies is added.
     """
@@ -148,7 +153,9 @@ def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tupl
 
 
 def _linear_equations(rows: Sequence[Constraint], kept: Sequence[int]) -> list[Constraint]:
-    """Return the equations that are linear in the remaining variables, none of which selects a tensor entry in them."""
+    """Return the equations that are linear in the variables ``kept`` and in which none of these selects a
+    tensor entry.
+    """
     result: list[Constraint] = []
     unknowns: frozenset[Variable] = frozenset()
     selecting: frozenset[Variable] = frozenset()
@@ -163,7 +170,9 @@ def _linear_equations(rows: Sequence[Constraint], kept: Sequence[int]) -> list[C
 
 
 def _forms_equal_to_zero(rows: Sequence[Constraint]) -> Iterable[Affine]:
-    """Yield the forms that ``rows`` force to be 0: of equations, and of pairs of opposite inequalities."""
+    """Yield the forms that ``rows`` force to be 0: by an equation, or by two inequalities ``form >= 0`` and ``-form >=
+    0``.
+    """
     forms = {row.form for row in rows if row.kind == "ge"}
     for row in rows:
         if row.kind == "eq" or (row.kind == "ge" and -row.form in forms):
@@ -171,17 +180,19 @@ def _forms_equal_to_zero(rows: Sequence[Constraint]) -> Iterable[Affine]:
 
 
 def _replace_row(rows: tuple[Constraint, ...], old: Constraint, *new: Constraint) -> tuple[Constraint, ...]:
-    """Return ``rows`` with ``old`` replaced by ``new`` ones."""
+    """Return ``rows`` with the row ``old`` replaced by the rows ``new``."""
     return tuple(r for row in rows for r in (new if row is old else (row,)))
 
 
 def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affine) -> str:
-    """Return a name for a new variable: that of a remaining variable in ``form``, "z" without one."""
+    """Return a name for a new variable: the name of one of the variables ``kept`` that ``form`` contains, or "z"."""
     return next((names.names[v] for v in sorted(form.atoms()) if v in kept), "z")
 
 
 def _divide_by_content(row: Constraint, kept: Sequence[int]) -> tuple[Constraint, Constraint] | None:
-    """Split ``g*a + rest == 0`` into ``rest mod g == 0`` and ``a + rest/g == 0``; None for coprime coefficients."""
+    """Return ``2*a + rest == 0``, where 2 divides all coefficients of the unknowns, as ``rest mod 2 == 0`` and ``a +
+    rest/2 == 0``. None if they have no common divisor.
+    """
     inner = {v: c for v, c in row.form.terms if v in kept}
     divisor = gcd(*inner.values())
     if divisor == 1:
@@ -192,7 +203,9 @@ def _divide_by_content(row: Constraint, kept: Sequence[int]) -> tuple[Constraint
 
 
 def _exact_quotient(form: Affine, divisor: int) -> Affine:
-    """Return ``form / divisor``, which is an integer, as a floor without sign and constant inside."""
+    """Return ``form/divisor``, which is known to be an integer, as a form: a floor where a coefficient is not
+    divisible.
+    """
     if form.terms and form.terms[0][1] < 0:
         return -_exact_quotient(-form, divisor)
     return quotient(form + -form.constant % divisor, divisor)
@@ -201,7 +214,9 @@ def _exact_quotient(form: Affine, divisor: int) -> Affine:
 def _smith_step(
     names: VariableNames, kept: list[int], rows: tuple[Constraint, ...], equations: Sequence[Constraint]
 ) -> Step:
-    """Solve all remaining equations at once by the Smith form: ``v = sum_r column_r (U_r b)/alpha_r + K z``."""
+    """Solve all remaining equations at once, by the Smith normal form of their matrix. Return the substitution, the
+    conditions for a solution, and new free variables.
+    """
     unknowns = [v for v in kept if any(row.form.coefficient(v) for row in equations)]
     matrix = [[row.form.coefficient(v) for v in unknowns] for row in equations]
     right = [Affine({v: c for v, c in row.form.terms if v in unknowns}) - row.form for row in equations]
@@ -227,7 +242,8 @@ def _smith_step(
 
 
 def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tuple[list[Affine], list[list[int]]]:
-    """Return an equivalent parametrisation whose variables start near 0 and increase with the parameters.
+    """Return the solutions ``values + kernel*z`` with a shifted origin and signs such that they are near 0 and grow
+    with the parameters, so that loops read well.
 
     The multiples of each parameter are shortened by the kernel. A kernel vector is negated if its variable would have
     to decrease as the parameters grow: ``3*i + 2*k == p`` is ``i = p - 2*z``, ``k = 3*z - p``.
@@ -246,7 +262,8 @@ def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tup
 
 
 def split_by_residue(variables: frozenset[int], rows: tuple[Constraint, ...]) -> list[tuple[Constraint, ...]] | None:
-    """Split the first row that allows several remainders into one congruence for each; return the systems, or None.
+    """Return the systems into which ``rows`` split by the first row that allows several remainders, one congruence for
+    each remainder. None if there is no such row.
 
     Variables that equations will eliminate are left out, since their rows need no split, and rows about tensor entries
     are only tested.

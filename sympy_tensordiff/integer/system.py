@@ -17,7 +17,9 @@ Direction: TypeAlias = tuple[int, ...]
 
 
 class EquationSolver:
-    """Solves equations over the integers by unimodular changes of columns, and tightens the inequalities."""
+    """Solves equations over the integers: it replaces the variables by fewer independent ones (columns), and tightens
+    the inequalities on these.
+    """
 
     def __init__(self, variables: Iterable[Variable], forms: list[Affine], equations: list[Affine]) -> None:
         index = {v: i for i, v in enumerate(variables)}
@@ -43,7 +45,9 @@ class EquationSolver:
             self.has_implicit_equality = True
 
     def _reduce_one_equation(self) -> bool:
-        """Eliminate a column by one equation, or reduce its coefficients; return False on a contradiction."""
+        """Use one equation to eliminate a column, or to make its coefficients smaller. Return False if the equations
+        contradict each other.
+        """
         equation = self.equations.pop()
         constant = equation.pop()
         content = gcd(*equation)
@@ -80,7 +84,9 @@ class EquationSolver:
                     vectors[i] = changed
 
     def _tighten(self) -> bool:
-        """Tighten, merge parallel inequalities, make opposite ones equations; return False on a contradiction."""
+        """Round the constants of inequalities, keep the strongest of parallel ones, and turn opposite ones into
+        equations. Return False on a contradiction.
+        """
         strongest: dict[Direction, int] = {}
         multiplicity: dict[Direction, int] = {}
         for vector in self.forms:
@@ -121,8 +127,8 @@ def _as_vector(form: Affine, index: dict[Variable, int]) -> Vector:
 
 
 class System:
-    """The integer points of ``rows`` as inequalities over columns that are independent, after all equations are
-    eliminated.
+    """A system of constraints prepared for exact questions: the equations are solved over the integers, and the
+    inequalities are over independent integers (columns).
 
     The compounds ``also`` have columns, too.
 
@@ -193,7 +199,9 @@ class System:
         self.is_empty = self._has_no_rational_point()
 
     def _find_ranges(self) -> None:
-        """Find the range of each column, and whether nothing but that range restricts it (``only_in_box``)."""
+        """Compute the constant bounds of each column, and record in ``only_in_box`` whether no other inequality
+        contains it.
+        """
         self.lows: list[int | None] = [None] * self.width
         self.highs: list[int | None] = [None] * self.width
         self.only_in_box = [True] * self.width
@@ -208,7 +216,9 @@ class System:
                 self.highs[involved[0]] = constant
 
     def _has_no_rational_point(self) -> bool:
-        """Return whether the inequalities have no rational solution: by ranges first, then by the simplex method."""
+        """Return whether the inequalities have no rational solution. The ranges of columns are compared first, then the
+        simplex method decides.
+        """
         if all(self.only_in_box):
             return False
         for terms, constant in self.inequalities.items():
@@ -225,15 +235,17 @@ class System:
         return self._dictionary
 
     def rational_point(self) -> list[Fraction]:
-        """Return the columns at some rational point of the system, which must not be empty."""
+        """Return some rational solution of the system, which must have one, as the values of its columns (independent
+        integers).
+        """
         if all(self.only_in_box):
             box = zip(self.lows, self.highs, strict=True)
             return [Fraction(low if low is not None else high or 0) for low, high in box]
         return self.dictionary().point()
 
     def _least_in_box(self, vector: Sequence[int]) -> int | None:
-        """Return a lower bound of the linear form ``vector``, without its constant, from the ranges of the columns;
-        None without one.
+        """Return the least value of the linear form ``vector``, without its constant, when each column is in its range;
+        None if it is unbounded.
         """
         total = 0
         for c, low, high in zip(vector, self.lows, self.highs, strict=False):
@@ -245,7 +257,9 @@ class System:
         return total
 
     def vector(self, form: Affine) -> Vector | None:
-        """Return ``form`` over the columns, the constant last; None if it has a variable that no row contains."""
+        """Return ``form`` as coefficients of the columns, with the constant last. None if it contains a variable that
+        the rows do not.
+        """
         result = [0] * self.width
         result.append(form.constant)
         for v, c in form.terms:
@@ -257,7 +271,8 @@ class System:
         return result
 
     def tightened(self, form: Affine) -> tuple[Direction, int] | None:
-        """Return ``form >= 0`` over the columns as (coefficients, constant), in lowest terms; None as for `vector`.
+        """Return ``form >= 0`` in lowest terms, as (coefficients of the columns, constant). None if it contains a
+        variable that the rows do not.
 
         The coefficients are all zero if the equations make the form a constant.
         """
@@ -271,7 +286,8 @@ class System:
         return tuple(vector), constant
 
     def excess(self, form: Affine) -> int:
-        """Return the least non-negative integer that ``form`` can be by the equations alone.
+        """Return the least nonnegative integer that ``form`` can equal by the equations alone: 1 for ``2*p + 3``, which
+        is odd.
 
         >>> p = Affine.variable("p")
         >>> System((Constraint("mod", p + 1, 4),)).excess(p), System(()).excess(2 * p + 3)
@@ -288,7 +304,9 @@ class System:
         return None if vector is None else self._minimum_of_vector(vector, None)
 
     def _minimum_of_vector(self, vector: Vector, stop_at: int | None) -> Fraction | None:
-        """Return the least value of a vector, or the first one found up to ``stop_at``; None if unbounded below."""
+        """Return the least value of a vector over the rational points; any value at most ``stop_at`` may be returned.
+        None if it is unbounded.
+        """
         if all(self.only_in_box[i] for i, c in enumerate(vector[:-1]) if c):
             least = self._least_in_box(vector)
             return None if least is None else Fraction(least + vector[-1])
@@ -311,7 +329,7 @@ class System:
         return value is not None and value > -1
 
     def implies_congruence(self, form: Affine, modulus: int) -> bool:
-        """Return whether the equations alone make ``form`` a multiple of ``modulus``."""
+        """Return whether ``form`` is a multiple of ``modulus`` at all integer solutions of the equations."""
         vector = self.vector(form)
         return vector is not None and all(c % modulus == 0 for c in vector)
 
@@ -323,7 +341,8 @@ def system(rows: tuple[Constraint, ...], also: tuple[Compound, ...] = ()) -> Sys
 
 
 def _rounding_cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Constraint, ...]]) -> list[Affine]:
-    """Return inequalities that get stronger by rounding when combined with the definition of a floor quotient.
+    """Return inequalities that hold for integers because a floor can be rounded: ``p <= 2*q + 1`` implies ``floor(p/2)
+    <= q``.
 
     ``p <= 2*q + 1`` and ``2*floor(p/2) <= p`` give ``floor(p/2) <= q``: the sum is ``2*(q - floor(p/2)) >= -1``.
     """
@@ -343,7 +362,9 @@ def _rounding_cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Constr
 
 
 def definitions(compounds: Iterable[Compound]) -> dict[Compound, tuple[Constraint, ...]]:
-    """Return the defining rows of ``compounds`` and of all compounds inside them; a product has none."""
+    """Return the constraints that define each of ``compounds``, such as floors and maxima, and those nested in them.
+    Products have none.
+    """
     result: dict[Compound, tuple[Constraint, ...]] = {}
     waiting = list(compounds)
     while waiting:
@@ -357,7 +378,8 @@ def definitions(compounds: Iterable[Compound]) -> dict[Compound, tuple[Constrain
 def _inequalities_and_equations(
     rows: Iterable[Constraint], also: Sequence[Compound]
 ) -> tuple[list[Affine], list[Affine], bool]:
-    """Return (inequality forms, equation forms, whether further inequalities were derived) of ``rows``.
+    """Return ``(inequalities, equations, has_derived)``: the forms f of ``f >= 0`` and of ``f == 0`` in ``rows`` and in
+    the definitions of their nonlinear terms, and whether inequalities that follow from these were added.
 
     Inequalities about products are added for the products in the rows and in ``also``.
     """
@@ -385,7 +407,8 @@ def _inequalities_and_equations(
 
 
 def _without_loose_products(derived: Sequence[Affine], stated: Collection[Compound]) -> list[Affine]:
-    """Return ``derived`` without the inequalities on products that cannot restrict the compounds in ``stated``.
+    """Return ``derived`` without inequalities that cannot help a proof: they contain a product like ``i*j``, not in
+    ``stated``, that all other rows bound from the same side only, or not at all.
 
     A product that only derived inequalities contain, and with one sign, is restricted by nothing else: they imply
     nothing about others.

@@ -30,7 +30,8 @@ MAX_PROJECTED_ROWS = 16
 def nest_in_some_order(
     rows: Sequence[Constraint], variables: Sequence[int], facts: Rows
 ) -> tuple[tuple[Bounds, ...], tuple[Constraint, ...]]:
-    """Return the loop nest and its guards in the best order, or in another one if that has no bounds.
+    """Return the loop nest over ``variables`` and its guards, in the best order of loops for which there are bounds.
+    Raise LoopBoundError if no order has bounds.
 
     Orders are tried with bounds by symbolic multiples last. If none has bounds, the first LoopBoundError is raised.
     """
@@ -45,7 +46,7 @@ def nest_in_some_order(
 
 
 def bound_rows(limits: Iterable[Bounds]) -> list[Constraint]:
-    """Return the constraints that each variable is within its bounds."""
+    """Return the constraints that each loop variable is within its bounds."""
     rows = []
     for variable, lows, highs in limits:
         rows += [Constraint("ge", Affine({variable: divisor}) - form) for form, divisor in lows]
@@ -54,7 +55,9 @@ def bound_rows(limits: Iterable[Bounds]) -> list[Constraint]:
 
 
 def tighten_by_congruences(rows: Rows) -> Rows:
-    """Tighten inequalities to the nearest value that a congruence among ``rows`` allows: even and < 14 is <= 12."""
+    """Return ``rows`` with the constants of inequalities rounded to values that their congruences allow: ``p <= 12``
+    for ``p < 14`` and even p.
+    """
     result = []
     for row in rows:
         for other in rows:
@@ -85,15 +88,17 @@ def without_exact_floors(form: Affine, rows: Rows) -> Affine:
 
 
 def remove_exact_floors(rows: Rows, known: Rows) -> Rows:
-    """Return ``rows`` with floors removed from the inequalities where congruences in ``known`` make these exact."""
+    """Return ``rows`` with those floors in inequalities removed that round nothing, because of congruences in
+    ``known``.
+    """
     if linear(rows):
         return rows
     return tuple(Constraint("ge", without_exact_floors(row.form, known)) if row.kind == "ge" else row for row in rows)
 
 
 def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> UniqueValue | None:
-    """Return ``({variable: value}, guards)`` for a variable that can have only one value, where the guards hold; None
-    without one.
+    """Return ``({variable: value}, guards)`` if some variable can have one value only, as ``p <= 3*v <= p + 2``
+    determines v; the value exists where the guards hold. None without one.
 
     ``l <= c*v <= h`` with ``0 <= h - l < c`` holds at most for ``v = floor(h/c)``, and there if
     ``c*floor(h/c) >= l``. The coefficient may be symbolic, as in ``M*v``.
@@ -113,8 +118,8 @@ def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Uniq
 
 
 def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) -> tuple[Affine, Affine] | None:
-    """Return ``(floor(h/c), form)`` if two constraints allow at most one value of ``v``, which exists where ``form >=
-    0``; else None.
+    """Return ``(value, form)`` if two constraints leave at most one value for ``v``: ``floor(h/c)`` for ``l <= c*v <=
+    h``. It satisfies them where ``form >= 0``. None if they leave more.
     """
     by_coefficient: dict[Affine, list[Affine]] = {}
     for row in rows:
@@ -135,7 +140,7 @@ def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) ->
 
 
 def _projection_on(v: int, variables: Sequence[int], rows: Rows) -> Rows:
-    """Return constraints on ``v`` and outside variables that follow from ``rows``, with the other variables eliminated.
+    """Return the constraints on ``v`` that follow from ``rows`` when the others of ``variables`` are eliminated.
 
     Rows that contain another variable in a compound are left out. Returns nothing if several variables are to be
     eliminated and the rows do not determine ``v``: projecting many variables takes long.
@@ -154,7 +159,8 @@ def _projection_on(v: int, variables: Sequence[int], rows: Rows) -> Rows:
 
 
 def _is_unique(v: int, variables: Sequence[int], rows: Sequence[Constraint]) -> bool:
-    """Return whether any two points that agree outside of ``variables`` provably have the same ``v``.
+    """Return whether the constraints determine ``v`` from the variables that are not in ``variables``: no two points
+    differ in it.
 
     The pairs of points are the same cached system for all ``v``.
     """
@@ -163,8 +169,8 @@ def _is_unique(v: int, variables: Sequence[int], rows: Sequence[Constraint]) -> 
 
 
 def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) -> UniqueValue | None:
-    """Return the value and guard of a variable that an equation multiplies by a positive symbol, as ``n*i == p``; None
-    without one.
+    """Return the value of a variable that an equation like ``n*i == p`` determines, and the guard that p is a multiple
+    of n. None without one.
 
     ``M*v == r`` holds at most for ``v = floor(r/M)``, and there if ``M*floor(r/M) == r``. A term
     between 0 and ``M - 1`` is removed from the dividend: ``M*v == p - j`` gives ``floor(p/M)``.
@@ -182,7 +188,9 @@ def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) 
 
 
 def _without_remainder_term(rest: Affine, factor: Affine, known: Rows) -> Affine:
-    """Return ``rest`` without one variable that is known to be between 0 and ``factor - 1``; else unchanged."""
+    """Return ``rest`` without a term v that is known to be between 0 and ``factor - 1``, the remainder of a division;
+    unchanged if there is none.
+    """
     for v, c in rest.terms:
         remainder = Affine({v: 1})
         if c == 1 and all(is_implied(Constraint("ge", form), known) for form in (remainder, factor - 1 - remainder)):
@@ -198,7 +206,9 @@ def _is_less(width: Affine, coefficient: Affine, known: Rows) -> bool:
 
 
 def are_ranges_nonempty(limits: Sequence[Bounds], facts: Rows) -> bool:
-    """Whether every range provably contains an integer: a sufficient test by the dark shadow of each pair of bounds."""
+    """Whether each range contains an integer, by a test that may fail to see it: upper minus lower bounds are large
+    enough.
+    """
     known = facts
     for limit in limits:
         for low, c in limit.lows:
@@ -214,7 +224,7 @@ MAX_COUNTED_BOUNDS = 4
 
 
 def length_of_range(limit: Bounds) -> Affine | None:
-    """Return the length of a range as a form, less than 1 if it is empty; None if it has too many bounds."""
+    """Return the number of values of a loop as a form, 0 or negative if it is empty. None if it has too many bounds."""
     if len(limit.lows) + len(limit.highs) > MAX_COUNTED_BOUNDS:
         return None
     last = minimum_of(quotient(form, divisor) for form, divisor in limit.highs)
@@ -222,7 +232,7 @@ def length_of_range(limit: Bounds) -> Affine | None:
 
 
 def has_point(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
-    """Whether a nest of simple ranges provably contains a point: each range is nonempty, given the outer ones."""
+    """Whether nested ranges are proved to contain a point: each one is nonempty for all values of the outer ones."""
     open_variables = set(variables)
     while open_variables:
         for v in sorted(open_variables):
@@ -240,8 +250,8 @@ def has_point(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
 
 
 def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> dict[int, Affine]:
-    """Return the values of ``bound`` variables, given innermost first, at which the form of ``row`` is least under
-    ``context``.
+    """Return the values of ``bound`` variables, given innermost first, for which ``row`` is hardest to satisfy: ``j =
+    n`` for ``n - j - 1 >= 0`` and ``j <= n``.
 
     A variable whose relevant bound is not a single form is left out.
 
@@ -262,8 +272,8 @@ def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> d
 
 
 def at_least_slack(row: Constraint, bound: Sequence[int], context: Rows) -> Constraint | None:
-    """Return ``row`` at the values of ``bound`` variables where it is hardest to satisfy, so that it implies ``row``
-    for all values; None if unknown.
+    """Return ``row`` at the values of ``bound`` variables for which it is hardest to satisfy. It implies ``row`` for
+    all other values. None if these values are unknown.
     """
     worst = row.substitute(least_slack_point(row, bound, context))
     return None if worst.form.atoms() & frozenset(bound) else worst
@@ -272,7 +282,8 @@ def at_least_slack(row: Constraint, bound: Sequence[int], context: Rows) -> Cons
 def find_point(
     rows: Sequence[Constraint], variables: Sequence[Variable], limit: int | None = None
 ) -> dict[Variable, int] | None:
-    """Return an integer point of a system whose only variables are ``variables``; None if there is none.
+    """Return an integer point that satisfies ``rows``, which contain no other variables than ``variables``; None if
+    there is none.
 
     The search stops with an error after ``limit`` steps.
 
@@ -319,7 +330,7 @@ def count_points(rows: Sequence[Constraint], variables: Sequence[Variable]) -> i
 
 
 def _numeric_system(rows: Sequence[Constraint], variables: Sequence[Variable]) -> System:
-    """Return the `System` of rows; raise ValueError if they contain other variables than the given ones."""
+    """Return the `System` of ``rows``; raise ValueError if they contain a variable that is not one of ``variables``."""
     other = atoms_in(rows) - frozenset(variables)
     if other:
         raise ValueError(f"no values given for {sorted(map(str, other))}")
@@ -329,7 +340,9 @@ def _numeric_system(rows: Sequence[Constraint], variables: Sequence[Variable]) -
 def _variables_from_columns(
     solved: System, variables: Sequence[Variable], columns: Sequence[int]
 ) -> dict[Variable, int]:
-    """Return the variables at a point given by the columns of a system; one that no row contains is 0."""
+    """Return the values of ``variables`` at a point given by the columns of a system. A variable that no row contains
+    is 0.
+    """
     values = (*columns, 1)
     return {v: sum(c * values[i] for i, c in solved.images.get(v, ())) for v in variables}
 
@@ -337,7 +350,7 @@ def _variables_from_columns(
 def _enumerate_points(
     solved: System, variables: Sequence[Variable], limit: int | None = None
 ) -> Iterator[dict[Variable, int]]:
-    """Yield all integer points: a loop nest over the columns of the system. Raises ValueError if it is unbounded."""
+    """Yield all integer points of a system as dictionaries. Raise ValueError if there are infinitely many."""
     if solved.is_empty:
         return
     if not solved.images.keys() >= set(variables):
@@ -357,7 +370,8 @@ def _enumerate_points(
 def points_of_nest(
     nest: Sequence[Bounds], known: Mapping[Variable, int] | None = None, limit: int | None = None
 ) -> Iterator[dict[Variable, int]]:
-    """Yield the points of a loop nest in order, given the other variables ``known``; the yielded mapping is reused.
+    """Yield the points of a loop nest, in order, where the other variables have the values ``known``. All points are
+    one dictionary, which changes.
 
     Raise `ValueError` if the search takes more steps than the limit.
     """

@@ -42,7 +42,8 @@ MAX_SHOWN_TERMS = 30
 
 
 class StructuredDerivative:
-    """A compiled Jacobian or Hessian of known sparsity; made by `structured_hessian` and `structured_jacobian`.
+    """A compiled Jacobian or Hessian whose sparsity pattern is known from its formula; made by `structured_hessian` and
+    `structured_jacobian`.
 
     Calling it with arrays gives a `StructuredOperator`.
 
@@ -111,7 +112,7 @@ class StructuredDerivative:
         return StructuredOperator(self, call)
 
     def structure(self, *arrays: Any, lower: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return rows and columns of all structurally nonzero entries, in the order of `values`.
+        """Return the row and column numbers of all entries that are not identically 0, in the order of `values`.
 
         Parameters
         ----------
@@ -129,7 +130,7 @@ class StructuredDerivative:
         return pattern.rows, pattern.columns
 
     def values(self, *arrays: Any, out: NDArray[Any] | None = None, lower: bool = False) -> NDArray[Any]:
-        """Return the values in the order of `structure`, written to ``out`` if given."""
+        """Return the values of the entries listed by `structure`, in the same order; written to ``out`` if given."""
         call = self._arguments.read(arrays)
         return self.evaluate_entries(self.entries(call, lower=lower), call, out)
 
@@ -140,8 +141,8 @@ class StructuredDerivative:
 
     @property
     def plan(self) -> str:
-        """The terms of the derivative, with the kernel results that hold their values, and the kernel's plan; empty
-        without terms.
+        """A text with the terms of the derivative, the kernel results that hold their values, and the kernel's plan;
+        empty if there are no terms.
         """
         if not self._groups:
             return ""
@@ -149,7 +150,7 @@ class StructuredDerivative:
         return Plan("\n".join(["terms:", *(f"  {term}" for term in kernel.terms), kernel.function.plan]))
 
     def generate_code(self, backend: str = "c", **options: Any) -> str:
-        """Return the text of a function of the values of all terms, for use without this package.
+        """Return the text of a function that computes the values of all terms; it does not need this package.
 
         Parameters
         ----------
@@ -190,8 +191,8 @@ class StructuredDerivative:
     # ------------------------------------------------------------------------ for the operator
 
     def entries(self, call: CheckedArguments, *, lower: bool = False, dense: bool = True) -> EntryEvaluator:
-        """Return the cached evaluator of the matrix entries for the sizes and index arrays of ``call``; ``dense`` and
-        ``lower`` select entries.
+        """Return the object that computes the matrix entries, cached for the sizes and index arrays of ``call``.
+        ``lower`` restricts it to the lower triangle; without ``dense`` it leaves out terms that fill blocks.
         """
         dense = dense or not self.dense_groups
         key = (call.key, lower, dense)
@@ -208,7 +209,7 @@ class StructuredDerivative:
     def evaluate_entries(
         self, entries: EntryEvaluator, call: CheckedArguments, out: NDArray[Any] | None = None
     ) -> NDArray[Any]:
-        """Return the values of ``entries`` at the arguments ``call``, written to ``out`` if given; raise
+        """Return the values of the matrix entries for the arguments ``call``, written to ``out`` if given; raise
         `ArgumentError` if ``out`` does not fit.
         """
         shape = entries.pattern.columns.shape
@@ -220,7 +221,7 @@ class StructuredDerivative:
         return entries(call.values, out)
 
     def kernel(self, groups: tuple[TermGroup, ...]) -> ValueKernel:
-        """Return the kernel of ``groups``, compiled once."""
+        """Return the compiled function for the values of these `groups` of terms; it is compiled once."""
         if groups not in self._kernels:
             self._kernels[groups] = ValueKernel(self.args, groups, self._options)
         kernel: ValueKernel = self._kernels[groups]
@@ -228,11 +229,13 @@ class StructuredDerivative:
 
     @cached_property
     def dense_groups(self) -> list[TermGroup]:
-        """The term groups that fill whole blocks of the matrix, so that the blocks are not stored."""
+        """The groups of terms that fill whole blocks of the matrix. Such blocks are multiplied with vectors, not
+        stored.
+        """
         return [group for group in self._groups if group.dense]
 
     def shapes(self, environment: dict[Any, Any]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-        """Return the numeric shapes of the tensors along the rows, and of those along the columns."""
+        """Return the shapes, as numbers, of the tensors along the rows and of those along the columns of the matrix."""
         rows = self._variables if self.is_symmetric else self._functions
         found = [[_numeric_shape(tensor, environment) for tensor in side] for side in (rows, self._variables)]
         return found[0], found[1]
@@ -240,7 +243,9 @@ class StructuredDerivative:
     def multiply(
         self, arrays: Sequence[Any], environment: dict[Any, Any], vector: NDArray[Any], *, transposed: bool
     ) -> Any:
-        """Return the matrix, or its transpose, times ``vector``, by a compiled derivative along a direction."""
+        """Return the matrix (or its transpose) times ``vector``, computed as a directional derivative without the
+        matrix.
+        """
         rows, columns = self.shapes(environment)
         kernel = self._kernels.get(transposed)
         if kernel is None:
@@ -252,7 +257,7 @@ class StructuredDerivative:
     # ------------------------------------------------------------------------ helpers
 
     def _make_product_kernel(self, transposed: bool) -> Any:
-        """Compile the matrix-vector product: an hvp of a Hessian, a vjp or jvp of a Jacobian."""
+        """Compile the product with a vector: hvp for a Hessian, jvp for a Jacobian, and vjp for its transpose."""
         sides = self._functions if transposed else self._variables
         directions = direction_symbols(sides, self.args)
         if self.is_symmetric:
@@ -265,7 +270,9 @@ class StructuredDerivative:
         return lambdify((*self.args, *directions), tuple(results), **self._options)
 
     def _index_expressions(self) -> list[Any]:
-        """Return all index expressions, range ends and conditions of the terms."""
+        """Return all integer expressions and conditions in the terms: indices, ends of ranges, and conditions on
+        indices.
+        """
         found: list[Any] = []
         for term in self.terms:
             found += [*term.row.indices, *term.column.indices, *term.conditions]
@@ -385,8 +392,8 @@ def structured_jacobian(args: Any, T: Any, wrt: Any = None, **options: Any) -> S
 
 
 def _normalise_argument_order(kind: str, args: Any, function: Any, wrt: Any) -> tuple[Any, Any, Any]:
-    """Return ``(args, function, wrt)`` for the calls ``f(args, function, wrt)`` and ``f(function, wrt)``; raise if an
-    argument is not a symbol.
+    """Return ``(args, function, wrt)`` for a call in either order of arguments, ``f(args, function, wrt)`` or
+    ``f(function, wrt)``. Raise if an argument is not a symbol.
     """
     if wrt is None:
         args, function, wrt = function, args, function
@@ -401,8 +408,8 @@ def _normalise_argument_order(kind: str, args: Any, function: Any, wrt: Any) -> 
 
 
 def check_variables(wrt: Any) -> tuple[Any, ...]:
-    """Return ``wrt`` as a tuple of real tensor symbols or symbols; raise if it is empty, repeats one or has another
-    type.
+    """Return ``wrt`` as a tuple of tensor symbols and scalar symbols. Raise if it is empty, repeats one, or has
+    anything but real symbols.
     """
     variables = tuple(wrt) if isinstance(wrt, tuple | list | sympy.Tuple) else (wrt,)
     if not variables:
@@ -416,8 +423,8 @@ def check_variables(wrt: Any) -> tuple[Any, ...]:
 
 
 def check_independent_variables(wrt: Any) -> tuple[Any, ...]:
-    """Return ``wrt`` as a tuple as `check_variables` does; raise `UnsupportedError` for a symmetric matrix, whose
-    entries depend on one another.
+    """Return the variables ``wrt`` as a tuple, after checks. Raise `UnsupportedError` for a symmetric matrix, whose
+    entries cannot vary independently.
     """
     variables = check_variables(wrt)
     for variable in variables:
@@ -435,7 +442,7 @@ def _numeric_shape(tensor: Any, environment: dict[Any, Any]) -> tuple[int, ...]:
 
 
 def split_flat_vector(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """Split a flat vector into views of the given shapes."""
+    """Return the parts of a flat vector that belong to arrays of the given shapes, as views with these shapes."""
     ends = [*accumulate(map(math.prod, shapes), initial=0)]
     return [vector[a:b].reshape(shape) for (a, b), shape in zip(pairwise(ends), shapes, strict=True)]
 

@@ -30,7 +30,8 @@ class CheckedArguments(NamedTuple):
 
 
 class ArgumentReader:
-    """Checks and converts the arguments of calls of one structured derivative; caches the last call.
+    """Checks and converts the arguments of the calls of one structured derivative. The result for the last call is
+    cached.
 
     `args` are the symbols of the arguments. The reads of `functions` are checked; a pattern depends on the conditions
     and indices in `index_expressions`.
@@ -47,7 +48,9 @@ class ArgumentReader:
         self._last: tuple[LastCall, CheckedArguments] | None = None
 
     def read(self, arrays: Sequence[Any]) -> CheckedArguments:
-        """Return the checked ``arrays`` with their sizes; raise the error of the check if one does not fit."""
+        """Return the arguments ``arrays``, checked and converted, with the sizes. Raise `ArgumentError` or a subclass
+        if one does not fit.
+        """
         last = self._last
         if last is not None and (values := last[0].prepare(arrays)) is not None:
             return last[1]._replace(values=tuple(values))
@@ -64,7 +67,9 @@ class ArgumentReader:
 
 
 def _digest(array: Any) -> tuple[Any, ...]:
-    """Return the shape and a hash of the contents of ``array``, as part of a cache key."""
+    """Return the shape and a hash of the entries of ``array``, so that calls with equal index arrays have the same
+    cache key.
+    """
     return np.shape(array), hashlib.blake2b(np.asarray(array).tobytes(), digest_size=16).digest()
 
 

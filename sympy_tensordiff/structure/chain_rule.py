@@ -29,7 +29,7 @@ REDUCTIONS = (IndexedSum, IndexedMax, IndexedMin)
 
 
 class _GradientTerm(NamedTuple):
-    """One term of a first derivative: the entry ``value`` at ``position``, for all points of the ranges ``binders``."""
+    """One term of a gradient: it adds ``value`` to the entry at ``position``, for all index values in ``binders``."""
 
     binders: tuple[IndexRange, ...]
     value: Expr
@@ -37,7 +37,8 @@ class _GradientTerm(NamedTuple):
 
 
 def hessian_terms(loss: Any, variables: Sequence[Expr]) -> tuple[DerivativeTerm, ...]:
-    """Return the terms of the Hessian of the scalar ``loss``: values at index positions over index ranges.
+    """Return the terms of the Hessian of the scalar ``loss``. Each is a value at a row and a column, for all values of
+    some indices.
 
     Examples
     --------
@@ -53,7 +54,9 @@ def hessian_terms(loss: Any, variables: Sequence[Expr]) -> tuple[DerivativeTerm,
 
 
 def jacobian_terms(functions: Sequence[Any], variables: Sequence[Expr]) -> tuple[DerivativeTerm, ...]:
-    """Return the terms of the Jacobian of ``functions``; its rows number the entries of all functions, concatenated."""
+    """Return the terms of the Jacobian of ``functions``. Its rows are the entries of all functions, one function after
+    the other.
+    """
     found: list[DerivativeTerm] = []
     for number, function in enumerate(functions):
         shape = tuple(getattr(function, "shape", ()))
@@ -69,8 +72,8 @@ def jacobian_terms(functions: Sequence[Any], variables: Sequence[Expr]) -> tuple
 
 
 class _OuterFunction(NamedTuple):
-    """A scalar as a function of symbols that replace its variable reads and inner sums; ``restore`` substitutes these
-    back.
+    """A scalar written as a function of symbols: each read of a variable and each inner sum is replaced by a symbol.
+    ``restore`` maps the symbols back.
     """
 
     function: Expr
@@ -80,7 +83,7 @@ class _OuterFunction(NamedTuple):
 
 
 def _second_order_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[DerivativeTerm]:
-    """Yield the terms of the second derivative of ``scalar``; off-diagonal pairs occur once, marked as mirrored."""
+    """Yield the terms of the Hessian of ``scalar``. A term off the diagonal is given once, and marked as mirrored."""
     if isinstance(scalar, REDUCTIONS):
         binders, body, weight = _open_reduction(scalar)
         for term in _second_order_terms(body, variables):
@@ -105,8 +108,8 @@ def _second_order_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[D
 def _cross_terms(
     outer: _OuterFunction, left: Expr, right: Expr, value: Expr, variables: tuple[Expr, ...]
 ) -> Iterator[DerivativeTerm]:
-    """Yield the Hessian terms for one second partial ``value = d2f/(dl dr)``: its product with the gradients of both
-    inner scalars.
+    """Yield the Hessian terms ``d2f/(dl dr) * dl/dx * dr/dy`` for two inner scalars l and r of f; `value` is the second
+    derivative of f.
     """
     rights = _gradient_terms_of_symbol(outer, right, variables)
     for a, one in enumerate(_gradient_terms_of_symbol(outer, left, variables)):
@@ -126,7 +129,9 @@ def _gradient_terms_of_symbol(outer: _OuterFunction, symbol: Expr, variables: tu
 
 
 def _gradient_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[_GradientTerm]:
-    """Yield the terms of the first derivative of ``scalar``, each call with fresh bound indices."""
+    """Yield the terms of the gradient of ``scalar``. Each call uses new names for bound indices, so that terms can be
+    multiplied.
+    """
     if isinstance(scalar, REDUCTIONS):
         binders, body, weight = _open_reduction(scalar)
         for first in _gradient_terms(body, variables):
@@ -143,8 +148,8 @@ def _gradient_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[_Grad
 
 
 def _split_outer_function(scalar: Expr, variables: tuple[Expr, ...]) -> _OuterFunction:
-    """Replace variable reads and reductions in ``scalar`` by symbols; raise `UnsupportedError` if what remains is not a
-    scalar function of these.
+    """Return ``scalar`` as a function of symbols that replace its reads of variables and its reductions. Raise
+    `UnsupportedError` if other tensor operations remain.
     """
     reads: dict[Expr, BlockIndex] = {}
     sums: dict[Expr, Expr] = {}
@@ -175,7 +180,9 @@ def _split_outer_function(scalar: Expr, variables: tuple[Expr, ...]) -> _OuterFu
 
 
 def _is_opaque(node: Any) -> bool:
-    """Return whether ``node`` is not a plain scalar function of its arguments: a binder, an entry or a whole tensor."""
+    """Return whether ``node`` has to be replaced by a symbol before differentiation: a sum, an entry or a whole
+    tensor.
+    """
     return (
         hasattr(node, "limits")
         or isinstance(node, TensorComprehension | TensorEntry)
@@ -189,7 +196,8 @@ def _depends_on(node: Expr, variables: tuple[Expr, ...]) -> bool:
 
 
 def _open_reduction(reduction: Any) -> tuple[tuple[IndexRange, ...], Expr, Expr]:
-    """Return ``(ranges, body, weight)`` of a sum or extremum such that its derivative is the sum of ``weight*d(body)``.
+    """Return ``(ranges, body, weight)`` such that the derivative of a sum or extremum is the sum of ``weight*d(body)``
+    over the ranges.
 
     The weight of an extremum is 1 shared equally among the bodies that attain it; it is treated as constant.
     """

@@ -24,7 +24,9 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in
 
 
 class _SeparatedTerm(NamedTuple):
-    """A dense term as a product of a factor in the row and one in the column indices, summed over ``inner`` ranges."""
+    """A term ``sum_k left[k, row]*right[k, column]`` of a matrix: the ranges ``inner`` of the summed indices, and both
+    factors.
+    """
 
     inner: tuple[IndexRange, ...]
     left: tuple[tuple[IndexRange, ...], Expr, BlockIndex]
@@ -32,8 +34,8 @@ class _SeparatedTerm(NamedTuple):
 
 
 def low_rank_factors(operator: LinearOperator, max_rank: int) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return arrays with ``left.T @ right`` equal to the sum of the dense terms; None if these do not separate or
-    exceed ``max_rank``.
+    """Return two arrays with ``left.T @ right`` equal to the dense part of the matrix. None if that part is not a short
+    sum of products of row and column factors (at most ``max_rank``).
     """
     derivative, environment = operator._derivative, operator._environment
     factor_pairs: list[tuple[Any, Any]] = []
@@ -60,8 +62,8 @@ def low_rank_factors(operator: LinearOperator, max_rank: int) -> tuple[NDArray[A
 
 
 def _separate_term(term: DerivativeTerm) -> _SeparatedTerm | None:
-    """Split the value of ``term`` into factors in the row and in the column indices; None if that is impossible or a
-    range is not constant.
+    """Return the value of ``term`` as a factor that depends on the row indices times one that depends on the column
+    indices; None if that is impossible or a range is not constant.
     """
     indices = {b.index for b in term.binders}
     if any(c.free_symbols & indices for c in term.conditions):
@@ -97,8 +99,8 @@ def _range_length(binder: IndexRange, environment: dict[Any, Any]) -> int:
 
 
 def _factor_matrix(operator: LinearOperator, inner: tuple[IndexRange, ...], side: Any, axis: int) -> NDArray[Any]:
-    """Evaluate one side of a separated term: a row for each point of the ``inner`` indices, a column for each row
-    (``axis`` 0) or column (``axis`` 1) of the derivative.
+    """Return one factor of a separated term as a matrix: its rows are the values of the ``inner`` indices, its columns
+    the rows (``axis`` 0) or columns (1) of the derivative.
     """
     derivative, environment = operator._derivative, operator._environment
     own_ranges, value, position = side

@@ -28,7 +28,7 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
 class FlatVariables:
-    """Converts between variables of known shapes and one flat vector of all their entries.
+    """Converts between the values of several variables and the flat vector of all their entries that solvers use.
 
     `shapes` are those of the `variables`, `names` their names, and `size` is the length of the vector.
     """
@@ -39,8 +39,8 @@ class FlatVariables:
         self.size = sum(map(math.prod, self.shapes))
 
     def parts(self, x: Any) -> list[Any]:
-        """Split the flat vector ``x`` into the values of the variables, as views in their shapes; raise `ArgumentError`
-        for a wrong length.
+        """Return the values of the variables in the flat vector ``x``, as views in their shapes; raise `ArgumentError`
+        if its length is wrong.
         """
         vector = np.asarray(x, dtype=float)
         if vector.shape != (self.size,):
@@ -50,12 +50,12 @@ class FlatVariables:
         return split_flat_vector(vector, self.shapes)
 
     def unravel(self, x: Any) -> dict[str, Any]:
-        """Return the values in the flat vector ``x`` by variable name, each in its shape."""
+        """Return the values of the variables in the flat vector ``x`` as a dictionary by name, each in its shape."""
         return dict(zip(self.names, self.parts(x), strict=True))
 
     def ravel(self, values: Mapping[Any, Any]) -> NDArray[Any]:
-        """Return the flat vector of ``values``, given by name or by symbol; raise `ArgumentError` for wrong names or
-        shapes.
+        """Return the flat vector of ``values``, a dictionary by name or by symbol. Raise `ArgumentError` for wrong
+        names or shapes.
         """
         given = {str(getattr(key, "name", key)): np.asarray(value, dtype=float) for key, value in values.items()}
         if set(given) != set(self.names):
@@ -67,8 +67,8 @@ class FlatVariables:
 
 
 def variables_at_start(variables: Sequence[Any], start: Any, is_sequence: bool) -> tuple[FlatVariables, NDArray[Any]]:
-    """Return the variables in the shapes of the arrays ``start`` (one array, or a sequence if ``is_sequence``), and the
-    flat vector of these.
+    """Return the layout of the variables, with the shapes of the arrays in ``start``, and the entries of these arrays
+    as one flat vector. `start` is one array, or with ``is_sequence`` one per variable.
     """
     arrays = [np.asarray(array, dtype=float) for array in (start if is_sequence else (start,))]
     if len(arrays) != len(variables):
@@ -124,11 +124,11 @@ class NonlinearProgram:
         self.cl, self.cu = _flat_bounds(constraint_bounds, constraints, self._constraint_shapes, (0.0, 0.0))
 
     def objective(self, x: NDArray[Any]) -> float:
-        """Return the objective at ``x``."""
+        """Return the value of the objective at ``x``, the flat vector of the variables."""
         return float(self._objective(*self._call_arguments(x)))
 
     def gradient(self, x: NDArray[Any]) -> NDArray[Any]:
-        """Return the gradient of the objective at ``x``."""
+        """Return the gradient of the objective at ``x``, as a flat vector like ``x``."""
         return to_flat_vector(self._gradient(*self._call_arguments(x)))
 
     def constraints(self, x: NDArray[Any]) -> NDArray[Any]:
@@ -138,7 +138,7 @@ class NonlinearProgram:
         return to_flat_vector(self._constraints(*self._call_arguments(x)))
 
     def jacobianstructure(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return rows and columns of the entries of `jacobian`."""
+        """Return the rows and the columns of the values that `jacobian` returns."""
         if self._jacobian is None:
             return np.zeros(0, int), np.zeros(0, int)
         return self._jacobian.structure(*self._call_arguments(self.x0))
@@ -148,7 +148,7 @@ class NonlinearProgram:
         return np.zeros(0) if self._jacobian is None else self._jacobian.values(*self._call_arguments(x))
 
     def hessianstructure(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return rows and columns of the entries of `hessian`, on and below the diagonal."""
+        """Return the rows and the columns of the values that `hessian` returns: the lower triangle."""
         return self._hessian.structure(*self._lagrangian_arguments(self.x0, np.zeros(self.m), 1.0), lower=True)
 
     def hessian(self, x: NDArray[Any], lagrange: NDArray[Any], obj_factor: float) -> NDArray[Any]:
@@ -199,7 +199,7 @@ def nlp(
     bounds: Mapping[Any, Any] | None = None,
     constraint_bounds: Sequence[Any] | None = None,
 ) -> NonlinearProgram:
-    """Return a nonlinear program as an object for cyipopt, and solvers with its interface.
+    """Return a nonlinear program as an object with the interface of cyipopt, which other solvers accept too.
 
     Parameters
     ----------
@@ -265,8 +265,8 @@ def nlp(
 def _flat_bounds(
     given: Any, tensors: Sequence[Any], shapes: Sequence[tuple[int, ...]], default: tuple[float, float]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return flat arrays of lower and upper bounds of ``tensors``. ``given`` is a mapping, a sequence of pairs, or None
-    for ``default``; a None end means no bound.
+    """Return the lower and the upper bounds of all entries of ``tensors`` as two flat arrays. ``given`` is a mapping or
+    a sequence of pairs; None stands for ``default``.
     """
     if given is None:
         pairs = [default] * len(tensors)

@@ -52,12 +52,12 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
 
     @property
     def has_dense_terms(self) -> bool:
-        """Whether some terms fill blocks that are not stored."""
+        """Whether the matrix has terms that fill whole blocks. Their entries are not stored."""
         return bool(self._derivative.dense_groups)
 
     @cached_property
     def sparse_part(self) -> Any:
-        """The sum of the sparse terms, as a compressed-row matrix."""
+        """The part of the matrix without terms that fill whole blocks, as a compressed-row (CSR) matrix."""
         return self._to_csr(self._sparse_entries)
 
     def _matvec(self, x: NDArray[Any]) -> NDArray[Any]:
@@ -69,15 +69,17 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
         return self._times(np.ravel(x), transposed=not self.is_symmetric)
 
     def _times(self, vector: NDArray[Any], *, transposed: bool) -> NDArray[Any]:
-        """Return the matrix or its transpose times ``vector``."""
+        """Return the matrix (or its transpose) times ``vector``: by a sparse product, or as a directional derivative if
+        the matrix has dense blocks.
+        """
         if not self.has_dense_terms:
             product: NDArray[Any] = (self.sparse_part.T if transposed else self.sparse_part) @ vector
             return product
         return self._dense_times(vector, transposed=transposed)
 
     def _dense_times(self, vector: NDArray[Any], *, transposed: bool) -> NDArray[Any]:
-        """Return the whole matrix (or its transpose) times ``vector`` through a derivative along a direction, without
-        storing the dense blocks.
+        """Return the whole matrix (or its transpose) times ``vector`` as a directional derivative, without storing
+        dense blocks.
         """
         own = np.ascontiguousarray(vector, dtype=np.float64)
         result: NDArray[Any] = self._derivative.multiply(
@@ -95,7 +97,7 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
         return result
 
     def _add_diagonal(self, result: NDArray[Any], term: DerivativeTerm) -> None:
-        """Add the diagonal entries of the dense ``term`` to ``result``: its points where row equals column."""
+        """Add those entries of a dense ``term`` that are on the diagonal of the matrix to ``result``."""
         if self.is_symmetric:
             pairs = list(zip(term.row.indices, term.column.indices, strict=True))
         else:
@@ -141,7 +143,7 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
         return self._to_csr(self._derivative.entries(self._call))
 
     def _to_csr(self, entries: EntryEvaluator) -> Any:
-        """Evaluate ``entries`` into a compressed-row matrix."""
+        """Compute the matrix entries that ``entries`` describes, and return them as a compressed-row (CSR) matrix."""
         values, pattern = self._derivative.evaluate_entries(entries, self._call), entries.pattern
         return scipy.sparse.csr_array((values, pattern.columns, pattern.indptr), shape=pattern.shape)
 
@@ -160,7 +162,7 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
 
     @property
     def method(self) -> str:
-        """The method of the last `solve` and its reason; before any call, the method that "auto" would choose."""
+        """The method that the last `solve` used, and why. Before any call, the method that "auto" would choose."""
         return self._method or suggest_method(self)
 
     def solve(self, b: Any, method: str = "auto", shift: float = 0.0, *, rtol: float = 1e-10) -> NDArray[Any]:
@@ -213,7 +215,7 @@ class BlockOperator(StructuredOperator):
 
     @property
     def has_dense_terms(self) -> bool:
-        """Whether some dense terms are in this block."""
+        """Whether a term that fills a whole block, so that it is not stored, belongs to this block."""
         terms = [term for group in self._derivative.dense_groups for term in group.terms]
         places = {(t.row.tensor, t.column.tensor) for t in terms}
         places |= {(t.column.tensor, t.row.tensor) for t in terms if t.mirrored}
@@ -221,12 +223,12 @@ class BlockOperator(StructuredOperator):
 
     @cached_property
     def sparse_part(self) -> Any:
-        """The sum of the sparse terms in this block, as a compressed-row matrix."""
+        """The part of the block without terms that fill it, as a compressed-row (CSR) matrix."""
         return self._whole.sparse_part[self._rows, self._columns]
 
     def _dense_times(self, vector: NDArray[Any], *, transposed: bool) -> NDArray[Any]:
-        """Return the block (or its transpose) times ``vector``: pad the vector to the whole matrix and take the rows of
-        the block.
+        """Return the block (or its transpose) times ``vector``: the vector is padded with zeros for the whole matrix,
+        and the rows of the block are taken from the product.
         """
         given, taken = (self._rows, self._columns) if transposed else (self._columns, self._rows)
         full = np.zeros(self._whole.shape[0 if transposed else 1])
@@ -251,7 +253,7 @@ class BlockOperator(StructuredOperator):
 
 
 def _flat_position(position: BlockIndex, shapes: Sequence[tuple[int, ...]]) -> Any:
-    """Return the row or column at ``position`` as one integer expression, at the numeric ``shapes`` of a call."""
+    """Return the row or column number of ``position`` as one integer expression in the indices."""
     total = sympy.Integer(0)
     for index, length in zip(position.indices, shapes[position.tensor], strict=True):
         total = sympy.expand(total * length + index)

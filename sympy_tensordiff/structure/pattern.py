@@ -22,7 +22,9 @@ Shapes = Sequence[tuple[int, ...]]
 
 
 class TermGroup(NamedTuple):
-    """Terms with the same index ranges and conditions, evaluated in one loop; ``dense`` if they fill blocks."""
+    """Terms of a derivative with the same index ranges and conditions, so that one loop computes their values.
+    ``dense`` if they fill whole blocks of the matrix.
+    """
 
     binders: tuple[IndexRange, ...]
     conditions: tuple[Any, ...]
@@ -36,7 +38,8 @@ class TermGroup(NamedTuple):
 
 
 class SparsityPattern(NamedTuple):
-    """A compressed-row (CSR) sparsity pattern, and for each entry the computed values that are summed into it.
+    """A sparsity pattern in compressed-row (CSR) form, which also lists for each entry the computed values to be added
+    up in it.
 
     The values of all groups are concatenated: for each group, each of `TermGroup.values` at all points. Entry ``e`` is
     the sum of the values at ``sources[starts[e]:starts[e + 1]]``; ``starts`` is None if each entry has one source.
@@ -56,7 +59,7 @@ class SparsityPattern(NamedTuple):
 
 
 def group_terms(terms: Sequence[DerivativeTerm]) -> tuple[TermGroup, ...]:
-    """Group terms with equal ranges and conditions, renaming the indices of each to those of the first; terms that
+    """Return the terms in groups with equal ranges and conditions, so that one loop computes each group. Terms that
     cancel are dropped.
     """
     groups: dict[Any, list[DerivativeTerm]] = {}
@@ -80,7 +83,7 @@ def group_terms(terms: Sequence[DerivativeTerm]) -> tuple[TermGroup, ...]:
 
 
 def _add_equal_positions(terms: Sequence[DerivativeTerm]) -> tuple[DerivativeTerm, ...]:
-    """Merge terms at equal row and column positions by adding their values; drop those whose sum is 0."""
+    """Return ``terms`` with those at equal positions added up; a sum of 0 is dropped."""
     values: dict[Any, Any] = {}
     for term in terms:
         key = (term.row, term.column, term.mirrored)
@@ -96,7 +99,9 @@ def _add_equal_positions(terms: Sequence[DerivativeTerm]) -> tuple[DerivativeTer
 def find_pattern(
     groups: Sequence[TermGroup], sizes: tuple[Shapes, Shapes], environment: Mapping[Any, Any], *, lower: bool = False
 ) -> SparsityPattern:
-    """Return the sparsity pattern of the sum of all ``groups``; ``sizes`` are the shapes along rows and columns."""
+    """Return the sparsity pattern of the sum of all ``groups`` of terms. ``sizes`` are the shapes of the tensors along
+    the rows and the columns.
+    """
     starts = [np.cumsum([0, *map(math.prod, shapes)]) for shapes in sizes]
     shape = int(starts[0][-1]), int(starts[1][-1])
     points = [points_of_group(group, environment) for group in groups]
@@ -121,8 +126,8 @@ def find_pattern(
 def _to_compressed_rows(
     keys: list[NDArray[np.int64]], sources: list[NDArray[np.int64]], shape: tuple[int, int], points: Any, total: int
 ) -> SparsityPattern:
-    """Return the CSR pattern of the flat positions ``keys``, in which equal positions are one entry that sums its
-    ``sources``.
+    """Return the CSR pattern for entries at the flat positions ``keys``; entries at one position become one entry,
+    which adds up their values (`sources`).
     """
     all_keys = np.concatenate([*keys, np.empty(0, np.int64)])
     keys.clear()
@@ -142,8 +147,8 @@ def _to_compressed_rows(
 
 
 def points_of_group(group: TermGroup, environment: Mapping[Any, Any]) -> list[NDArray[np.int64]] | None:
-    """Return the coordinate arrays of the points of ``group``, one per index; [] for one point without indices, None
-    for no point.
+    """Return the values of each index at all points of ``group``, as one array per index; [] if it has no indices, None
+    if it has no point.
     """
     if not group.binders:
         return [] if all_hold(group.conditions, environment) else None
@@ -159,7 +164,7 @@ def _flat_positions(
     starts: Sequence[NDArray[Any]],
     environment: Mapping[Any, Any],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return ``(flat rows, flat columns)`` of ``term`` at all points; raise if an index is out of bounds."""
+    """Return the row numbers and the column numbers of ``term`` at all points; raise if an index is out of bounds."""
     values = {**environment, **dict(zip((b.index for b in group.binders), points, strict=True))}
     count = len(points[0]) if points else 1
     flat = []

@@ -38,7 +38,8 @@ Environment = Mapping[Any, Any]
 def enumerate_points(
     binders: Sequence[IndexRange], conditions: Iterable[Any], environment: Environment
 ) -> list[NDArray[np.int64]]:
-    """Return the points of the ranges ``binders`` that satisfy ``conditions``: one coordinate array for each binder.
+    """Return all values of the indices ``binders`` in their ranges that satisfy ``conditions``: one array for each
+    index.
 
     Without binders the list is empty whether the conditions hold or not: use `all_hold`.
 
@@ -73,7 +74,7 @@ def enumerate_points(
 
 
 def all_hold(conditions: Iterable[Any], environment: Environment) -> bool:
-    """Return whether all ``conditions`` hold, none of which contains an index."""
+    """Return whether all ``conditions`` hold; they contain sizes and data, but no index."""
     return all(bool(evaluate(condition, environment)) for condition in conditions)
 
 
@@ -83,7 +84,9 @@ Range = Callable[[Environment], tuple[Any, Any]]
 def _loop_ranges(
     binders: Sequence[IndexRange], conditions: list[Any], environment: Environment
 ) -> tuple[list[Range], list[Any]]:
-    """Return one range function per loop, and the conditions that the ranges do not imply already."""
+    """Return functions that compute the range of each index from the values of outer ones, and the conditions that
+    these ranges do not imply.
+    """
     loop_variables = {binder.index: f"{number:02d}" for number, binder in enumerate(binders)}
     rows, guards = [], []
     for condition in conditions:
@@ -109,7 +112,7 @@ def _explicit_range(binder: IndexRange) -> Range:
 
 
 def _range_from_bounds(level: Bounds, symbols: Mapping[str, Any]) -> Range:
-    """Return a function that evaluates the bounds of one loop level: the largest lower and the smallest upper bound."""
+    """Return a function that computes the range of one loop: from its greatest lower bound to its least upper bound."""
 
     def range_of(values: Environment) -> tuple[Any, Any]:
         """Return the lowest and the highest value of the index."""
@@ -124,7 +127,7 @@ def _range_from_bounds(level: Bounds, symbols: Mapping[str, Any]) -> Range:
 def _affine_constraint(
     condition: Any, loop_variables: Mapping[Any, str], environment: Environment
 ) -> Constraint | None:
-    """Convert an affine inequality or equation to a constraint; None for any other condition."""
+    """Return an affine relation between integers as a constraint; None for any other condition."""
     if not isinstance(condition, Relational) or isinstance(condition, sympy.Ne):
         return None
     try:
@@ -157,8 +160,8 @@ def _indices_in(expr: Any, binders: Sequence[IndexRange]) -> set[Any]:
 
 
 def evaluate(expr: Any, values: Environment) -> Any:
-    """Evaluate an integer expression or a condition on integers exactly, at all points at once; raise
-    `UnsupportedError` for an expression that has no integer value.
+    """Return the values of an integer expression, or of a condition on integers, at all points, as an exact array.
+    Raise `UnsupportedError` for other expressions.
 
     Examples
     --------
@@ -203,8 +206,8 @@ _COMPARISONS: Mapping[Any, str] = {
 
 
 def _read_data(entry: Any, values: Environment) -> Any:
-    """Return the values of ``entry``, an index array or an entry of one; raise if it is not an argument or is out of
-    bounds.
+    """Return the values of ``entry``, an index array or an entry of one, at all points. Raise if it is not an argument
+    or an index is out of bounds.
     """
     tensor = entry.tensor if isinstance(entry, TensorEntry) else entry
     if tensor not in values:

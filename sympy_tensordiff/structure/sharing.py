@@ -17,8 +17,8 @@ CALL_COST, DIVISION_COST, REDUCTION_COST = 20, 5, 50
 
 
 def extract_common_subexpressions(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """Return ``values`` with common subexpressions that are cheaper to store than to recompute read from comprehensions
-    over ``axes``.
+    """Return ``values`` that read common subexpressions from arrays (comprehensions over ``axes``), if these are
+    cheaper to store than to compute again.
     """
     with_roots, index = _extract_square_roots(values, axes), tuple(i for i, _ in axes)
     nodes: dict[int, Any] = {}
@@ -33,7 +33,8 @@ def extract_common_subexpressions(values: Sequence[Any], axes: Sequence[tuple[An
 
 
 def _extract_square_roots(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """Return ``values`` with square roots that several of them contain read from comprehensions over ``axes``.
+    """Return ``values`` in which square roots that several of them contain are computed once: they are read from
+    comprehensions over ``axes``.
 
     Half-integer powers of one base are powers of its square root.
     """
@@ -47,12 +48,12 @@ def _extract_square_roots(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]
 
 
 def _unconditional_args(node: Any) -> tuple[Any, ...]:
-    """Return the arguments that are always computed with ``node``: none for a `Piecewise`."""
+    """Return the arguments of ``node`` that are computed whenever it is: () for a `Piecewise`."""
     return () if isinstance(node, sympy.Piecewise) else native_parts(node)
 
 
 def _choose_stored_nodes(nodes: dict[int, Any], roots: set[int]) -> set[int]:
-    """Return the ids of the nodes to store: those whose recomputation by all their consumers costs more than storing.
+    """Return the ids of the nodes to store: computing them again for each of their consumers would cost more.
 
     ``nodes`` maps ids to nodes, arguments before their users.
     """
@@ -75,7 +76,7 @@ def _is_storing_cheaper(cost: int, consumers: int) -> bool:
 
 
 def _find_consumers(nodes: dict[int, Any], roots: set[int], stored: set[int]) -> dict[int, set[int]]:
-    """Map each node id to the ids of the roots and stored nodes whose loops compute it."""
+    """Return for each node the results and stored nodes whose loops compute it. Nodes are given by their ``id``."""
     consumers: dict[int, set[int]] = {key: {key} if key in roots else set() for key in nodes}
     for key, node in reversed(nodes.items()):
         for arg in _unconditional_args(node):

@@ -47,7 +47,7 @@ def convert_singular_errors() -> Iterator[None]:
 
 
 def suggest_method(operator: LinearOperator) -> str:
-    """Return a description of the method that `solve_with` would choose, with its reason."""
+    """Return the name of the method that `solve_with` would choose for ``operator``, with the reason for it."""
     if operator.shape[0] != operator.shape[1]:
         return "none: the matrix is not square"
     if operator.has_dense_terms:
@@ -84,8 +84,8 @@ def solve_with(operator: LinearOperator, b: Any, method: str, shift: float, rtol
 def _solve_by_method(
     operator: LinearOperator, matrix: Any, b: Vector, method: str, shift: float, rtol: float
 ) -> tuple[Vector, str]:
-    """Solve with ``method``, or the best one if it is "auto"; return the solution and a description of the method.
-    ``matrix`` is the shifted sparse part.
+    """Solve with the given ``method`` ("auto": the best one). Return the solution and a description of the method.
+    ``matrix`` is the sparse part plus the shift.
     """
     if method in ("cg", "minres"):
         return _solve_iteratively(operator, b, method, shift, rtol), f"{method}: asked for"
@@ -127,8 +127,8 @@ def _choose_for_dense_terms(operator: LinearOperator) -> tuple[str, str]:
 
 
 def _cached_low_rank_factors(operator: LinearOperator) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return the low-rank factors of the dense terms, computed once; None if there are none, the sparse part is empty,
-    or the operator is a block of another.
+    """Return the low-rank factors of the terms that fill blocks, computed once. None if there are none, if nothing else
+    is in the matrix, or for a block of a larger one.
     """
     if not hasattr(operator, "_factors"):
         may_be_regular = hasattr(operator, "_call") and operator.sparse_part.nnz > 0
@@ -188,7 +188,9 @@ def _make_sparse_solver(matrix: Any, name: str, symmetric: bool) -> Callable[[Ve
 
 
 def _diagonal_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    """Return the solver of a diagonal matrix; raise `_NotApplicable` for others, `SingularMatrixError` for a 0."""
+    """Return the function that solves with a diagonal matrix. Raise `_NotApplicable` for other matrices,
+    `SingularMatrixError` for a 0 on the diagonal.
+    """
     if any(_bandwidths(matrix)):
         raise _NotApplicable("entries are outside of the diagonal")
     entries = matrix.diagonal()
@@ -198,7 +200,9 @@ def _diagonal_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]
 
 
 def _banded_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    """Return the solver of a banded matrix (LAPACK; Cholesky if symmetric positive definite)."""
+    """Return the function that solves with a banded matrix by LAPACK, by Cholesky factors if it is symmetric and
+    positive definite; raise `_NotApplicable` if the band is too large.
+    """
     below, above = _bandwidths(matrix)
     if (below + above + 1) * matrix.shape[0] > 50_000_000:
         raise _NotApplicable(f"{below + above + 1} diagonals of {matrix.shape[0]} rows are too many")
@@ -218,7 +222,9 @@ def _banded_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
 
 
 def _block_diagonal_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    """Return the solver of a block diagonal matrix with blocks of equal size; raise `_NotApplicable` for any other."""
+    """Return the function that solves with a block diagonal matrix whose blocks have equal size; raise `_NotApplicable`
+    for any other matrix.
+    """
     members = _equal_diagonal_blocks(matrix)
     if members is None:
         raise _NotApplicable(f"the matrix has no blocks of one size up to {MAX_BLOCK_ROWS}")
@@ -240,8 +246,8 @@ def _block_diagonal_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], V
 
 
 def _arrow_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    """Return the solver of a banded matrix with few full rows and columns (Schur complement); raise `_NotApplicable`
-    for any other.
+    """Return the function that solves with a banded matrix that has a few full rows and columns, by the Schur
+    complement; raise `_NotApplicable` for any other matrix.
     """
     border = _full_rows_and_columns(matrix)
     if border is None:
@@ -265,7 +271,7 @@ def _arrow_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
 
 
 def _lu_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    """Return the solver of a sparse matrix by SciPy's sparse LU factorisation."""
+    """Return the function that solves with a sparse matrix by SciPy's sparse LU factors."""
     with convert_singular_errors():
         factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A" if symmetric else "COLAMD")
     solve: Callable[[Vector], Vector] = factors.solve
@@ -325,8 +331,8 @@ def _bandwidths(matrix: Any) -> tuple[int, int]:
 
 
 def _equal_diagonal_blocks(matrix: Any) -> NDArray[np.int64] | None:
-    """Return the rows of each connected block, one block per row of the result; None unless there are at least two, of
-    equal size at most `MAX_BLOCK_ROWS`.
+    """Return the rows of each block of a block diagonal matrix, as one row of an array per block. None unless there are
+    several blocks of equal, small size.
     """
     count, labels = connected_components(matrix, directed=False)
     sizes = np.bincount(labels)
@@ -336,7 +342,9 @@ def _equal_diagonal_blocks(matrix: Any) -> NDArray[np.int64] | None:
 
 
 def _full_rows_and_columns(matrix: Any) -> NDArray[np.int64] | None:
-    """Return the few rows and columns with many entries without which ``matrix`` is banded; None if there are none."""
+    """Return the numbers of a few rows and columns with many entries, without which the matrix is banded; None if there
+    are none such.
+    """
     filled = np.maximum(np.bincount(matrix.indices, minlength=matrix.shape[0]), np.diff(matrix.indptr))
     border = np.flatnonzero(filled > max(8, 4 * int(np.median(filled))))
     if not 0 < len(border) <= min(MAX_BORDER_ROWS, matrix.shape[0] // 4):

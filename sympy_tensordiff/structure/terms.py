@@ -27,8 +27,8 @@ MAX_TERMS = 2_000
 
 
 class BlockIndex(NamedTuple):
-    """A row or a column of a block matrix: the number of the tensor among the variables (or functions), and the indices
-    in it.
+    """The row or column of a matrix of derivatives at which a term is: the number of the variable (or function), and
+    the indices of its entry.
     """
 
     tensor: int
@@ -36,7 +36,7 @@ class BlockIndex(NamedTuple):
 
 
 class IndexRange(NamedTuple):
-    """An index of a term and its range, both ends included; the range may depend on the ranges before it."""
+    """An index and its range, both ends included. The ends may depend on the indices before it."""
 
     index: Expr
     low: Expr
@@ -44,8 +44,8 @@ class IndexRange(NamedTuple):
 
 
 class DerivativeTerm(NamedTuple):
-    """``value`` at (``row``, ``column``) for all integer points of ``binders`` under ``conditions``; if ``mirrored``,
-    at (``column``, ``row``) as well.
+    """One term of a matrix of derivatives: ``value`` at (``row``, ``column``) for all index values in ``binders`` under
+    ``conditions``. If ``mirrored``, at (``column``, ``row``) too.
     """
 
     binders: tuple[IndexRange, ...]
@@ -57,7 +57,7 @@ class DerivativeTerm(NamedTuple):
 
     @property
     def is_dense(self) -> bool:
-        """Whether the row indices vary independently of the column indices, so that the term fills a block."""
+        """Whether any row index may occur with any column index, so that the term fills a whole block of the matrix."""
         row, column = (
             {b.index for b in self.binders} & _free_symbols(place.indices) for place in (self.row, self.column)
         )
@@ -98,7 +98,7 @@ class DerivativeTerm(NamedTuple):
         return self.renamed(Replacement(Substitution(names)))
 
     def renamed(self, names: Callable[[Any], Any]) -> DerivativeTerm:
-        """Return the term with ``names``, a substitution of indices, applied to all of its expressions."""
+        """Return the term with its indices replaced in all expressions by ``names``, a substitution."""
         binders = tuple(IndexRange(*map(names, binder)) for binder in self.binders)
         row, column = (BlockIndex(p.tensor, tuple(map(names, p.indices))) for p in (self.row, self.column))
         return DerivativeTerm(
@@ -107,7 +107,7 @@ class DerivativeTerm(NamedTuple):
 
 
 def to_index_notation(scalar: Any) -> Expr:
-    """Return ``scalar`` in index notation, with the entries of composite tensors written out."""
+    """Return ``scalar`` in index notation: entries of tensor formulas, such as ``(A*B)[i, j]``, are written as sums."""
     given = lift(in_full(scalar))
     own = over_time(given)
     is_written_out = own is given and isinstance(own, TensorEntry | IndexedSum)
@@ -115,15 +115,17 @@ def to_index_notation(scalar: Any) -> Expr:
 
 
 class _EntryExpander(Rewriting):
-    """Writes entries of composite tensors in index notation, each shared subexpression once."""
+    """Writes the entries of tensor formulas, such as ``(A*B)[i, j]``, in index notation; each shared subexpression is
+    written once.
+    """
 
     def visit_entry(self, expr: TensorEntry, scope: Any) -> Recursion[Any]:
-        """Return the entry of a composite tensor in index notation; an entry of a symbol is unchanged."""
+        """Return the entry of a tensor formula in index notation. An entry of a tensor symbol is returned unchanged."""
         body = expr.tensor.write_out(expr.indices)
         return expr if body is None else (yield self.visit(body, scope))
 
     def visit_binder(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return the binder with its body expanded."""
+        """Return a reduction or comprehension ``expr`` with its body expanded to entries."""
         body = yield self.visit(expr.body, scope)
         return expr if body is expr.body else expr._trusted(body, expr.limits)
 
@@ -134,8 +136,8 @@ class _EntryExpander(Rewriting):
 
 
 def normalise_terms(terms: Iterable[DerivativeTerm]) -> tuple[DerivativeTerm, ...]:
-    """Return ``terms`` with index conditions moved to ``conditions``, determined indices eliminated, and unused ones
-    summed over; raise beyond `MAX_TERMS`.
+    """Return ``terms`` in a standard form: conditions on indices are separated from values, and indices without effect
+    on the position are eliminated. Raise `UnsupportedError` beyond `MAX_TERMS`.
     """
     found: list[DerivativeTerm] = []
     memo: dict[int, Any] = {}
@@ -158,7 +160,8 @@ GuardedSummands: TypeAlias = list[tuple[tuple[Boolean, ...], Expr]]
 
 
 def _guarded_summands(value: Expr, memo: dict[int, tuple[Expr, GuardedSummands]]) -> GuardedSummands:
-    """Split ``value`` into pairs of a summand and its conditions on indices; conditions on reals stay in the summand.
+    """Return ``value`` as pairs of conditions on indices and the summand under them. Conditions on real numbers stay in
+    the summands.
 
     A node without conditions stays the same object.
     """
@@ -168,8 +171,8 @@ def _guarded_summands(value: Expr, memo: dict[int, tuple[Expr, GuardedSummands]]
 
 
 def _transparent_args(value: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``value`` whose conditions also guard ``value``: those of sums, products and
-    index-conditioned `Piecewise`; () for other nodes.
+    """Return the arguments of ``value`` from which conditions can be moved out: terms, factors, and branches of a
+    `Piecewise` on indices. () for other nodes.
     """
     if isinstance(value, sympy.Mul | sympy.Add):
         return tuple(value.args)
@@ -179,7 +182,9 @@ def _transparent_args(value: Any) -> tuple[Any, ...]:
 
 
 def _combine_summands(value: Any, below: list[GuardedSummands]) -> GuardedSummands:
-    """Return the guarded summands of ``value``, given those of its `_transparent_args`."""
+    """Return the summands of ``value``, each with its conditions, as ``([i == j], a[i])``, computed from those of its
+    arguments (``below``).
+    """
     if isinstance(value, Piecewise) and below:
         return _summands_of_branches([condition for _, condition in value.args], below)
     if isinstance(value, KroneckerDelta):
@@ -200,8 +205,8 @@ def _combine_summands(value: Any, below: list[GuardedSummands]) -> GuardedSumman
 
 
 def _summands_of_branches(pieces: list[Any], below: list[GuardedSummands]) -> GuardedSummands:
-    """Return ``(conditions, summand)`` pairs of a `Piecewise` with the branch conditions ``pieces``, from the pairs
-    ``below`` of each branch; a branch also has the negations of the earlier conditions.
+    """Return the pairs (conditions, summand) of a `Piecewise`, from the pairs ``below`` of each branch. A branch adds
+    its condition and the negations of earlier ones.
     """
     found, before = [], sympy.true
     for condition, cases in zip(pieces, below, strict=True):
@@ -214,7 +219,9 @@ def _summands_of_branches(pieces: list[Any], below: list[GuardedSummands]) -> Gu
 
 
 def _nonempty_conditions(total: IndexedSum) -> tuple[Boolean, ...]:
-    """Return conditions under which ``total`` has a summand, as far as its ranges do not depend on one another."""
+    """Return conditions on outer indices under which the sum ``total`` has any summand. Ranges that depend on each
+    other are not considered.
+    """
     bound = {limit[0] for limit in total.args[1:]}
     ranges = [(low, high) for _, low, high in total.args[1:] if not _free_symbols((low, high)) & bound]
     conditions = [c for low, high in ranges if (c := sympy.Le(low, high)) != sympy.true]
@@ -234,7 +241,8 @@ def _depends_on_reals(condition: Any) -> bool:
 
 
 def _eliminate_determined_indices(term: DerivativeTerm) -> DerivativeTerm:
-    """Eliminate each index that an equation with an index array determines, so that no point is searched for.
+    """Return the term without the indices that an equation with an index array determines, as ``j == idx[i]``, so that
+    these need not be searched.
 
     Under ``i == f[e]`` the points are those of ``e`` alone. Equations of affine forms stay: ranges express them.
     """
@@ -248,8 +256,8 @@ def _eliminate_determined_indices(term: DerivativeTerm) -> DerivativeTerm:
 
 
 def _eliminate_index(term: DerivativeTerm, equation: Any, binder: IndexRange) -> DerivativeTerm | None:
-    """Return ``term`` without ``binder``, whose index is solved for by ``equation``; None if the equation does not
-    determine it or another range uses it.
+    """Return ``term`` with one index replaced by its value in ``equation``. None if that does not determine it, or
+    another range depends on it.
     """
     index, low, high = binder
     others = tuple(b for b in term.binders if b is not binder)
@@ -281,7 +289,9 @@ def _is_known_bound(row: Any) -> bool:
 
 
 def _sum_out_unused_indices(term: DerivativeTerm) -> DerivativeTerm:
-    """Sum the value over the indices that no position, condition or other range uses, and drop their ranges."""
+    """Return the term with its value summed over those indices on which no position, condition or other range
+    depends.
+    """
     binders = list(term.binders)
     needed = _free_symbols((*term.row.indices, *term.column.indices, *term.conditions))
     inside: list[IndexRange] = []

@@ -16,17 +16,21 @@ from sympy_tensordiff.symbolic.traversal import EMPTY, Recursion, Rewriting, Rul
 
 
 def over_time(expr: Any) -> Any:
-    """Return an expression with a sum or a comprehension over the time in place of each scan; raise `UnsupportedError`
-    for one whose result needs states that change.
+    """Return ``expr`` with each scan replaced by a comprehension or sum over time. Raise `UnsupportedError` if a result
+    depends on states that change.
     """
     return _OverTime().run(expr, EMPTY) if any(isinstance(node, Scan) for node in nodes_in([expr])) else expr
 
 
 class _OverTime(Rewriting):
-    """The traversal that replaces scans."""
+    """A rewriting that replaces each scan without dependent states by a comprehension or sum over its time, so that it
+    is an ordinary formula. A scan with states that depend on earlier ones is refused.
+    """
 
     def visit_scan(self, expr: Scan, scope: Any) -> Recursion[Any]:
-        """Return the values of the steps over the time, in index notation."""
+        """Return the formula, in index notation, that replaces a scan: a comprehension or a sum over its time. Raise
+        `UnsupportedError` if its states change.
+        """
         if needed_states([(s.variable, s.update) for s in expr.states if not s.is_constant], [expr.value]):
             raise UnsupportedError(
                 f"a structured derivative of {expr}: each state depends on all rows before it, so that the derivative "

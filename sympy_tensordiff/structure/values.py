@@ -25,7 +25,7 @@ Coordinates: TypeAlias = "Sequence[NDArray[np.int64]]"
 
 
 class ValueKernel:
-    """A compiled function that evaluates the values of several term groups at all of their index points.
+    """A compiled function that computes the values of several groups of terms, each at all of its index values.
 
     Box indices are loops. Other points are given as coordinate arrays, and one loop runs over them.
 
@@ -57,7 +57,7 @@ class ValueKernel:
 
     @property
     def terms(self) -> list[DerivativeTerm]:
-        """The terms, with the name of the kernel result in place of each value."""
+        """The terms, in which the name of a kernel result stands for each value."""
         terms: list[DerivativeTerm] = []
         first = 0
         for group, number in zip(self.groups, self._value_counts, strict=True):
@@ -71,11 +71,11 @@ class ValueKernel:
         return [n * (len(at[0]) if at else 1) for n, at in zip(self._value_counts, points, strict=True)]
 
     def coordinates(self, points: Sequence[Coordinates]) -> list[NDArray[np.int64]]:
-        """Return the coordinate arrays that the kernel takes after the arguments of the derivative."""
+        """Return the arrays of index values that the compiled function takes after the arguments of the derivative."""
         return [c for at, is_box in zip(points, self._are_boxes, strict=True) if not is_box for c in at]
 
     def results(self, buffer: NDArray[Any], points: Sequence[Coordinates]) -> tuple[NDArray[Any], ...]:
-        """Return views of the flat ``buffer`` in the shapes of the kernel results."""
+        """Return views of parts of the flat ``buffer``, in the shapes of the results of the compiled function."""
         views: list[NDArray[Any]] = []
         parts = np.split(buffer, np.cumsum(self.counts(points))[:-1])
         for part, number, at, is_box in zip(parts, self._value_counts, points, self._are_boxes, strict=True):
@@ -85,8 +85,8 @@ class ValueKernel:
 
 
 def shift_to_origin(binders: Sequence[IndexRange]) -> tuple[dict[Any, Any], list[tuple[Any, Any]]]:
-    """Return a substitution of the box indices by indices that count from 0, and the axes of these; without ``binders``
-    a single axis of length 1.
+    """Return a substitution of the indices in `binders` by new ones that count from 0, and the new ones with their
+    lengths. Without `binders`, there is one axis of length 1.
     """
     names = {b.index: sympy.Dummy(b.index.name, integer=True) for b in binders}
     axes = [(names[b.index], b.high - b.low + 1) for b in binders]
@@ -94,7 +94,9 @@ def shift_to_origin(binders: Sequence[IndexRange]) -> tuple[dict[Any, Any], list
 
 
 def _is_box(group: TermGroup) -> bool:
-    """Return whether the points of ``group`` are a box: constant ranges, no index conditions, no index arrays."""
+    """Return whether the ranges of ``group`` are constant, without conditions and index arrays, so that its points are
+    all combinations of index values.
+    """
     indices = {b.index for b in group.binders}
     ends = [end for b in group.binders for end in (b.low, b.high)]
     conditional = any(condition.free_symbols & indices for condition in group.conditions)
@@ -110,7 +112,9 @@ def unused_name(name: str, args: Sequence[Any]) -> str:
 
 
 def direction_symbols(tensors: Sequence[Any], args: Sequence[Any], name: str = "direction") -> tuple[TensorSymbol, ...]:
-    """Return a new tensor symbol of the shape of each of ``tensors``, with a name that no argument has."""
+    """Return a new tensor symbol for a direction along each of ``tensors``: it has the shape of the tensor, and a name
+    that no argument has.
+    """
     shapes = [tuple(getattr(tensor, "shape", ())) for tensor in tensors]
     return tuple(TensorSymbol(unused_name(f"{name}_{n}", args), shape) for n, shape in enumerate(shapes))
 
@@ -123,7 +127,8 @@ class _ValueBuffers(NamedTuple):
 
 
 class EntryEvaluator:
-    """Computes the values of all entries of a sparsity pattern, at the sizes and index arrays of that pattern.
+    """Computes the values of all entries of a sparsity pattern, for the sizes and index arrays for which the pattern
+    was found.
 
     `groups` are those from which `pattern` was made; `kernel` returns the `ValueKernel` of a tuple of groups.
     """
@@ -174,7 +179,7 @@ class EntryEvaluator:
 
     @cached_property
     def _kernel(self) -> ValueKernel:
-        """The compiled kernel for the term groups that have at least one index point."""
+        """The compiled function for the values of those groups of terms that have any points at these sizes."""
         return self._make_kernel(self._groups)
 
     @cached_property
@@ -198,7 +203,9 @@ def _compiled_sum_sources() -> Callable[..., None]:
 
 
 def _sum_sources(out: NDArray[Any], starts: NDArray[Any], sources: NDArray[Any], values: NDArray[Any]) -> None:
-    """Set each entry of ``out`` to the sum of ``values`` at its ``sources``."""
+    """Set ``out[e]`` to the sum of ``values`` at the positions in ``sources`` that belong to the entry e, those from
+    ``starts[e]`` to ``starts[e + 1]``.
+    """
     for entry in range(out.shape[0]):
         total = values[sources[starts[entry]]]
         for n in range(starts[entry] + 1, starts[entry + 1]):

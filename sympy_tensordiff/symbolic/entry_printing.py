@@ -108,6 +108,8 @@ def _entry_of_operands(entry: Any) -> Any | None:
         """Return the entry of ``operand``, itself written by the entries of its operands; a scalar is unchanged."""
         if not getattr(operand, "shape", ()):
             return operand
+        if is_a(operand, "FilledTensor"):
+            return operand.value
         at = [S.Zero if extent == 1 else index for index, extent in zip(indices, operand.shape, strict=True)]
         found = repeated_tensor(operand)
         if found is not None:

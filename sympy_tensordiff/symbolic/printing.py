@@ -25,6 +25,7 @@ from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.depth import MAX_RECURSIVE_SIZE, measures
 from sympy_tensordiff.symbolic.index_printing import show_index, with_methods
 from sympy_tensordiff.symbolic.indices import IndexRenaming
+from sympy_tensordiff.symbolic.stack_printing import leading_indices, stacked_parts
 from sympy_tensordiff.symbolic.traversal import nodes_in
 
 
@@ -148,13 +149,34 @@ class PrintedSymbol(Printed):
 
 
 class PrintedComprehension(Printed):
-    """The mixin that prints a comprehension: the body in brackets with the ranges as a subscript."""
+    """The mixin that prints a comprehension: the body in brackets with the ranges as a subscript; a stack of tensors by
+    these.
+    """
+
+    def _sympystr(self: Any, printer: Any) -> str:
+        """SymPy's hook for `str`: return the constructor call with body and limits, or that of `stack`."""
+        is_plain = measures(self).is_unprintable or names_a_point(printer) or not self.limits
+        first = () if is_plain else leading_indices(self)
+        if first and self.body.tensor[first] == self:
+            return f"{printer._print(self.body.tensor)}[{', '.join(show_index(printer, index) for index in first)}]"
+        parts = None if is_plain else stacked_parts(self)
+        if parts is None:
+            return str(super()._sympystr(printer))
+        return f"stack(({', '.join(shown_body(printer, part) for part in parts)}))"
 
     def _latex(self: Any, printer: Any) -> str:
-        """SymPy's hook for LaTeX: return the body in brackets with its ranges."""
+        """SymPy's hook for LaTeX: return the body in brackets with its ranges, or a column of what is stacked."""
         refuse_unprintable(self, "LaTeX")
         this = unlabelled(self)
         show = printer._print
+        parts = stacked_parts(this) if this.limits else None
+        if parts is not None and not any(type(part) is type(self) and stacked_parts(part) for part in parts):
+            rows = r" \\ ".join(shown_body(printer, part) for part in parts)
+            return rf"\begin{{pmatrix}} {rows} \end{{pmatrix}}"
+        first = leading_indices(this)
+        if first and type(this.body.tensor).__name__ == "MarkedVariable":
+            text = ", ".join([*(show_index(printer, index) for index in first), *":" * len(this.limits)])
+            return rf"\left({show(this.body.tensor)}\right)_{{{text}}}"
         ranges = r",\, ".join(f"{show(index)} < {show(extent)}" for index, extent in this.limits)
         return rf"\left[{shown_body(printer, this.body)}\right]" + (f"_{{{ranges}}}" if ranges else "")
 

@@ -17,8 +17,8 @@ from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.rearrangements import flip, reshape
-from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, Time, fresh_name, no_sequence
-from sympy_tensordiff.symbolic.tabulate import same_extent
+from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, Time, check_rows, fresh_name, no_sequence
+from sympy_tensordiff.symbolic.tabulate import fresh_indices, same_extent
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol, checked_name
 from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, Scope, free_symbols_in, nodes_in, with_args
 
@@ -45,10 +45,11 @@ def scan(
         next state, or a pair of the next state and an output.
     init : Expr, tuple of Expr, or dict
         The state before the first step; the state is a tuple of tensors for a tuple. For a dict from names to initial
-        values, ``step`` has a parameter of each name, and returns a tuple in the order of the dict.
+        values, ``step`` has a parameter of each name, and returns a tuple in the order of the dict; for one name, it
+        may return the state itself.
     xs : Expr, tuple of Expr, or dict, optional
         The sequences whose rows the steps read: tensors with the time as their first axis. If ``init`` or ``xs`` is
-        a dict, so is the other one.
+        a dict, so is the other one. Rows of arrays of integers select entries, as in ``E[:, o]``.
     length : int or Expr, optional
         The number of steps; needed without ``xs``.
     reverse : bool
@@ -224,10 +225,14 @@ class _Call:
         if scalar := next((sequence for sequence in self.sequences if not shape_of(sequence)), None):
             raise no_sequence(scalar)
         self.states = [_variable(n, shape_of(a)) for n, a in zip(state_names, self.initial, strict=True)]
-        self.rows = [_variable(n, shape_of(a)[1:]) for n, a in zip(row_names, self.sequences, strict=True)]
         self.takes_rows_in_tuple = isinstance(xs, (tuple, list, Tuple))
         self.names, self.state_names, self.row_names, self.has_rows = names, state_names, row_names, has_rows
         self.time = Time(fresh_name(self._time_name()))
+        own = zip(row_names, self.sequences, strict=True)
+        self.given_rows = [a[self.time] if _is_data(a) else _variable(n, shape_of(a)[1:]) for n, a in own]
+        self.data = [sequence for sequence in self.sequences if _is_data(sequence)]
+        self.rows = [row for row in self.given_rows if isinstance(row, ScanVariable)]
+        self.sequences = [sequence for sequence in self.sequences if not _is_data(sequence)]
 
     def _time_name(self) -> str:
         """Return the name of the parameter for the time."""
@@ -239,11 +244,13 @@ class _Call:
 
     def checked_length(self, length: Any) -> Any:
         """Return the number of steps; raise `ArgumentError` if nothing says it."""
-        if length is not None:
-            return as_expr(length, "the length of a scan")
-        if not self.sequences:
+        sequences = [*self.sequences, *self.data]
+        if length is None and not sequences:
             raise ArgumentError("td.scan: without xs, length= must say how many steps there are")
-        return shape_of(self.sequences[0])[0]
+        steps = shape_of(sequences[0])[0] if length is None else as_expr(length, "the length of a scan")
+        for sequence in self.data:
+            check_rows(sequence, steps)
+        return steps
 
     def run(self) -> tuple[list[Any], list[Any] | None, bool]:
         """Call the step; return the next states, the outputs or None, and whether the outputs are a tuple."""
@@ -256,11 +263,14 @@ class _Call:
                 f"{', '.join(map(str, given))}, as step(state, x, t): where init is a dict, it has a parameter "
                 "for each state"
             ) from error
-        is_pair = isinstance(result, (tuple, list, Tuple)) and len(result) == 2
-        if self.is_tuple:
-            is_pair = is_pair and isinstance(result[0], (tuple, list, Tuple))
+        sequence = (tuple, list, Tuple)
+        is_pair = isinstance(result, sequence) and len(result) == 2
+        if self.is_tuple and len(self.states) > 1:
+            is_pair = is_pair and isinstance(result[0], sequence)
         new, output = result if is_pair else (result, None)
-        several = isinstance(new, (tuple, list, Tuple))
+        if self.named and len(self.states) == 1 and not isinstance(new, sequence):
+            new = (new,)
+        several = isinstance(new, sequence)
         if several != self.is_tuple or (several and len(new) != len(self.states)):
             expected = f"a tuple of {len(self.states)} states" if self.is_tuple else "one state"
             raise ArgumentError(
@@ -280,24 +290,22 @@ class _Call:
         """Return updates and outputs with each read ``A[t]`` of an outer tensor replaced by a sequence variable, so
         that its derivative is stacked.
         """
-        known = dict(zip(self.sequences, self.rows, strict=True))
+        known = dict(zip([(sequence, None) for sequence in self.sequences], self.rows, strict=True))
         for entry in nodes_in([*updates, *(outputs or ())]):
-            if not isinstance(entry, TensorEntry) or not entry.indices or entry.indices[0] != self.time:
-                continue
-            tensor = entry.tensor
-            is_given = type(tensor) is TensorSymbol and tensor.dtype is float
-            if is_given and tensor not in known and same_extent(tensor.shape[0], length):
-                known[tensor] = _variable(tensor.name, tensor.shape[1:])
-                self.sequences.append(tensor)
-                self.rows.append(known[tensor])
-        rows = _Rows(self.time, known)
+            key = _read_row(entry, self.time, length)
+            if key is not None and key not in known:
+                sequence = _selected_rows(entry, self.time, length) if any(key[1:]) else entry.tensor
+                known[key] = _variable(entry.tensor.name, shape_of(sequence)[1:])
+                self.sequences.append(sequence)
+                self.rows.append(known[key])
+        rows = _Rows(self.time, length, known)
         return [*map(rows.run, updates)], None if outputs is None else [*map(rows.run, outputs)]
 
     def _arguments(self) -> list[Any]:
         """Return the arguments of the step; raise `ArgumentTypeError` if it takes others."""
         if self.named:
             names = [*self.state_names, *self.row_names]
-            known = dict(zip(names, [*self.states, *self.rows], strict=True))
+            known = dict(zip(names, [*self.states, *self.given_rows], strict=True))
             missing = [name for name in known if name not in self.names]
             rest = [name for name in self.names if name not in known]
             if missing or len(rest) > 1:
@@ -307,7 +315,7 @@ class _Call:
                 )
             return [known.get(name, self.time) for name in self.names]
         state = tuple(self.states) if self.is_tuple else self.states[0]
-        row = (tuple(self.rows) if self.takes_rows_in_tuple else self.rows[0]) if self.has_rows else None
+        row = (tuple(self.given_rows) if self.takes_rows_in_tuple else self.given_rows[0]) if self.has_rows else None
         count = len(self.names)
         if not 1 <= count <= 3:
             raise ArgumentTypeError(f"td.scan: the step takes {count} arguments: step(state), or step(state, x, t)")
@@ -316,20 +324,58 @@ class _Call:
         return [state, row, self.time][:count]
 
 
-class _Rows(Rewriting):
-    """The traversal that replaces reads at the ``time``, ``A[t]``, by the variables in ``known``."""
+def _is_data(sequence: Any) -> bool:
+    """Return whether a sequence is a variable of integers, whose rows select entries."""
+    return isinstance(sequence, TensorSymbol) and sequence.dtype is int
 
-    def __init__(self, time: Any, known: Mapping[Any, Any]) -> None:
+
+def _read_row(entry: Any, time: Any, length: Any) -> tuple[Any, ...] | None:
+    """Return a key for the row that a read of a step selects: the tensor, then None for the time as first index, or for
+    each axis the data of the time, such as ``idx[t]``, or None; None for other reads.
+    """
+    if not isinstance(entry, TensorEntry) or type(entry.tensor) is not TensorSymbol or entry.tensor.dtype is not float:
+        return None
+    tensor, indices = entry.tensor, entry.indices
+    if indices and indices[0] == time:
+        return (tensor, None) if same_extent(tensor.shape[0], length) else None
+    data = tuple([index if _is_entry_of_data(index, time, length) else None for index in indices])
+    rest = [index for index, own in zip(indices, data, strict=True) if own is None]
+    return (tensor, *data) if any(data) and time not in free_symbols_in(rest) else None
+
+
+def _is_entry_of_data(index: Any, time: Any, length: Any) -> bool:
+    """Return whether an index is ``idx[t]`` with the time of a scan, for one integer per step."""
+    is_entry = isinstance(index, TensorEntry) and _is_data(index.tensor) and index.indices == (time,)
+    return is_entry and same_extent(index.tensor.shape[0], length)
+
+
+def _selected_rows(entry: TensorEntry, time: Any, length: Any) -> Any:
+    """Return the tensor whose row at each time is the part of a tensor that data of the time select."""
+    index, *own = fresh_indices(1 + len(entry.indices), [entry.tensor, length], ["t"])
+    limits, places = [(index, length)], []
+    for place, extent in zip(entry.indices, entry.tensor.shape, strict=True):
+        is_data = _is_entry_of_data(place, time, length)
+        places.append(place.xreplace({time: index}) if is_data else own.pop(0))
+        limits += [] if is_data else [(places[-1], extent)]
+    return TensorComprehension(TensorEntry(entry.tensor, *places), *limits)
+
+
+class _Rows(Rewriting):
+    """The traversal that replaces reads at the ``time``, ``A[t]`` or ``A[idx[t]]``, by the variables in ``known``."""
+
+    def __init__(self, time: Any, length: Any, known: Mapping[Any, Any]) -> None:
         super().__init__()
-        self.time, self.known = time, known
+        self.time, self.length, self.known = time, length, known
 
     def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
         """Return the variable's entry in place of an entry of the tensor at the time."""
+        key = _read_row(expr, self.time, self.length)
         tensor, *indices = yield self.all(expr.args, scope)
-        if tensor not in self.known or indices[0] != self.time:
+        if key is None or key not in self.known:
             return with_args(expr, [tensor, *indices])
-        row = self.known[tensor]
-        return row[tuple(indices[1:])] if row.rank else row
+        rest = [index for index, place in zip(indices, expr.indices, strict=True) if place not in (self.time, *key[1:])]
+        row = self.known[key]
+        return row[tuple(rest)] if row.rank else row
 
     def visit_comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Any]:
         """Return the comprehension, or the variable for ``A[t]`` if it has the same entries."""

@@ -12,7 +12,7 @@ from sympy.printing.pretty.stringpict import prettyForm
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.notation_text import ATOM
 from sympy_tensordiff.symbolic.printing import refuse_unprintable, text_instead
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, scans_in
 
 
@@ -103,7 +103,7 @@ def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], b
     lines += [f"{show(parts[symbol])} = {marked(part)}" for symbol, part in found]
     for variable, sequence in scan.sequences:
         if variable not in stored.rows:
-            name, row = _indexed(show(variable), time), _row(show(sequence.xreplace(stored.names)), time)
+            name, row = _indexed(show(variable), time), _row(sequence.xreplace(stored.names), scan.time, show)
             lines += [f"{name} = {row}"] * (name != row)
     lines += stored.lines
     shown = next((_indexed(show(s.variable), time) for s in scan.states if s.update == scan.value), None)
@@ -194,10 +194,15 @@ def _indexed(name: str, time: str) -> str:
     return f"{name}_{{{time}}}" if "_" not in name else rf"{{{name}}}_{{{time}}}"
 
 
-def _row(text: str, time: str) -> str:
-    """Return the text of a sequence's row at a time, ``x_t``."""
+def _row(sequence: Any, time: Any, show: Any) -> str:
+    """Return the LaTeX of a sequence's row at a time: ``x_t``, or the entries at this time of a comprehension."""
+    if isinstance(sequence, TensorComprehension):
+        (_, *limits) = [limit.args for limit in sequence.limits]
+        body = sequence.write_out((time, *(index for index, _ in limits)))
+        return str(show(sequence.func(body, *limits) if limits else body))
+    text = show(sequence)
     is_closed = text.isalnum() or text.startswith(("\\mathrm", r"\left("))
-    return _indexed(text if is_closed else rf"\left({text}\right)", time)
+    return _indexed(text if is_closed else rf"\left({text}\right)", str(time.name))
 
 
 class _Marks:

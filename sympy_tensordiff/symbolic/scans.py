@@ -287,16 +287,22 @@ def no_sequence(sequence: Any) -> ShapeError:
     return ShapeError(f"the sequence {sequence} of a scan is a scalar: its first axis must be the time")
 
 
+def check_rows(sequence: Any, length: Any) -> None:
+    """Raise `ShapeError` unless ``sequence`` has ``length`` rows."""
+    rows = shape_of(sequence)[0]
+    if not same_extent(rows, length):
+        raise ShapeError(
+            f"the sequence {sequence} of a scan has {rows} rows, but the scan has {length} steps: all sequences "
+            "and length= must agree"
+        )
+
+
 def _check_sequence(variable: Any, sequence: Any, length: Any) -> None:
     """Raise `ShapeError` unless ``sequence`` has ``length`` rows of the shape of ``variable``."""
     shape = shape_of(sequence)
     if not shape:
         raise no_sequence(sequence)
-    if not same_extent(shape[0], length):
-        raise ShapeError(
-            f"the sequence {sequence} of a scan has {shape[0]} rows, but the scan has {length} steps: all sequences "
-            "and length= must agree"
-        )
+    check_rows(sequence, length)
     if len(shape) != variable.rank + 1 or not all(map(same_extent, shape[1:], variable.shape)):
         raise ShapeError(f"the rows of {sequence} have shape {shape[1:]}, but {variable} has shape {variable.shape}")
 

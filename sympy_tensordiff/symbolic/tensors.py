@@ -18,7 +18,7 @@ from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.bounds_check import check_reads
 from sympy_tensordiff.symbolic.call_errors import explained
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
-from sympy_tensordiff.symbolic.indices import Substitution, as_expr
+from sympy_tensordiff.symbolic.indices import Substitution, as_expr, is_data
 from sympy_tensordiff.symbolic.limits import check_axes, check_names, checked_axis, checked_body, checked_extent
 from sympy_tensordiff.symbolic.printing import PrintedComprehension, PrintedSymbol
 from sympy_tensordiff.symbolic.replacement import Replacement
@@ -289,6 +289,11 @@ class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
     def shape(self) -> tuple[Expr, ...]:
         """Return the extents, one per axis."""
         return tuple(limit.args[1] for limit in self.args[1:])
+
+    def __getitem__(self, indices: Any) -> Any:
+        """Return an entry or a part; an entry of a tensor of integers in index notation, as it is an index."""
+        entry = super().__getitem__(indices)
+        return self.write_out(entry.indices) if is_data(self.body) and isinstance(entry, TensorEntry) else entry
 
     def write_out(self, indices: tuple[Expr, ...]) -> Expr:
         """Return the body with ``indices`` in place of the bound ones."""

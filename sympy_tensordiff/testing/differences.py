@@ -266,7 +266,7 @@ def _jacobian_from_pullback(pullback: _Pullback, shape: tuple[int, ...]) -> Call
         """Return the Jacobian at the inputs ``drawn``, one pullback per entry of the value."""
         units = np.eye(int(np.prod(shape, dtype=int))).reshape(-1, *shape)
         rows = np.array([pullback(drawn, unit) for unit in units], np.float64)
-        return rows.reshape(*shape, *rows.shape[1:])
+        return rows.reshape((*shape, *rows.shape[1:]))
 
     return compute_jacobian
 

@@ -28,8 +28,8 @@ from sympy_tensordiff.symbolic.indices import as_expr, integers_by_use
 from sympy_tensordiff.symbolic.lift import lift
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import names_in, nodes_in
-from sympy_tensordiff.testing.rounding_errors import Perturbation, Restriction, magnified
+from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.testing.rounding_errors import Perturbation, Restriction, magnified, table_of
 
 UNIT = sympy.Symbol("u", positive=True)
 """The unit roundoff in symbolic bounds."""
@@ -144,8 +144,8 @@ def error_bound(f: Expr, values: Mapping[Any, Any] | None = None, *, dtype: str 
     Raises
     ------
     UnsupportedError
-        For inverses, determinants, recurrences and functions that have only a name: the errors depend on how they are
-        computed.
+        For inverses, determinants, recurrences inside of each other, and functions that have only a name: the errors
+        depend on how they are computed.
     ArgumentError
         If a symbol has no value.
     ArgumentTypeError
@@ -186,7 +186,7 @@ def error_bound(f: Expr, values: Mapping[Any, Any] | None = None, *, dtype: str 
     body = written
     if isinstance(written, TensorExpr):
         if not isinstance(written, TensorComprehension):
-            written = TensorComprehension(*_entry_of(written))
+            written = table_of(written)
         body, limits = written.body, list(written.limits)
     terms, data = _terms(body, [limit[0] for limit in limits], is_symbolic=values is None)
     symbolic = ErrorBound(
@@ -251,28 +251,21 @@ def _table(entry: Expr, limits: Sequence[Any]) -> Any:
     return TensorComprehension(entry, *limits) if limits else entry
 
 
-def _entry_of(tensor: TensorExpr) -> tuple[Any, ...]:
-    """Return the general entry of `tensor` and its index ranges, as the arguments of a comprehension."""
-    used = names_in([tensor])
-    names = (name for n in range(len(used) + tensor.rank) if (name := f"p{n}") not in used)
-    places = [sympy.Symbol(name, integer=True) for name, _ in zip(names, tensor.shape, strict=False)]
-    return (tensor[tuple(places)].doit(), *zip(places, tensor.shape, strict=True))
-
-
 def _arguments(body: Expr) -> Iterator[Any]:
     """Yield the real tensors and symbols in `body`."""
     parts = [*dict.fromkeys(nodes_in([body]))]
     indices = {index for node in parts if getattr(node, "is_binder", False) for index in node.variables}
     indices |= integers_by_use([body])
+    indices |= {variable for scan in parts if getattr(scan, "is_scan", False) for variable in scan.bound}
     for part in parts:
-        is_tensor = isinstance(part, TensorSymbol) and part.dtype is not int
+        is_tensor = isinstance(part, TensorSymbol) and part.dtype is not int and part not in indices
         if is_tensor or (isinstance(part, sympy.Symbol) and not part.is_integer and part not in indices):
             yield part
 
 
 def _of_argument(argument: Any, slope: Any, is_symbolic: bool) -> Any:
     """Return ``abs(slope*argument)``, summed over the entries of a tensor argument."""
-    if not isinstance(argument, TensorExpr):
+    if not isinstance(argument, TensorExpr) or not argument.rank:
         return magnified(1, slope, sympy.Abs(argument), is_symbolic)
     places = [sympy.Symbol(f"{argument.name}_{n}", integer=True) for n in range(argument.rank)]
     entry = magnified(1, slope[tuple(places)].doit(), sympy.Abs(argument[tuple(places)]), is_symbolic)

@@ -1,7 +1,8 @@
 """The operations of a formula with an unknown for the rounding error of each, for `error_bounds`.
 
 `Perturbation` rewrites a formula so that each operation ``v`` becomes ``v + e`` with an unknown ``e``, and notes by how
-much it may be rounded; `Restriction` puts 0 for the unknowns.
+much it may be rounded; `Restriction` puts 0 for the unknowns. In the steps of a recurrence, an operation has an unknown
+for each time, which is a sequence of the recurrence.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from sympy.core.function import AppliedUndef
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.functions import sigmoid, softplus, xlogy
+from sympy_tensordiff.symbolic.einsum import FilledTensor
 from sympy_tensordiff.symbolic.entries import TensorEntry
+from sympy_tensordiff.symbolic.operations import shape_of
+from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, State, fresh_name
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, names_in, with_args
@@ -85,11 +89,18 @@ class Perturbation(Rewriting):
         self.operations: list[RoundedOperation] = []
         self.names = names_in([body])
         self.unknowns: dict[tuple[Any, tuple[Limit, ...]], Any] = {}
+        self.scan: Any = None
+        """The recurrence whose steps are visited."""
+        self.rows: dict[Any, Any] = {}
+        """The variables in its steps for the rows of unknowns."""
+        self.scans: dict[Any, Any] = {}
 
     # ------------------------------------------------------------ nodes
 
     def visit(self, expr: Any, scope: Any) -> Recursion[Any]:
         """Return `expr` with unknown errors added; integers, numbers and arguments are returned unchanged."""
+        if isinstance(expr, TensorSymbol):
+            return expr
         if isinstance(expr, Expr) and not isinstance(expr, TensorExpr) and self.is_exact(expr):
             return expr
         if isinstance(expr, Expr) and expr.is_number:
@@ -162,11 +173,67 @@ class Perturbation(Rewriting):
 
     def entry(self, expr: Any, scope: Any) -> Recursion[Any]:
         """Return an entry of a tensor with unknown errors in its formula; its indices are unchanged."""
+        if isinstance(expr.tensor, Scan):
+            return (yield from self.of_scan(expr, scope))
         if not isinstance(expr.tensor, TensorComprehension):
             raise UnsupportedError(f"error_bound: the errors of {expr.tensor} depend on how it is computed")
         tensor = self.with_new_indices(expr.tensor, scope)
         body = yield self.visit(tensor.body, (*scope, *((k, sympy.S.Zero, n - 1) for k, n in tensor.limits)))
         return TensorEntry(TensorComprehension(body, *tensor.limits), *expr.args[1:])
+
+    def recurrence(self, expr: Any, scope: Any) -> Recursion[Any]:
+        """Return a recurrence with unknown errors in its steps, initial values and sequences."""
+        if expr in self.scans:
+            return self.scans[expr]
+        if self.scan is not None or not expr.free_symbols.isdisjoint(limit[0] for limit in scope):
+            raise UnsupportedError(f"error_bound: the recurrence {expr} depends on indices or steps around it")
+        outer = []
+        for part in expr.outer:
+            outer.append((yield from self.whole(part, ())))
+        self.scan, self.rows = expr, {}
+        time = (expr.time, sympy.S.Zero, expr.length - 1)
+        steps = []
+        for part in expr.steps:
+            steps.append((yield from self.whole(part, (time,))))
+        value, *updates = steps
+        self.scan = None
+        states = [State(s.variable, initial, new) for s, initial, new in zip(expr.states, outer, updates, strict=False)]
+        known = zip((variable for variable, _ in expr.sequences), outer[len(states) :], strict=True)
+        rows = [*known, *((row, unknown) for unknown, row in self.rows.items())]
+        self.scans[expr] = Scan(expr.kind, value, states, rows, expr.time, expr.length, expr.reverse)
+        return self.scans[expr]
+
+    def whole(self, part: Any, scope: Any) -> Recursion[Any]:
+        """Return a scalar or a whole tensor with unknown errors in its entries, in index notation."""
+        if part in getattr(self.scan, "bound", ()) or getattr(part, "is_symbol", False):
+            return part
+        written = part.rewrite(IndexedSum)
+        if not shape_of(part):
+            return (yield self.visit(written, scope))
+        if isinstance(written, Scan):
+            return (yield self.visit(written, scope))
+        if not isinstance(written, TensorComprehension):
+            written = table_of(written)
+        written = self.with_new_indices(written, scope)
+        limits = tuple((k, sympy.S.Zero, n - 1) for k, n in written.limits)
+        body = yield self.visit(written.body, (*scope, *limits))
+        return TensorComprehension(body, *written.limits)
+
+    def of_scan(self, expr: Any, scope: Any) -> Recursion[Any]:
+        """Return an entry of a recurrence with unknown errors; its indices are unchanged."""
+        tensor = yield self.visit(expr.tensor, ())
+        return TensorEntry(tensor, *expr.indices)
+
+    def at_times(self, size: Any, limits: Sequence[Limit], offsets: Sequence[Any]) -> Any:
+        """Return a size in a step as an entry of its values at all times."""
+        (_, *inner), (_, *lows) = limits, offsets
+        if any(symbol in end.free_symbols for symbol, _, _ in inner for _, *ends in inner for end in ends):
+            raise UnsupportedError(f"error_bound: the ranges in the steps of {self.scan} depend on each other")
+        moved = {k: k + low for (k, *_), low in zip(inner, lows, strict=True) if low != 0}
+        axes = [(k, high - low + 1) for k, low, high in inner]
+        row = TensorComprehension(size.subs(moved), *axes) if axes else size
+        places = [k - low for (k, *_), low in zip(inner, lows, strict=True)]
+        return TensorEntry(self.scan.result("stack", row), limits[0][0], *places)
 
     def with_new_indices(self, binder: Any, scope: tuple[Limit, ...]) -> Any:
         """Return `binder` with those of its indices renamed that ``scope`` binds already."""
@@ -194,6 +261,7 @@ class Perturbation(Rewriting):
         IndexedMax: reduction,
         IndexedMin: reduction,
         TensorEntry: entry,
+        Scan: recurrence,
         Expr: other,
     }
 
@@ -205,7 +273,9 @@ class Perturbation(Rewriting):
         """
         if weight == 0:
             return value
-        used = [limit for limit in scope if limit[0] in part.free_symbols]
+        symbols = part.free_symbols
+        in_steps = self.scan is not None and not symbols.isdisjoint(self.scan.bound)
+        used = [limit for limit in scope if limit[0] in symbols or (in_steps and limit[0] == self.scan.time)]
         limits, offsets, extents = [], [], []
         for n, (index, low, high) in enumerate(used):
             kept = {limit[0] for limit in used[:n]}
@@ -223,10 +293,24 @@ class Perturbation(Rewriting):
                 name += "_"
             unknown = TensorSymbol(name, tuple(extents)) if extents else sympy.Symbol(name, real=True)
             self.unknowns[key] = unknown
+            if in_steps:
+                size = self.at_times(weight * size, limits, offsets)
+                weight = sympy.S.One
+                self.rows[unknown] = ScanVariable(fresh_name(name), tuple(extents[1:]))
             self.operations.append(RoundedOperation(part, unknown, weight, size, tuple(limits), tuple(offsets)))
         unknown = self.unknowns[key]
         places = [limit[0] - offset for limit, offset in zip(limits, offsets, strict=True)]
+        if in_steps:
+            unknown, places = self.rows[unknown], places[1:]
         return value + (unknown[tuple(places)] if places else unknown)
+
+
+def table_of(tensor: Any) -> Any:
+    """Return a tensor as the comprehension of its general entry."""
+    used = names_in([tensor])
+    names = (name for n in range(len(used) + tensor.rank) if (name := f"p{n}") not in used)
+    places = [sympy.Symbol(name, integer=True) for name, _ in zip(names, tensor.shape, strict=False)]
+    return TensorComprehension(tensor[tuple(places)].doit(), *zip(places, tensor.shape, strict=True))
 
 
 def _count(reduction: Any) -> Any:
@@ -288,4 +372,16 @@ class Restriction(Rewriting):
         args = yield self.all(expr.args, scope)
         return with_args(expr, args)
 
-    rules: ClassVar[Rules] = {TensorEntry: entry}
+    def recurrence(self, expr: Any, scope: Any) -> Any:
+        """Return a recurrence without the sequences of unknown errors, which are 0 in its steps."""
+        rows = [(variable, sequence) for variable, sequence in expr.sequences if sequence in self.unknowns]
+        gone = [*(variable for variable, _ in rows), *(one for one in self.unknowns if one in expr.free_symbols)]
+        zero = {one: FilledTensor(0, shape_of(one)) if shape_of(one) else sympy.S.Zero for one in gone}
+        value, *updates = [step.xreplace(zero) for step in expr.steps]
+        kept = [pair for pair in expr.sequences if pair not in rows]
+        outer = yield self.all([*(state.initial for state in expr.states), *(one for _, one in kept)], scope)
+        states = [State(s.variable, initial, new) for s, initial, new in zip(expr.states, outer, updates, strict=False)]
+        sequences = zip((variable for variable, _ in kept), outer[len(states) :], strict=True)
+        return Scan(expr.kind, value, states, [*sequences], expr.time, expr.length, expr.reverse)
+
+    rules: ClassVar[Rules] = {TensorEntry: entry, Scan: recurrence}

@@ -25,7 +25,9 @@ from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference import symbols_of, tensors_of
 from sympy_tensordiff.simplify.accesses import Access, AccessContext, Accesses
 from sympy_tensordiff.symbolic.indices import integers_by_use
+from sympy_tensordiff.symbolic.scans import ScanVariable, fresh_name
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.traversal import scans_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -203,8 +205,13 @@ def data_ranges(expressions: Iterable[Expr], sizes: Mapping[Any, Any] | None = N
     {'idx': (0, 3)}
     """
     collector = _IndexArrayRanges(sizes or {})
-    for expression in expressions:
+    waiting = [*expressions]
+    while waiting:
+        expression = waiting.pop()
         collector.collect(expression)
+        for scan in scans_in([expression]):
+            names = {v: ScanVariable(fresh_name(v.name), v.shape) for v in scan.bound[:-1]}
+            waiting += [*scan.outer, *(step.xreplace(names) for step in scan.steps)]
     result = {}
     for name in sorted(collector.reader.graph.integers):
         below = collector.reader.graph.below.get(name)

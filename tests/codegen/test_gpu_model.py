@@ -190,7 +190,7 @@ def nest_of(arguments, results):
     device, _ = launches(arguments, results, n=99, m=99, p=99)
     prover, taken = Prover(device.program), all_names(device.program)
     kernel = device.program.kernels[0]
-    nest = block_nest(kernel, device.deals, prover.shapes, lambda wish: reserve_name(wish, taken))
+    nest = block_nest(kernel, device.shared_loops, prover.shapes, lambda wish: reserve_name(wish, taken))
     return nest, kernel, prover
 
 
@@ -251,7 +251,7 @@ def test_the_machine_code_reads_as_often_as_the_model_says(case, tmp_path):
     module = load_source(function.source, "test")
     count = 0
     for step in device.program.kernels:
-        nest = block_nest(step, device.deals, shapes, lambda wish: reserve_name(wish, taken))
+        nest = block_nest(step, device.shared_loops, shapes, lambda wish: reserve_name(wish, taken))
         if nest is None:
             continue
         (inner,) = [loop for loop in loops(nest.body) if not any(loops(loop.body)) and any(map(is_addition, loop.body))]

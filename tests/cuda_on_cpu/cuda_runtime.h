@@ -23,7 +23,7 @@ struct dim3 {
 };
 typedef struct CUstream_st *cudaStream_t;
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidConfiguration = 9 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 
 inline dim3 threadIdx, blockIdx, blockDim, gridDim;
 inline cudaError_t last_error = cudaSuccess;
@@ -36,6 +36,10 @@ static inline cudaError_t cudaGetLastError() {
 }
 static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
     memcpy(to, from, bytes);
+    return cudaSuccess;
+}
+static inline cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t) {
+    memset(to, value, bytes);
     return cudaSuccess;
 }
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }

@@ -130,7 +130,7 @@ def answer(request: Request, typeset: Typesetter | None = None) -> Answer:
 
 
 def answer_text(body: str, typeset: Typesetter) -> str:
-    """Answer a request of the page: take its JSON body as text, and return the answer as JSON text."""
+    """Return the answer to a request of the page as JSON text; ``body`` is the request, also JSON text."""
     try:
         return json.dumps(answer(parse_request(body.encode("utf-8", "surrogatepass")), typeset))
     except RequestError as error:
@@ -139,7 +139,9 @@ def answer_text(body: str, typeset: Typesetter) -> str:
 
 @lru_cache(maxsize=4)
 def parse_and_derive(language: str, source: str, order: int, wrt: tuple[str, ...]) -> tuple[Any, Any]:
-    """Return the parsed input and its derivative; the last few are cached, as a page requests several forms."""
+    """Return the parsed input and its derivative of the given order. The last few results are cached, since a page asks
+    for several forms of one.
+    """
     parsed = parsed_input(source, LANGUAGES[language])
     names = [name for name in wrt if name in parsed.tensors]  # a name may have been typed over
     if not names and not parsed.arguments:  # a matrix formula
@@ -152,7 +154,9 @@ def parse_and_derive(language: str, source: str, order: int, wrt: tuple[str, ...
 
 
 def formulas(parsed: Any, derivative: Any, typeset: Typesetter | None = None) -> Answer:
-    """Return the expression, its variables and sizes, and the derivative in all notations."""
+    """Return the dictionary for the page with the expression, its variables and sizes, and the derivative in all
+    notations.
+    """
     notations: dict[str, Callable[[], str]] = {
         "index": lambda: form_text(parsed, derivative, "index"),
         "einsum": lambda: thesis_text(derivative),
@@ -174,7 +178,7 @@ def formulas(parsed: Any, derivative: Any, typeset: Typesetter | None = None) ->
 
 
 def bracket_note(expr: Any) -> str:
-    """Return an explanation of ``[…]`` with bounds below, if ``expr`` is printed so, or ""."""
+    """Return an explanation of the notation ``[…]`` with bounds below it, if ``expr`` is printed with it; else ""."""
     if not isinstance(expr, td.TensorComprehension):
         return ""
     bounds = ", ".join(f"{index} < {extent}" for index, extent in expr.limits)
@@ -184,13 +188,13 @@ def bracket_note(expr: Any) -> str:
 
 
 def sizes_of(parsed: Any, given: Mapping[str, int]) -> dict[Any, int]:
-    """Return a value for each size: those in ``given``, and small, different ones for the others."""
+    """Return a number for each symbolic size: the given one, or a small one that differs from the others."""
     symbols = size_symbols(*parsed.tensors.values(), parsed.expression)
     return {symbol: given.get(str(symbol), n) for n, symbol in enumerate(symbols, start=2)}
 
 
 def numbers(parsed: Any, derivative: Any, given: Mapping[str, int]) -> str:
-    """Return random inputs with the value and the derivative there, as text."""
+    """Return a text with random inputs, the value of the expression and its derivative at these."""
     expressions = (*parsed.tensors.values(), parsed.expression, derivative)
     values = random_values(expressions, sizes_of(parsed, given), kind="float")
     value, slope = td.evaluate((parsed.expression, derivative), values)
@@ -200,7 +204,9 @@ def numbers(parsed: Any, derivative: Any, given: Mapping[str, int]) -> str:
 
 
 def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
-    """Return a formula in LaTeX, with ``"mathml"`` unless it is too long or there is no ``typeset``."""
+    """Return a formula for the page as ``{"latex": ...}``, with ``"mathml"`` too unless it is too long or there is no
+    ``typeset``.
+    """
     result = text_or_error(write)
     if typeset is not None and len(result.get("text", "")) <= MAX_FORMULA_LENGTH and "text" in result:
         result["mathml"] = typeset(result["text"])
@@ -208,7 +214,8 @@ def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
 
 
 def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
-    """Return ``"latex"``, the formula that reads best, and ``"other"``: in parts if that one is whole, or the reverse.
+    """Return a formula in LaTeX, as ``"latex"`` in the notation that reads best, and as ``"other"`` in the second one.
+    The notations write the formula as a whole, or with names for its parts.
 
     There is no ``"other"`` if the formula has no parts.
     """
@@ -221,7 +228,9 @@ def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
 
 
 def convexity(parsed: Any, given: Mapping[str, str], typeset: Typesetter | None = None) -> Answer:
-    """Return a certificate that the expression is convex or concave, with its proof as a formula."""
+    """Return the answer to "is the expression convex?": a certificate that it is convex or concave, with the proof as a
+    formula, or an error message.
+    """
     domains = [(name, text) for name, text in given.items() if text.strip() and name in parsed.tensors]
     found: list[Any] = []
 
@@ -240,7 +249,9 @@ def convexity(parsed: Any, given: Mapping[str, str], typeset: Typesetter | None 
 
 
 def text_or_error(write: Callable[[], str]) -> Answer:
-    """Return the text that ``write`` returns, or the error message if it raises or the text is too long."""
+    """Return ``{"text": write()}``, or ``{"error": message}`` if ``write`` raises or the text is too long to be
+    shown.
+    """
     try:
         text = write()
     except TensorDiffError as error:

@@ -70,7 +70,7 @@ class _Handler(RequestHandler):
 
 
 class _Files(_Handler):
-    """Handler of the static files, which are read at the start of the server and looked up by name."""
+    """HTTP handler for the static files, all of which are read when the server starts."""
 
     def get(self, name: str) -> None:
         """Send the static file ``name``; the page itself for ""."""
@@ -117,7 +117,8 @@ class _Answers(_Handler):
 
 
 def is_local_request(request: HTTPServerRequest, port: int) -> bool:
-    """Return whether a request names this machine as its host and no other site has made it.
+    """Return whether a request was made for this machine by name and not by a page of another site, so that it may be
+    answered.
 
     The host name is checked because any site may point its own name to this machine (DNS rebinding).
     """

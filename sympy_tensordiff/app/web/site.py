@@ -79,7 +79,7 @@ def build_site(folder: Path, pyodide: Path | None = None, temml: Path | None = N
 
 
 def _install(names: list[str], folder: Path) -> Path:
-    """Install packages with npm into `folder`, and return the folder that contains theirs."""
+    """Install packages with npm into `folder`, and return the path of its ``node_modules``."""
     if names:
         folder.mkdir(parents=True)
         packages = [f"{name}@{NPM_VERSIONS[name]}" for name in names]
@@ -95,14 +95,14 @@ def _require_files(folder: Path, package: str) -> None:
 
 
 def _numpy_wheel(pyodide: Path) -> str | None:
-    """Return the name of the file of NumPy in a folder of Pyodide, or None if it has none, as npm's package."""
+    """Return the name of NumPy's wheel file in a folder of Pyodide; None if there is none, as in the package of npm."""
     packages = json.loads((pyodide / "pyodide-lock.json").read_text(encoding="utf-8"))["packages"]
     name = packages.get("numpy", {}).get("file_name")
     return name if name and (pyodide / name).is_file() else None
 
 
 def _copy_typesetting(temml: Path, folder: Path) -> None:
-    """Copy the converter to MathML with its styles, which the page's own style sheet follows, and the font."""
+    """Copy the converter from LaTeX to MathML with its style sheet and its font into `folder`."""
     try:
         from sympy_tensordiff.app.web.typesetting import FONT_FILE
     except ImportError as error:

@@ -22,7 +22,9 @@ def _converter() -> LatexToMathML:
 
 
 def to_mathml(latex: str, *, is_block: bool = True) -> str:
-    """Return ``latex`` as a ``math`` element; its source in such an element if it has an unknown command."""
+    """Return ``latex`` as a MathML ``<math>`` element. If it has an unknown command, the element shows the LaTeX
+    source.
+    """
     try:
         return _converter().convert_with_local_state(latex, displaystyle=is_block)
     except LatexError:

@@ -70,7 +70,7 @@ class Pool:
             self.pending -= 1
 
     def _usable_worker(self, worker: _Worker) -> _Worker:
-        """Return ``worker`` if it is usable, else a new one that replaces it.
+        """Return ``worker`` if its process can take another request; else a new worker that replaces it.
 
         If no process can be started, the old worker stays in its place, and the next request tries again.
         """
@@ -137,7 +137,9 @@ class _Worker:
             loop.remove_reader(self.pipe.fileno())
 
     def _receive(self) -> Any:
-        """Return an answer from the pipe; stop the worker after the last answer that it may give."""
+        """Return the next answer from the worker's pipe. After `MAX_ANSWERS` answers the worker is marked as no longer
+        usable.
+        """
         answer = self.pipe.recv()
         self.answered += 1
         self.is_usable = self.answered < MAX_ANSWERS
@@ -153,7 +155,7 @@ class _Worker:
 
 
 def run_worker(pipe: Connection) -> None:
-    """Answer the requests from ``pipe`` until it is closed; the main function of a worker process."""
+    """Answer the requests that arrive at ``pipe`` until it is closed; this is the main function of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers
     _limit_memory()
     from sympy_tensordiff.app.web.answers import answer, formulas, parse_and_derive

@@ -17,7 +17,8 @@ from sympy_tensordiff.codegen.ir.walk import values as values_in
 def with_joined_sums(
     body: tuple[Statement, ...], axes: Mapping[str, frozenset[str]], fixed: Collection[str]
 ) -> tuple[Statement, ...]:
-    """Return statements that add to one accumulator what they added to several that are stored as a sum only.
+    """Return statements that use one accumulator instead of several whose sum alone is stored: ``y = s + t`` becomes
+    ``y = s``, and what was added to t is added to s.
 
     ``axes`` are those of each name; accumulators that differ in them, or are in ``fixed``, stay.
     """
@@ -30,7 +31,9 @@ def with_joined_sums(
     """The accumulator that takes the place of another one, and whether it takes the negative values."""
 
     def join(node: Scalar) -> Scalar:
-        """Return an addition with one accumulator in place of several, other nodes unchanged."""
+        """Return an addition ``s + t`` of accumulators that can be joined as ``s``, the first one of them; other nodes
+        unchanged.
+        """
         if not isinstance(node, Operation) or node.function != "add":
             return node
         terms = {name: (term, sign) for term in node.arguments for name, sign in [_signed_name(term)]}
@@ -41,7 +44,9 @@ def with_joined_sums(
         return kept[0] if len(kept) == 1 else replace(node, arguments=kept)
 
     def change(statement: Statement) -> tuple[Statement, ...]:
-        """Return the statement that replaces one of an accumulator that is joined with another."""
+        """Return the statements that replace `statement` if it defines or updates an accumulator that is joined with
+        another one.
+        """
         if not isinstance(statement, Set) or statement.name not in joined:
             return (statement,)
         name, is_negative = joined[statement.name]
@@ -53,15 +58,15 @@ def with_joined_sums(
 
 
 def _signed_name(term: Scalar) -> tuple[str, int]:
-    """Return the name and the sign of a term that is a name or its negative; ("", 1) for others."""
+    """Return ``("s", 1)`` for a term ``s``, ``("s", -1)`` for ``-s``, and ``("", 1)`` for other terms."""
     if isinstance(term, Operation) and term.function == "neg":
         return _signed_name(term.arguments[0])[0], -1
     return (term.name, 1) if isinstance(term, Name) else ("", 1)
 
 
 def with_first_additions(lines: list[str], complete: Collection[str]) -> list[str]:
-    """Return the lines with the first ``+=`` of a complete accumulator as ``=``, in place of its initialisation with
-    zeros.
+    """Return the lines of code with ``s = 0`` and a following ``s = s + x`` replaced by ``s = x``. ``complete`` lists
+    the additions that set all entries.
 
     ``complete`` are such additions; one counts as the first if it is the next line that contains the accumulator, in
     the same block.
@@ -87,7 +92,7 @@ def with_first_additions(lines: list[str], complete: Collection[str]) -> list[st
 
 
 def with_merged_tests(lines: list[str]) -> list[str]:
-    """Return the lines with one block in place of two adjacent ones under the same test of sizes.
+    """Return the lines of code with adjacent ``if`` blocks under the same test joined into one.
 
     >>> with_merged_tests(["if n >= 2:", "    s = x", "if n >= 2:", "    s = s + y"])
     ['if n >= 2:', '    s = x', '    s = s + y']

@@ -25,7 +25,7 @@ With 32, one benchmark takes 1.16 of the time, one 0.93.
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """The values of one index from ``low`` to below ``stop``, forms in Python integers."""
+    """The values of one index: from ``low`` up to, but not including, ``stop``."""
 
     axis: str
     low: Affine
@@ -38,12 +38,13 @@ class Span:
 
     @property
     def is_short(self) -> bool:
-        """Whether the span has a constant, small length."""
+        """Whether the span has a constant length that is small."""
         return self.length.is_constant and self.length.constant <= SHORT_LENGTH
 
 
 class Lanes:
-    """The index dimensions over which the current array operations are vectorised, outermost first.
+    """The dimensions over which array operations are vectorised, outermost first: each is an index with its range.
+    Other indices may be forms in these (``images``).
 
     ``images`` are indices that are replaced, with their forms in the indices of the dimensions.
     """
@@ -54,7 +55,7 @@ class Lanes:
         self._spans = {span.axis: span for span in dims}
 
     def image(self, form: Affine) -> Affine:
-        """Return the index form with replaced loop indices written in terms of the current dimensions."""
+        """Return ``form`` in terms of the current dimensions: indices with an image are replaced by it."""
         return form.substitute(self.images) if self.images else form
 
     def axes_in(self, form: Affine) -> list[str]:
@@ -67,7 +68,7 @@ class Lanes:
         return frozenset(self.dim(axis) for form in forms for axis in self.axes_in(form))
 
     def varying_rows(self, rows: Rows) -> Rows:
-        """Return the constraints whose truth differs along a dimension."""
+        """Return the constraints that contain an index of a dimension, so that they may hold for some entries only."""
         return tuple([row for row in rows if self.dims_of(row.form)])
 
     def has(self, name: str) -> bool:
@@ -83,18 +84,22 @@ class Lanes:
         return len(self.dims) - 1 - self.dims.index(dim)
 
     def with_outer(self, *spans: Span) -> Lanes:
-        """Return the lanes with further dimensions `spans` in front."""
+        """Return the lanes with the dimensions `spans` added in front, as outermost ones."""
         return Lanes((*spans, *self.dims), self.images)
 
     def replace(self, old: Span, new: Span, image: Affine | None = None) -> Lanes:
-        """Return the lanes with span ``new`` in place of ``old``; ``image`` is the old index as a form of the new."""
+        """Return the lanes with the dimension ``old`` replaced by ``new``. ``image`` is the old index as a form in the
+        new one.
+        """
         images = self.images
         if image is not None:
             images = {axis: form.substitute({old.axis: image}) for axis, form in images.items()} | {old.axis: image}
         return Lanes(tuple(new if dim is old else dim for dim in self.dims), images)
 
     def dims_from_first(self, wanted: frozenset[Span]) -> Iterator[tuple[Span, bool]]:
-        """Yield ``(dimension, whether it is in wanted)``, starting at the first dimension in ``wanted``."""
+        """Yield ``(dimension, whether it is in wanted)`` for all dimensions from the first wanted one on: the axes of
+        an array that broadcasts.
+        """
         started = False
         for dim in self.dims:
             started = started or dim in wanted
@@ -102,7 +107,9 @@ class Lanes:
                 yield dim, dim in wanted
 
     def extreme(self, form: Affine, sign: int) -> Affine | None:
-        """Return the maximum (``sign`` 1) or minimum (-1) of a form over all lanes; None unless monotonic."""
+        """Return the maximum (``sign`` 1) or minimum (-1) of a form over all index values of the dimensions; None if it
+        is not monotonic in an index.
+        """
         result = Affine.of(form.constant)
         for variable, coefficient in form.terms:
             own = sign if coefficient > 0 else -sign
@@ -125,7 +132,7 @@ class Lanes:
 
 
 class SpanEnds(NamedTuple):
-    """Lower and upper bounds that conditions impose on the range of one index."""
+    """The lower bounds of one index, and its upper bounds plus one, that follow from conditions."""
 
     lows: list[Affine]
     stops: list[Affine]
@@ -133,7 +140,9 @@ class SpanEnds(NamedTuple):
 
 @dataclass
 class LaneConditions:
-    """Conditions sorted by how array code tests them: by a Python ``if``, by narrower spans, or by a mask."""
+    """Conditions sorted by the way array code tests them: a Python ``if`` (the same for all entries), a narrower range
+    of an index, or a mask.
+    """
 
     scalar: list[Constraint] = field(default_factory=list)
     spans: dict[str, SpanEnds] = field(default_factory=dict)
@@ -143,8 +152,8 @@ class LaneConditions:
 
 
 def sort_conditions(lanes: Lanes, rows: Rows, masks_data: bool = False) -> LaneConditions:
-    """Return the constraints ``rows`` sorted into a Python ``if``, narrower spans and a mask; with ``masks_data``,
-    those on data are masked.
+    """Return the constraints ``rows`` sorted by how they are tested: by ``if``, by a narrower range, or by a mask. With
+    ``masks_data``, those on data go into the mask.
     """
     sorted_ = LaneConditions()
     for row in rows:
@@ -167,7 +176,9 @@ def sort_conditions(lanes: Lanes, rows: Rows, masks_data: bool = False) -> LaneC
 
 
 def _note_span_end(found: LaneConditions, row: Constraint, axis: str) -> bool:
-    """Add the bound that ``row`` imposes on the span of ``axis`` to ``found``; return False if it bounds nothing."""
+    """Record in ``found`` that ``row`` bounds the index ``axis`` from below or above; return False if it does not bound
+    it.
+    """
     if axis in row.form.hidden() or row.kind == "mod":
         return False
     coefficient = row.form.coefficient(axis)

@@ -45,7 +45,9 @@ class PureLibraryCall(LibraryCall):
             self.lengths = {row: own.get(column, ""), column: own.get(row, "")} | own
 
     def value(self, step: ProductStep | Apply) -> tuple[str, str]:
-        """Return ``(description, expression text)`` of the result of a step, without its factor."""
+        """Return ``(description, expression text)`` of the result of a step; the step's numeric factor is not
+        included.
+        """
         if not isinstance(step, ContractionStep):
             return super().value(step)
         labels = dict.fromkeys(label for operand in step.operands for label in operand.labels)
@@ -59,7 +61,9 @@ class PureLibraryCall(LibraryCall):
 def pure_library_text(
     step: ProductStep | Apply, program: Program, names: FormNames, dialect: Dialect
 ) -> tuple[str, str, list[str]]:
-    """Return ``(text, decorator "", parameters)`` of a function that returns the result of a library step."""
+    """Return ``(text, "", parameters)`` for the function of a library step that returns its result as a new array; ""
+    stands for no decorator.
+    """
     what, value = PureLibraryCall(step, program, names).value(step)
     value = value.replace(".transpose(", f".{dialect.transpose}(")
     if isinstance(step, ContractionStep):
@@ -90,7 +94,7 @@ def pure_driver(program: Program, names: FormNames, functions: Functions, dialec
 def pure_module_text(
     program: Program, dialect: Dialect, names: FormNames, pieces: Sequence[str], constants: str = ""
 ) -> str:
-    """Return a module that consists of ``pieces``, with the imports that they need."""
+    """Return the text of a module that consists of the function texts ``pieces``, with the imports that they need."""
     words = set(WORD.findall("\n".join(pieces)))
     arguments = ", ".join(names(argument.name) for argument in program.arguments)
     outputs = ", ".join(names(output.name) for output in program.outputs)

@@ -39,7 +39,8 @@ _MAX_FACTORS = 8
 
 
 def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
-    """Append a loop that only adds up a product as one ``einsum`` call, and return True; return False for other loops.
+    """Print a loop that only adds up products, ``s += a[k]*b[k]``, as one ``einsum`` call, and return True. Return
+    False for other loops.
 
     Also for products that would need an array with an axis for each index.
     """
@@ -76,8 +77,8 @@ def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
 
 
 def print_split_product(add: Set, frame: Frame, additions: Additions) -> bool:
-    """Append the addition of products, factors of which vary along fewer dimensions, as one ``einsum`` call, and return
-    True; return False for others, and where the library does not fuse sums with their terms.
+    """Append ``s += a*b``, whose factors vary along different dimensions, as one ``einsum`` call, and return True.
+    Return False if that does not apply, or the library's compiler does not fuse sums with their terms.
 
     A mask stays with the factors that vary along its dimensions only.
     """
@@ -102,7 +103,7 @@ def print_split_product(add: Set, frame: Frame, additions: Additions) -> bool:
 
 
 def factors_of(value: Scalar) -> tuple[bool, list[Scalar]]:
-    """Return ``(is negated, factors)`` of a product."""
+    """Return ``(is_negative, factors)`` for a product: (True, [a, b]) for ``-a*b``."""
     is_negative, factors, waiting = False, list[Scalar](), [value]
     while waiting:
         node = waiting.pop()
@@ -125,7 +126,7 @@ def product_of(factors: Sequence[Scalar]) -> Scalar:
 
 
 class FactorGroup(NamedTuple):
-    """Factors that are multiplied into one operand, and the dimensions along which their product varies.
+    """Factors that become one operand of a product, and the dimensions along which their product varies.
 
     ``is_computed``: an array is computed for it. ``is_wide``: it has more entries than the arrays it is computed from.
     """
@@ -137,18 +138,24 @@ class FactorGroup(NamedTuple):
 
 
 class Arrangement(NamedTuple):
-    """A way to evaluate a sum of products: its operands, and whether they are multiplied as matrices."""
+    """A grouping of the factors of a summed product into operands, such as ``(a*b) @ c``, and whether these are
+    multiplied as matrices.
+    """
 
     operands: tuple[FactorGroup, ...]
     by_matrices: bool
 
     @property
     def pays_in_fused_sums(self) -> bool:
-        """Whether a product is worth the memory of its operands if a compiler fuses sums with their terms."""
+        """Whether to compute a product by ``einsum`` although the library's compiler could fuse the sum with its terms:
+        no operand is a large temporary, or it is a matrix product.
+        """
         return self.by_matrices or not any(operand.is_computed and operand.is_wide for operand in self.operands)
 
     def work(self) -> float:
-        """Return an estimate of the work: entries times factors of the computed arrays; matrix products win ties."""
+        """The estimated number of operations: entries times factors of the arrays that are computed first. Of equal
+        ones a matrix product is preferred.
+        """
         made = (operand for operand in self.operands if operand.is_computed)
         return sum(2 * len(operand.factors) * _entries(operand.dims) for operand in made) - self.by_matrices
 
@@ -165,7 +172,9 @@ class _SumOfProducts:
         self.is_negative, self.factors = factors_of(add.value)
 
     def arranged(self) -> Arrangement | None:
-        """Return the grouping of the factors into one or two operands with the least work; None if no grouping pays."""
+        """Return the arrangement of the factors, in one or two operands, with the least work. None if an ordinary sum
+        is as good.
+        """
         with self.values.inside(self.frame):
             varying = [factor for factor in self.factors if self.values.varies(factor)]
             if not varying or len(varying) > _MAX_FACTORS:
@@ -187,8 +196,8 @@ class _SumOfProducts:
         return None if len(best.operands) == 1 and best.operands[0].is_computed else best
 
     def by_dimensions(self, fewest: int = 2) -> Arrangement | None:
-        """Return an arrangement with an operand for each set of dimensions, at least ``fewest``, which the library
-        orders; None if it does not apply.
+        """Return an einsum with one operand per set of dimensions on which factors depend; the library chooses the
+        order of products. None if these are fewer than `fewest`, or an operand would be computed with too many entries.
         """
         groups: dict[frozenset[Span], list[Scalar]] = {}
         with self.values.inside(self.frame._replace(block=TextBlock())):
@@ -200,7 +209,7 @@ class _SumOfProducts:
         return Arrangement(operands, True) if len(operands) >= fewest and not has_wide else None
 
     def _operand(self, factors: Sequence[Scalar]) -> FactorGroup:
-        """Return the `factors` multiplied into one operand."""
+        """Return the `factors` as one operand, with the dimensions along which it varies."""
         dims = frozenset[Span]().union(*map(self.values.varies, factors))
         parts = [part for factor in factors for part in subexpressions(factor)]
         ranks = [len(part.index) for part in parts if isinstance(part, Load)]
@@ -210,7 +219,9 @@ class _SumOfProducts:
         return FactorGroup(tuple(factors), dims, len(factors) > 1 or not is_read, max(ranks, default=0) < len(dims))
 
     def print(self, found: Arrangement | None = None) -> None:
-        """Append the line that adds the sum of products to the accumulator, in the arrangement `found` if given."""
+        """Append the line that adds the sum of products to its accumulator, by the given arrangement `found` or the
+        best one.
+        """
         found = found or self.arranged()
         assert found is not None
         with self.values.inside(self.frame):
@@ -247,8 +258,8 @@ class _SumOfProducts:
         return f'np.einsum("{",".join(subscripts)}->{"".join(letters[dim] for dim in out)}", {", ".join(arrays)}{how})'
 
     def _order(self, operand: FactorGroup) -> list[Span]:
-        """Return the dimensions of an operand in the order of its axes: as in an array; in computed operands, short
-        ones first.
+        """Return the dimensions of an operand in the order of its axes: as in the array that it reads, or with short
+        axes first if it is computed.
         """
         # In a wide one, summed dimensions come first: the last axis of a block must not be short.
         factors = [] if operand.is_wide and operand.is_computed else operand.factors
@@ -310,8 +321,8 @@ _MAX_WINDOW_RATIO = 4
 
 
 def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
-    """Return ``(span, first, count)`` if each value of a loop touches only ``count`` adjacent entries along a
-    dimension; else None.
+    """Return ``(dimension, first, count)`` for a loop over i that only touches the entries ``first`` to ``first + count
+    - 1`` of a dimension, such as ``2*i, 2*i + 1``. None if these are many, or do not depend on i.
 
     None if each value touches many entries, or all values the same ones.
     """
@@ -330,7 +341,8 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
 
 
 def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple[Loop, list[str]] | None:
-    """Return a sum over the widest of its ranges, padded with zeros, and the conditions for that; None if impossible.
+    """Return a sum whose range depends on the entry, as ``j <= i``, as a sum over all j with zeros added. Also return
+    the conditions on sizes under which that is cheap. None if it is not possible.
 
     None if the loop is not such a sum.
     """
@@ -363,8 +375,8 @@ def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions
 
 
 def print_window(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> bool:
-    """Append a windowed sum like ``sum_k w[k]*x[p - k]``, for all ``k`` with ``x`` in bounds, and return True; False
-    for other loops.
+    """Print a windowed sum like ``sum_k w[k]*x[p - k]``, where k is limited by the ends of x, as one call, and return
+    True. Return False for other loops.
 
     NumPy's ``convolve`` and ``correlate`` compute the sums at all positions of a window that overlaps a vector partly.
     """

@@ -20,7 +20,8 @@ from sympy_tensordiff.integer.rows import Rows
 
 
 class LinearRecurrence:
-    """The statements that fill the arrays of a recurrence ``s[p] = factor[p]*s[p - 1] + term[p]``.
+    """Builds the statements for the arrays of a recurrence ``s[p] = factor[p]*s[p - 1] + term[p]``, so that array
+    libraries can compute it in parallel.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ class LinearRecurrence:
 
 
 def _guarded(conditions: Rows, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """Return statements that run where the conditions hold."""
+    """Return `body` inside of an `If` with the ``conditions``; `body` alone if there are none."""
     return (If(conditions, body),) if conditions else body
 
 
@@ -83,14 +84,18 @@ def find_recurrences(
 
 
 def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """Return statements without loops that have no values, and with the neutral elements that these leave."""
+    """Return ``body`` without loops that have no iterations for any sizes. Products over such loops are
+    replaced by 1.
+    """
     empty = [s for s in body if isinstance(s, Loop) and _is_empty(s)]
     neutral = {name: add.reduction for name, add in added(empty).items() if add.reduction == "prod"}
     if len(neutral) != len(added(empty)):
         return body
 
     def with_neutral(value: Scalar) -> Scalar:
-        """Return 1 for a product without factors, and products without such factors; other values unchanged."""
+        """Return a product without its factors that are 1; 1 for the name of an empty product; other values
+        unchanged.
+        """
         if isinstance(value, Operation) and value.function == "mul":
             factors = [part for part in value.arguments if part != Number(1)]
             return Operation("mul", tuple(factors)) if len(factors) > 1 else (*factors, Number(1))[0]
@@ -101,7 +106,7 @@ def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
 
 
 def _is_empty(loop: Loop) -> bool:
-    """Return whether the bounds of a loop leave no value, whatever the sizes are."""
+    """Return whether a loop has no iterations for any sizes."""
     ends = [(low, high) for low in loop.lows for high in loop.highs if low.divisor == high.divisor == 1]
     gaps = [low.form - high.form for low, high in ends]
     return any(gap.is_constant and gap.constant > 0 for gap in gaps)

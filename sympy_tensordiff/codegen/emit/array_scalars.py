@@ -39,7 +39,8 @@ _INFINITE = INFINITY, Operation("neg", (INFINITY,))
 
 
 class Frame(NamedTuple):
-    """The context in which statements are printed: vectorised dimensions, text block, and known constraints.
+    """The context in which array code is printed: the vectorised dimensions, the mask, the block of text to append to,
+    and the constraints that hold.
 
     ``known`` are conditions on Python integers, ``context`` conditions that hold in each lane, and ``mask`` is a
     condition on lanes: values computed where it fails are not used.
@@ -57,8 +58,8 @@ class Frame(NamedTuple):
 
 
 class StoredValue(NamedTuple):
-    """The record of a named value: over which dimensions it was computed, along which it varies, and under
-    which mask.
+    """The properties of a named array: the dimensions in which it was computed, those along which it has different
+    values, and its mask.
     """
 
     lanes: Lanes
@@ -67,7 +68,9 @@ class StoredValue(NamedTuple):
 
 
 class VectorPrinter(ScalarPrinter):
-    """Prints scalar expressions as array expressions over the current dimensions (``lanes``)."""
+    """Prints scalar expressions as array expressions, whose entries are their values at all indices of the current
+    dimensions.
+    """
 
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {
         **ScalarPrinter.operators,
@@ -106,7 +109,7 @@ class VectorPrinter(ScalarPrinter):
         self.lanes, self._slots, self.context, self.masks, self.frame = outer
 
     def varies(self, node: Scalar) -> frozenset[Span]:
-        """Return the current dimensions along which ``node`` varies."""
+        """Return the current dimensions on which the value of ``node`` depends."""
         forms: list[Affine] = []
         for part in subexpressions(node):
             forms += [part.form] if isinstance(part, IndexValue) else part.index if isinstance(part, Load) else []
@@ -115,11 +118,15 @@ class VectorPrinter(ScalarPrinter):
         return self.lanes.dims_of(*forms)
 
     def variable(self, name: str) -> str:
-        """Return the text of an integer variable; that of a vectorised index is an index array."""
+        """Return the text of an integer variable: the name of an array of its values if it is an index of a current
+        dimension.
+        """
         return self.index_array(name) if self.lanes.has(name) else super().variable(name)
 
     def index_array(self, axis: str) -> str:
-        """Return the name of an array with the values of a lane index, shaped to broadcast; define it if needed."""
+        """Return the name of an array with all values of the index `axis`, in a shape that broadcasts. It is defined
+        first if it is new.
+        """
         dim = self.lanes.dim(axis)
         trailing = self.lanes.dims_after(dim)
         slot, made = self._slots[dim, trailing]
@@ -135,7 +142,7 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ integers
 
     def data(self, entry: IndirectIndex) -> str:
-        """Return the text of an entry of an integer array, over the current dimensions."""
+        """Return the text of an integer-array entry: an array of its values if its index is a current dimension."""
         if not entry.index:
             return self.names(entry.tensor)
         self.is_index, outer = True, self.is_index
@@ -144,14 +151,14 @@ class VectorPrinter(ScalarPrinter):
         return text
 
     def integer(self, entry: IndirectIndex) -> str:
-        """Return an entry of an integer array with its mask as text."""
+        """Return the text of an entry of an integer array, 0 where its mask does not hold."""
         if not isinstance(entry, MaskedEntry) or not self.lanes.dims_of(*entry.forms()):
             return super().integer(entry)
         tests = [f"({self.condition(row)})" for row in entry.inside]
         return f"inside({', '.join([self.names(entry.tensor), ' & '.join(tests), *map(self.form, entry.index)])})"
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
-        """Return the text of an integer form over the current dimensions."""
+        """Return the text of an integer form; indices of vectorised dimensions are printed as index arrays."""
         return super().form(self.lanes.image(form), level)
 
     def extremum(self, extremum: Extremum) -> str:
@@ -168,7 +175,9 @@ class VectorPrinter(ScalarPrinter):
         return self.names(node.array) if node.array in self.bare else self.read_text(node.array, node.index)
 
     def name(self, name: str) -> str:
-        """Return the text of a named value, as a view that broadcasts over the current dimensions."""
+        """Return the text of a named value. An array gets axes of length 1 where it lacks a current dimension, so that
+        it broadcasts.
+        """
         home, text = self.stored.get(name), self.names(name)
         if home is None or not home.varies:
             return text
@@ -178,7 +187,7 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(text, *self.indices_into(home))
 
     def indices_into(self, home: StoredValue) -> tuple[list[Affine], list[Affine]]:
-        """Return the indices at which the current dimensions read a stored value, and the extents of its array."""
+        """Return the index with which a stored value is read in the current dimensions, and the shape of its array."""
         entries, extents = [], []
         for dim, wanted in home.lanes.dims_from_first(home.varies):
             image = self.lanes.image(Affine.variable(dim.axis)) - dim.low
@@ -187,7 +196,8 @@ class VectorPrinter(ScalarPrinter):
         return entries, extents
 
     def read_text(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text of a read: slices or a view if the index is regular, else index arrays.
+        """Return the text of a read at ``index``, 0 out of bounds if the read is masked: a slice or view if possible,
+        else a read with index arrays.
 
         Under a mask, an index that may be out of bounds is clipped to the nearest entry, or reads a 0 behind the array;
         neither is used.
@@ -201,8 +211,8 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
 
     def _part_text(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text of a read that runs over an array's end, as a part of the array padded with zeros; "" if it
-        is not of that kind.
+        """Return the text ``part(x, ...)`` for a slice of an array that extends beyond its ends and is padded with
+        zeros; "" if the index is not such a slice.
         """
         spans, texts, dims = [], [], list[Span]()
         for form in map(self.lanes.image, index):
@@ -229,16 +239,19 @@ class VectorPrinter(ScalarPrinter):
         return texts
 
     def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Constraint]]:
-        """Return ``(axis, constraint)`` for each bound by which a masked read may be out of bounds; else []."""
+        """Return the bounds that a masked read may break, as pairs of axis and constraint; [] if it is in bounds or
+        needs no mask.
+        """
         load = Load(array, tuple(index))
-        return self.prover.axes_inside(load, self.context) if self.masks else []
+        return self.prover.unproved_bounds(load, self.context) if self.masks else []
 
     def is_view(self, load: Load) -> bool:
-        """Return whether a read is a slice or a view, which needs no copy."""
+        """Return whether a read can be printed as a slice or view of its array, so that no entries are copied."""
         return self._strides([self.lanes.image(form) for form in load.index]) is not None
 
     def view_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], options: str = "") -> str:
-        """Return the text of array entries: slices or a view of the same memory if possible, else index arrays.
+        """Return the text of the array entries at ``index``: a slice or view of the memory if possible, else a read
+        with index arrays.
 
         ``options`` are further arguments of ``view``.
         """
@@ -280,7 +293,8 @@ class VectorPrinter(ScalarPrinter):
     def _components_first(
         self, name: str, along: Sequence[Sequence[Span]], extents: Sequence[Affine], texts: list[str]
     ) -> tuple[str, list[str]]:
-        """Return the text and the subscripts of a read with single entries of short axes first, as ``x.T[0]``.
+        """Return the text and subscripts of a read at one entry of a short axis, as of ``x[:, 0]``: transposed, as
+        ``x.T[0]``, which compilers read faster.
 
         A compiler of sums copies a strided slice entry by entry: norms of vectors took four times as long.
         """
@@ -294,7 +308,9 @@ class VectorPrinter(ScalarPrinter):
         return f"{name}.{self.dialect.transpose}({', '.join(map(str, order))})", [texts[n] for n in order]
 
     def _periodic_shifts(self, index: Sequence[Affine], extents: Sequence[Affine]) -> dict[int, tuple[Span, Affine]]:
-        """Return ``(dimension, c)`` for each axis that is read at ``(i + c) % extent`` for all its entries ``i``."""
+        """Return ``{axis: (dimension, c)}`` for the axes that are read at ``(i + c) % extent`` for all i, so that they
+        can be rolled by c.
+        """
         found: dict[int, tuple[Span, Affine]] = {}
         for axis, (form, extent) in enumerate(zip(index, extents, strict=True)):
             dims = self.lanes.dims_of(form)
@@ -309,8 +325,8 @@ class VectorPrinter(ScalarPrinter):
         return found
 
     def _rows_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine]) -> str | None:
-        """Return the text of a read with index arrays on some adjacent axes and slices on the others; None if it has no
-        such axes.
+        """Return the text of a read that selects whole rows by index arrays, as ``x[rows, :]``; None if no axis is read
+        by a slice.
         """
         axes = [self.lanes.dims_of(form) for form in index]
         alone = [
@@ -340,17 +356,21 @@ class VectorPrinter(ScalarPrinter):
         return self.in_lane_order(f"{name}[{', '.join(texts)}]", dims, [":"] * len(dims))
 
     def target_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], block: TextBlock) -> str:
-        """Return array entries as text that may be assigned to; a transposed view is named in ``block`` first."""
+        """Return the text of array entries as the target of an assignment. A transposed view cannot be one, so it is
+        given a name in ``block`` first.
+        """
         part = self.view_text(name, index, extents, ", write=True")
-        is_turned = ".T" in part or ".transpose(" in part
-        if self._strides(index) is None or not (is_turned or part.startswith("view(")):
+        is_transposed = ".T" in part or ".transpose(" in part
+        if self._strides(index) is None or not (is_transposed or part.startswith("view(")):
             return part
         entries = self.names.fresh("entries")
         block.line(f"{entries} = {part}")
         return entries
 
     def slice_text(self, start: Affine, step: int, dim: Span, extent: Affine) -> str:
-        """Return a slice of an axis: from ``start`` with stride ``step``, one entry for each value of ``dim``."""
+        """Return a slice like ``2:n:3`` of an axis: it begins at ``start`` and has the stride ``step`` and one entry
+        per value of ``dim``.
+        """
         stop = start + step * (dim.length - 1) + 1
         if step == 1 and start == Affine.of(0) and stop == extent:
             return ":"
@@ -359,7 +379,7 @@ class VectorPrinter(ScalarPrinter):
         return f"{first}:{last}" + (f":{step}" if step > 1 else "")
 
     def in_lane_order(self, name: str, dims: Sequence[Span], texts: Sequence[str]) -> str:
-        """Return the text of an array with the subscripts ``texts``, transposed so that its axes follow the current
+        """Return the text of ``name[texts]`` with its axes, which are `dims`, transposed into the order of the current
         dimensions.
         """
         order = [self.lanes.dims.index(dim) for dim in dims]
@@ -382,7 +402,7 @@ class VectorPrinter(ScalarPrinter):
         return name + subscript(result + ["None"] * (len(self.lanes.dims) - expected if order else 0))
 
     def _strides(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
-        """Return for each dimension the stride of each index; None if an index is not affine in the dimensions."""
+        """Return for each dimension by how much each index grows in a step along it; None if that is not constant."""
         used = self.lanes.dims_of(*index)
         steps: dict[Span, list[int]] = {}
         for dim, is_used in self.lanes.dims_from_first(used):
@@ -424,7 +444,9 @@ class VectorPrinter(ScalarPrinter):
         return f"real({text})" if function in NUMPY_HELPERS and not self.dialect.is_pure else text
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
-        """Return a choice with its precedence: ``np.where`` if it varies over lanes, else a conditional expression."""
+        """Return the text of a choice and its precedence: ``np.where(...)`` if the condition differs between entries,
+        else a conditional expression.
+        """
         varies = self.varies(Operation("select", (condition, value, otherwise)))
         if not varies and (not self.dialect.is_pure or is_static(condition)):
             # A Python number would raise an error where it is divided by 0.
@@ -451,7 +473,7 @@ def is_static(condition: Scalar) -> bool:
 
 
 def slope_along(form: Affine, span: Span) -> int | None:
-    """Return the increment of ``form`` from one value of ``span`` to the next; None if it varies."""
+    """Return by how much ``form`` grows from one value of ``span`` to the next; None if that is not a constant."""
     total = 0
     for variable, coefficient in form.terms:
         if not isinstance(variable, Compound):
@@ -467,7 +489,7 @@ def slope_along(form: Affine, span: Span) -> int | None:
 
 
 def subscript(texts: Sequence[str]) -> str:
-    """Return slices in brackets, without whole axes at the end; "" if they select a whole array."""
+    """Return the slices ``texts`` in brackets, without trailing ``:``; "" if all of them are ``:``."""
     texts = list(texts)
     while texts and texts[-1] == ":":
         texts.pop()

@@ -51,7 +51,9 @@ A minimum image in three dimensions takes 1.8 of the time of JAX's own gradient,
 
 
 class Narrowing:
-    """Restricts the current dimensions by conditions and loop ranges, and appends the code that this needs."""
+    """Restricts the dimensions of array code to the entries at which conditions hold, and appends the code for that:
+    tests, ranges and masks.
+    """
 
     def __init__(self, values: VectorPrinter, prover: Prover) -> None:
         self.values = values
@@ -59,7 +61,9 @@ class Narrowing:
         self.has_blocks = False
 
     def restrict_lanes(self, frame: Frame, rows: Rows) -> Frame:
-        """Return the frame restricted to points that satisfy ``rows``; its block runs only if there may be some."""
+        """Return a frame for the entries at which ``rows`` hold: with narrower ranges, below an ``if``, or with
+        a mask.
+        """
         found = sort_conditions(frame.lanes, rows, self.values.dialect.is_pure)
         scalar = tuple(row for row in found.scalar if not self.prover.proves(row, frame.known))
         if scalar:
@@ -81,7 +85,9 @@ class Narrowing:
         return frame._replace(mask=Name(mask))
 
     def _narrow_span(self, frame: Frame, axis: str, wanted: SpanEnds) -> Frame:
-        """Return the frame with the span of ``axis`` narrowed to ``wanted``; its block runs if that is not empty."""
+        """Return the frame in which the index called ``axis`` is restricted to ``wanted``; its code runs only if values
+        are left.
+        """
         span = frame.lanes.dim(axis)
         low, frame = self._extreme(frame, f"{axis}_low", [span.low, *wanted.lows], 1)
         stop, frame = self._extreme(frame, f"{axis}_stop", [span.stop, *wanted.stops], -1)
@@ -91,18 +97,20 @@ class Narrowing:
     # ------------------------------------------------------------------------ loops
 
     def widest(self, loop: Loop, frame: Frame) -> Loop:
-        """Return ``loop`` with one range that includes its ranges at all points of ``frame``."""
+        """Return ``loop`` with one range that contains its ranges at all entries: ``j < n`` for ``j <= i``."""
 
         def furthest(bounds: Sequence[Bound], name: str, sign: int) -> tuple[Bound, ...]:
-            """Return the lowest of lower bounds (or highest of upper ones) over all points, by `sign`."""
+            """Return bounds that are the same for all entries: the least values of lower bounds (``sign=-1``), the
+            greatest of upper ones.
+            """
             forms = [self._furthest(bound.form, f"{loop.variable}_{name}", sign, frame) for bound in bounds]
             return tuple([Bound(form, bound.divisor) for form, bound in zip(forms, bounds, strict=True)])
 
         return Loop(loop.variable, furthest(loop.lows, "low", -1), furthest(loop.highs, "high", 1), loop.body)
 
     def _furthest(self, form: Affine, name: str, sign: int, frame: Frame) -> Affine:
-        """Return the maximum (``sign`` 1) or minimum of a form over all points, as a new variable if it must be
-        computed.
+        """Return the greatest (``sign`` 1) or least value of a form over all entries. If it has to be computed, append
+        that and return a new variable.
         """
         image = frame.lanes.image(form)
         if self.values.dialect.is_pure:
@@ -122,7 +130,9 @@ class Narrowing:
         return Affine.variable(variable)
 
     def span(self, frame: Frame, loop: Loop) -> tuple[Span, Frame]:
-        """Return the range of a loop that is equal at all points, and a frame whose block runs unless it is empty."""
+        """Return the range of a loop whose bounds are the same for all entries computed together. Also return a frame
+        whose block of code runs only if the range is not empty.
+        """
         lows, stops = ([frame.lanes.image(form) for form in forms] for forms in loop_ends(loop))
         low, frame = self._extreme(frame, f"{loop.variable}_low", lows, 1)
         stop, frame = self._extreme(frame, f"{loop.variable}_stop", stops, -1)
@@ -130,7 +140,8 @@ class Narrowing:
         return Span(loop.variable, low, stop), frame._replace(context=frame.context + loop_rows(loop))
 
     def blocks(self, frame: Frame, span: Span, others: Sequence[Span], times: int = 1) -> tuple[Span, Frame]:
-        """Append a loop over blocks of ``span``; return the span of one block and the frame inside.
+        """Append a loop over blocks of a long range, so that temporaries stay small. Return the range of one block and
+        the frame inside of the loop.
 
         An array along ``span`` and ``others`` has at most ``times*BLOCK`` entries in a block, unless one value alone
         has more.
@@ -155,7 +166,9 @@ class Narrowing:
         return Span(span.axis, low, stop), frame
 
     def without_dominated(self, forms: list[Affine], sign: int, known: Rows) -> list[Affine]:
-        """Return ``forms`` without those that never are the maximum (``sign`` 1) or minimum."""
+        """Return ``forms`` without those that cannot be the maximum (``sign`` 1) or minimum, because another one is at
+        least as large (small).
+        """
         kept: list[Affine] = []
         for form in dict.fromkeys(forms):
             if not any(self.prover.proves(Constraint("ge", (other - form) * sign), known) for other in kept):
@@ -164,15 +177,15 @@ class Narrowing:
         return kept
 
     def if_nonempty(self, frame: Frame, low: Affine, stop: Affine) -> Frame:
-        """Return the frame whose block runs if there are values from ``low`` to below ``stop``."""
+        """Return the frame of a block of code that runs only if ``low < stop``; `frame` itself if that is known."""
         some = Constraint("ge", stop - low - 1)
         if self.prover.proves(some, frame.known):
             return frame
         return frame.child(f"if {self.values.condition(some)}:", (some,))
 
     def _extreme(self, frame: Frame, name: str, forms: list[Affine], sign: int) -> tuple[Affine, Frame]:
-        """Return the maximum (``sign`` 1) or minimum of forms, as a form or a new variable, and the frame in which it
-        is known.
+        """Return the maximum (``sign`` 1) or minimum of forms, as one of them or as a new variable, and the frame in
+        which this variable is known.
         """
         kept = self.without_dominated(forms, sign, frame.known)
         if len(kept) == 1:
@@ -185,7 +198,8 @@ class Narrowing:
 
 
 def _without_data(form: Affine, sign: int) -> Affine:
-    """Return a bound of ``form``, its maximum over all data (``sign`` 1) or its minimum, from declared ranges.
+    """Return an upper bound (``sign`` 1) or lower bound of ``form`` in which integer-array entries are replaced by the
+    ends of their declared ranges.
 
     Raise UnsupportedError for data without a range, or data inside of a quotient.
     """
@@ -201,7 +215,9 @@ def _without_data(form: Affine, sign: int) -> Affine:
 
 
 def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
-    """Return the constraints on a loop's range that differ along the current dimensions, or depend on array values."""
+    """Return the constraints on a loop variable that contain an index of the current dimensions, as ``j <= i``, or
+    array values.
+    """
     rows = lanes.varying_rows(loop_rows(loop))
     if not dialect.is_pure:
         return rows
@@ -209,8 +225,8 @@ def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
 
 
 def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
-    """Return ``((the constraint that ties the range to one dimension,), other constraints)``; two empty tuples without
-    one.
+    """Return ``((row,), others)`` with the only constraint that relates the loop to some dimension; ``((), ())`` if
+    there is none.
     """
     for row in rows:
         own, rest = lanes.dims_of(row.form), tuple([other for other in rows if other is not row])
@@ -221,7 +237,7 @@ def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
 
 
 def loop_ends(loop: Loop) -> tuple[list[Affine], list[Affine]]:
-    """Return the lower bounds of a loop, and one more than its upper bounds."""
+    """Return the lower bounds of a loop, and its upper bounds plus one, as in ``range(low, stop)``."""
     lows = [quotient(b.form + (b.divisor - 1), b.divisor) for b in loop.lows]
     return lows, [quotient(b.form, b.divisor) + 1 for b in loop.highs]
 
@@ -243,7 +259,7 @@ FUNCTIONS: dict[Reduction, tuple[str, str]] = {
 
 
 class Additions:
-    """Appends additions to accumulators over the current lanes."""
+    """Appends the lines of code that add array values to accumulators."""
 
     def __init__(self, narrowing: Narrowing) -> None:
         self.narrowing = narrowing
@@ -252,16 +268,20 @@ class Additions:
         """The lines that add to all entries of an accumulator."""
 
     def applies_to_all_lanes(self, name: str, frame: Frame) -> bool:
-        """Return whether an addition to ``name`` in ``frame`` needs no mask."""
+        """Return whether an addition to the accumulator ``name`` concerns all entries computed together, so that it
+        needs no mask.
+        """
         return frame.mask == self.values.stored[name].mask
 
     def single_addition(self, body: Sequence[Statement], frame: Frame) -> Set | None:
-        """Return the addition that is the whole ``body`` and needs no mask; None for other bodies."""
+        """Return the only statement of ``body`` if it is an addition that needs no mask; else None."""
         is_one = len(body) == 1 and is_addition(body[0]) and self.applies_to_all_lanes(body[0].name, frame)
         return body[0] if is_one and isinstance(body[0], Set) else None
 
     def summed_dims(self, name: str, lanes: Lanes) -> tuple[Span, ...]:
-        """Return the current dimensions that an accumulator does not have; these are the first ones."""
+        """Return the current dimensions over which an addition to the accumulator `name` sums: those that its array
+        does not have.
+        """
         return lanes.dims[: len(lanes.dims) - len(self.values.stored[name].lanes.dims)]
 
     def add(self, name: str, value: Scalar, reduction: Reduction, frame: Frame) -> None:
@@ -279,7 +299,7 @@ class Additions:
     def update(
         self, name: str, text: str, reduction: Reduction, frame: Frame, varies: frozenset[Span] = frozenset()
     ) -> None:
-        """Append the addition of a reduced array, given as ``text``, to an accumulator.
+        """Append the line that adds ``text``, an array with the accumulator's dimensions, to an accumulator.
 
         ``varies`` are dimensions along which the text has entries, as far as that is known.
         """
@@ -301,7 +321,9 @@ class Additions:
         frame.block.line(f"{target} {operator}= {text}" if operator else f"{target} = {function}({target}, {text})")
 
     def _reduced(self, value: Scalar, summed: Sequence[Span], reduction: Reduction, frame: Frame) -> str:
-        """Return the text of ``value`` reduced along the dimensions ``summed``, the first ones of ``frame``."""
+        """Return the text of the reduction of ``value`` over the dimensions ``summed``, which are the outermost
+        ones.
+        """
         varies, dims = self.values.varies(value), self.values.lanes.dims
         counts = [self.values.form(dim.length) for dim in summed if dim not in varies]
         if varies.isdisjoint(summed):
@@ -326,7 +348,9 @@ class Additions:
         return reduce_copies(f"{self.values.scalar(value, ATOM)}{call}", counts, reduction)
 
     def memory_order(self, values: Sequence[Scalar], dims: Collection[Span]) -> list[Span]:
-        """Return ``dims`` in the order of the axes of the arrays that ``values`` read, the largest ones first."""
+        """Return ``dims`` in the order of the axes of the arrays that ``values`` read; of several arrays the largest
+        counts.
+        """
         lanes = self.values.lanes
         loads = [part for value in values for part in subexpressions(value) if isinstance(part, Load)]
         loads.sort(key=lambda load: -len(self.values.varies(load)))
@@ -336,7 +360,9 @@ class Additions:
     def _reduced_in_order(
         self, value: Scalar, order: Sequence[Span], summed: Sequence[Span], reduction: Reduction, frame: Frame
     ) -> str:
-        """Return the text of a reduction computed with its dimensions in `order`, for contiguous reads."""
+        """Return the text of the reduction of ``value`` over ``summed``, computed with its dimensions in the given
+        `order`, so that memory is read contiguously.
+        """
         lanes = frame.lanes
         with self.values.inside(frame._replace(lanes=Lanes(tuple(order), lanes.images))):
             text = self.values.scalar(value, ATOM)
@@ -347,9 +373,8 @@ class Additions:
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
     def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span], str]:
-        """Return the array code ``text`` of new values for part of the accumulator ``name``, extended to all its
-        entries, and the dimensions along which it must vary; or these values and, last, the slices to which the library
-        adds them.
+        """Return ``(text, dimensions, slices)`` to add an array to a part of the accumulator ``name``: padded to all
+        its entries, with "" as slices, or unchanged with the slices of that part.
         """
         home = self.values.stored[name]
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]
@@ -373,7 +398,9 @@ class Additions:
         return f"spread({', '.join([text, initial_value_text(reduction), *spans])})", frozenset(wanted_dims), ""
 
     def _target(self, name: str, frame: Frame) -> str:
-        """Return the text of the part of an accumulator that corresponds to the current dimensions."""
+        """Return the text of those entries of an accumulator's array that belong to the current dimensions, as
+        ``s[1:]``.
+        """
         home, text = self.values.stored[name], self.values.names(name)
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]
         if not home.varies or rest == home.lanes.dims:
@@ -434,11 +461,13 @@ class Additions:
     def reads_outside(self, value: Scalar, frame: Frame) -> list[Load]:
         """Return the reads in ``value`` that may be out of bounds in ``frame``."""
         loads = dict.fromkeys(part for part in subexpressions(value) if isinstance(part, Load))
-        return [load for load in loads if self.values.prover.axes_inside(load, frame.context)]
+        return [load for load in loads if self.values.prover.unproved_bounds(load, frame.context)]
 
 
 def reduce_copies(text: str, counts: Sequence[str], reduction: Reduction) -> str:
-    """Return the text of the reduction of equal copies of a value: its multiple for a sum, its power for a product."""
+    """Return the text of a reduction over entries that are all equal: ``count*value`` for a sum, ``value**count`` for a
+    product.
+    """
     if not counts or reduction in EXTREMA:
         return text
     factors = [f"({count})" if " " in count else count for count in counts]

@@ -98,7 +98,9 @@ def print_arrays(program: Program, dialect: Dialect) -> str:
 
 
 def block_constant(pieces: Iterable[str]) -> str:
-    """Return the line that defines the block size of sums in blocks, if one of the texts uses it; else ""."""
+    """Return the line that defines the constant ``BLOCK``, the size of blocks in sums, if one of the texts uses it;
+    else "".
+    """
     has_blocks = any(re.search(r"\bBLOCK\b", piece) for piece in pieces)
     return (
         f"BLOCK = {array_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks" * has_blocks
@@ -106,7 +108,9 @@ def block_constant(pieces: Iterable[str]) -> str:
 
 
 def recurrence_pieces(step: Recurrence, names: FormNames) -> list[str]:
-    """Return the texts of the functions of a recurrence's body, and last that of the recurrence."""
+    """Return the texts of the NumPy functions of a recurrence: first the functions of its body, and last the function
+    that runs the body in a loop.
+    """
     return [*_body_functions(step, DIALECTS["numpy"]), recurrence_text(step, names)]
 
 
@@ -130,7 +134,9 @@ def print_steps(program: Program, names: FormNames, name: str = "run") -> list[s
 
 
 def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tuple[Functions, list[str]]:
-    """Return the functions of all steps of a program, and the texts of functions that recurrences call."""
+    """Return the functions of all steps of a program, and separately the texts of functions that its
+    recurrences call.
+    """
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
     functions = Functions(names)
@@ -157,7 +163,7 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
 
 
 class KernelPrinter:
-    """Prints one kernel as a function of whole arrays: its statements over all lanes at once."""
+    """Prints one kernel as a function of whole arrays: each statement becomes an array operation for all entries."""
 
     def __init__(
         self, kernel: Kernel, bare: frozenset[str], names: FormNames, prover: Prover, dialect: Dialect
@@ -212,7 +218,7 @@ class KernelPrinter:
         return self.names(self.kernel.array)
 
     def _filled(self, text: str) -> str:
-        """Return the text of an array of the kernel's shape, filled with ``text``, which is broadcast."""
+        """Return the text of an array of the kernel's shape whose entries are all equal to ``text``."""
         return f"np.broadcast_to({text}, {tuple_text(map(self.values.form, self.box))})" if self.box else text
 
     def print_body(self, body: tuple[Statement, ...], frame: Frame) -> None:
@@ -238,8 +244,8 @@ class KernelPrinter:
                     self.print_store(statement.value, frame)
 
     def prints_cases(self, body: tuple[Statement, ...], frame: Frame) -> bool:
-        """Append the statements of the kernel, from a rare loop or its condition on, in two cases, without that loop in
-        the first; return False if `body` begins otherwise.
+        """Append the rest of the kernel in two versions, below a test whether a rare condition holds for some entry:
+        without the loop that it needs, and with it. Return False if `body` has no such loop.
         """
         if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
             return False
@@ -264,8 +270,8 @@ class KernelPrinter:
         return True
 
     def condition_of_all(self, condition: Scalar) -> str:
-        """Return the text of whether a condition holds at all entries: minima and maxima take fewer passes than
-        arrays of conditions.
+        """Return the text of the test that a condition holds at all entries. ``x < c`` is tested by ``x.max() < c``,
+        which needs no array of booleans.
         """
         if isinstance(condition, Operation) and condition.function == "and":
             return " and ".join(map(self.condition_of_all, condition.arguments))
@@ -279,7 +285,7 @@ class KernelPrinter:
         return f"np.all({self.values.scalar(condition)})"
 
     def extreme(self, value: Scalar, method: str) -> str:
-        """Return the text of the minimum or the maximum, the ``method``, of a value over all entries."""
+        """Return the text of the minimum (``method`` "min") or maximum ("max") of a value over all entries."""
         if isinstance(value, Operation) and value.function == "mul" and len(value.arguments) == 2:
             factor, rest = value.arguments
             if isinstance(factor, Number) and factor.value > 0:
@@ -300,7 +306,9 @@ class KernelPrinter:
         frame.block.line(f"return {text if len(varies) == len(frame.lanes.dims) else self._filled(text)}")
 
     def print_let(self, statement: Set, frame: Frame) -> None:
-        """Append the assignment of a scalar name, which becomes an array over the dimensions along which it varies."""
+        """Append the assignment of a name; its value is an array if it differs between the entries computed
+        together.
+        """
         text = self.values.argument(statement.value)
         self.values.stored[statement.name] = StoredValue(frame.lanes, self.values.varies(statement.value), frame.mask)
         frame.block.line(f"{self.names(statement.name)} = {text}")
@@ -366,7 +374,9 @@ class KernelPrinter:
         frame.block.line(f"{function}.at({array}, {places}, {text})")
 
     def count_whole_axes(self, index: Sequence[Affine], lanes: Lanes) -> int:
-        """Return how many last axes of the array are read as whole dimensions, in order, without index arrays."""
+        """Return how many of the last axes of the filled array are written completely, each by one dimension, so that
+        they need no index arrays.
+        """
         count, shape = 0, self.values.shapes[self.kernel.array]
         pairs = zip(reversed(index[1:]), reversed(lanes.dims), reversed(shape), strict=False)
         for form, dim, extent in pairs:
@@ -422,8 +432,8 @@ class KernelPrinter:
         return True
 
     def reads_slices(self, loop: Loop, frame: Frame) -> bool:
-        """Return whether all reads in a loop are slices when its variable becomes a dimension, so that no index arrays
-        are needed.
+        """Return whether each read in a loop is a slice when the loop becomes a dimension of array operations, so that
+        no index arrays are needed.
         """
         inner = {loop.variable, *(one.variable for one in loops(loop.body))}
         for load in loads(loop.body):
@@ -433,7 +443,9 @@ class KernelPrinter:
         return True
 
     def print_python_loop(self, loop: Loop, wide: Loop, frame: Frame) -> None:
-        """Append a Python loop over the range ``wide``, whose body runs at the points where its value is in range."""
+        """Append a Python loop over the range ``wide``, which contains the ranges of ``loop`` for all entries. Each
+        iteration computes only the entries whose range has its value.
+        """
         lows, stops = loop_ends(wide)
         low = self.values.extreme("max", self.narrowing.without_dominated(lows, 1, frame.known))
         stop = self.values.extreme("min", self.narrowing.without_dominated(stops, -1, frame.known))
@@ -445,8 +457,8 @@ class KernelPrinter:
         )
 
     def print_by_offsets(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Append a loop whose values touch few adjacent entries as a Python loop over the offsets; return False for
-        other loops.
+        """Append a loop over i that touches entries ``2*i + a`` for few ``a`` as a Python loop over ``a``, with array
+        operations over all i. Return False for other loops.
 
         ``s[2*i + a] += v(i, a)`` for ``a = 0, 1, 2`` becomes three operations on all ``i``, in place of a loop over
         ``i`` with three entries each: the entries of one ``a`` are distinct, with a constant stride.
@@ -468,8 +480,8 @@ class KernelPrinter:
         return True
 
     def print_over_widest_range(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Append a sum over its widest range, padded with zeros, with a Python loop as fallback; return False if
-        impossible.
+        """Print a sum whose range depends on the entry as a sum over a range that contains all of these, with zeros
+        added. A Python loop is printed for sizes that do not permit it. Return False if nothing was printed.
         """
         found = over_widest_range(loop, wide, frame, self.additions)
         if found is None:
@@ -487,9 +499,8 @@ class KernelPrinter:
         return True
 
     def print_as_dimension(self, loop: Loop, frame: Frame, rows: Rows = ()) -> bool:
-        """Append a loop as a reduction along one more dimension, in blocks if its terms need memory; return True.
-
-        Only the terms for which ``rows`` hold are added.
+        """Print a loop as a reduction along one more dimension of array operations, in blocks if that takes much
+        memory, and return True. Only terms for which ``rows`` hold are added.
         """
         span, frame = self.narrowing.span(frame, loop)
         if not _adds_view_entries(loop.body):
@@ -500,7 +511,7 @@ class KernelPrinter:
 
 
 def _adds_view_entries(body: tuple[Statement, ...]) -> bool:
-    """Return whether the loop body only sums entries of an array along axes, so that no temporary is needed."""
+    """Return whether a loop body only sums slices of an array along axes, so that no temporary array is needed."""
     if len(body) != 1 or not is_addition(body[0]) or not isinstance(body[0].value, Load):
         return False
     names = [name for form in body[0].value.index for name in form.atoms()]

@@ -47,7 +47,7 @@ _MAX_EXACT_INTEGER = 2**53
 
 
 def fraction_text(value: Fraction) -> str:
-    """Return a positive fraction as text: a decimal if that is short and exact, else a division of its integers."""
+    """Return a positive fraction as text: ``0.25`` if a short decimal is exact, else a division such as ``1/3``."""
     decimal = repr(float(value))
     if Fraction(decimal) == value and len(decimal) <= 12:
         return decimal
@@ -57,7 +57,9 @@ def fraction_text(value: Fraction) -> str:
 
 
 def number_text(value: int | Fraction | float) -> str:
-    """Return a non-negative constant as text, nan as ``math.nan``; raise UnsupportedError beyond doubles."""
+    """Return the text of a non-negative constant, such as ``0.5`` or ``math.nan``. Raise UnsupportedError if it is too
+    large for a double.
+    """
     if value != value:
         return "math.nan"
     try:
@@ -108,13 +110,11 @@ class ScalarPrinter(FormPrinter):
         return f"real({text})"
 
     def index_value(self, form: Affine) -> str:
-        """Return an integer form, used as a number, in the type of the result."""
+        """Return the text of an integer form that is used as a real number, converted to the type of the results."""
         return f"real({self.form(form)})"
 
     def integer_text(self, ends: Ends) -> str:
-        """Return the text of an `Ends` value: the maximum of lower bounds, or one more than the minimum of upper
-        bounds.
-        """
+        """Return the text of an `Ends` value, as ``max(a, b)`` or ``min(a, b) + 1``."""
         return self.lower(ends.lows) if ends.lows else self.stop(ends.highs)
 
     def name(self, name: str) -> str:
@@ -122,7 +122,9 @@ class ScalarPrinter(FormPrinter):
         return self.names(name)
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
-        """Return the text and the precedence of a conditional expression; it computes the chosen value only."""
+        """Return the text of ``value if condition else otherwise``, and its precedence. Only the chosen value is
+        computed.
+        """
         first, second = self.scalar(condition, CHOICE + 1), self.scalar(value, CHOICE + 1)
         return self.choice.format(first, second, self.scalar(otherwise)), CHOICE
 
@@ -194,7 +196,9 @@ class ScalarPrinter(FormPrinter):
         return self.scalar(argument)
 
     def _comparison(self, function: str, left: Scalar, right: Scalar) -> tuple[str, int]:
-        """Return the text of a comparison and its precedence; integers are compared as integers."""
+        """Return the text of a comparison and its precedence. Two integers are compared without conversion to real
+        numbers.
+        """
         operator, own = self.operators[function]
         if (a := integer_form(left)) is not None and (b := integer_form(right)) is not None:
             # Integers are compared as integers: float32 cannot distinguish the large ones.
@@ -256,7 +260,9 @@ class ScalarPrinter(FormPrinter):
 
 
 def split_off_sign(node: Scalar) -> tuple[bool, Scalar]:
-    """Return whether ``node`` is negative as written, and ``node`` without its minus signs."""
+    """Return ``(is_negative, rest)``: (True, a*b) for ``-a*b``, where the rest has no minus sign in front or in its
+    factors.
+    """
     negative = False
     while isinstance(node, Operation) and node.function == "neg":
         negative = not negative
@@ -277,7 +283,9 @@ def split_off_sign(node: Scalar) -> tuple[bool, Scalar]:
 
 
 def divisor_of_power(node: Scalar) -> Scalar | None:
-    """Return d if ``node`` equals 1/d, as ``x**2`` for ``x**-2``; else None."""
+    """Return ``x**2`` for ``x**-2``, so that it can be printed as a divisor; None unless ``node`` is a power with a
+    negative constant exponent.
+    """
     if not isinstance(node, Operation) or node.function != "pow":
         return None
     base, exponent = node.arguments
@@ -337,7 +345,7 @@ class NestPrinter(ScalarPrinter):
             self.statement(statement, depth)
 
     def line(self, depth: int, text: str) -> None:
-        """Append one line, indented by ``depth`` levels."""
+        """Append one line of code, indented by ``depth`` levels."""
         self.lines.append(INDENT * depth + text)
 
     def statement(self, statement: Statement, depth: int) -> None:

@@ -69,13 +69,17 @@ def print_c(program: Program, options: COptions) -> CSource:
 
 
 class CFile:
-    """Prints a program as a C file; also prints the static functions of a nested program that searches for
-    out-of-bounds indices.
+    """Prints a program as a C file. Another object prints the search for out-of-bounds indices, a program of its own,
+    as static functions of the file.
     """
 
     language = "C99"
     own_names: frozenset[str] = frozenset()
     """The names that the file defines in addition to those of all C files."""
+    loop_printer: type[CRecurrencePrinter] = CRecurrencePrinter
+    """The printer of loops over time."""
+    is_body = False
+    """Whether the program is the body of a recurrence."""
     stream_parameters: tuple[str, ...] = ()
     """The declarations of the parameters after the scratch memory."""
 
@@ -133,7 +137,7 @@ class CFile:
         return source
 
     def with_helpers(self, pieces: list[str]) -> list[str]:
-        """Return the texts ``pieces``, preceded by those of the helper functions that they call."""
+        """Return the texts ``pieces`` of functions, preceded by the texts of the helper functions that they call."""
         known = c_helpers(pieces) | c_functions(self.options.dtype == "float32")
         return [*called_by(pieces, known).values(), *pieces]
 
@@ -142,8 +146,8 @@ class CFile:
         return head
 
     def function_texts(self) -> tuple[list[str], list[str]]:
-        """Return the functions of the steps, and the functions that return the size of the scratch memory and run the
-        steps.
+        """Return two lists of C functions: one function per step, and the functions that return the size of the scratch
+        memory and run all steps.
         """
         functions = Functions(self.names)
         steps = [(step, self.step_text(step)) for step in self.program.kernels]
@@ -162,24 +166,27 @@ class CFile:
         if not isinstance(step, Recurrence):
             return self.printer.step(step)
         name = f"{self.options.name}_{step_function(step)}"
-        body = CFile(step.body, replace(self.options, name=name, allocate=False, parallel=False))
+        body = type(self)(step.body, replace(self.options, name=name, allocate=False, parallel=False))
+        body.is_body = True
         pieces, entries = body.function_texts()
         entries = [re.sub(rf"^(?=(int|ptrdiff_t) {name})", "static ", text) for text in entries]
         forms = dict(step.integers) | ({step.time: Affine.of(0)} if step.time else {})
         sizes = ", ".join(self.forms.form(forms[one]) for one in body.integers)
         local = self.names.copy()
-        loop = CRecurrencePrinter(step, local, self.forms, f"{name}_unchecked", f"{name}_scratch({sizes})")
+        loop = self.loop_printer(step, local, self.forms, f"{name}_unchecked", f"{name}_scratch({sizes})")
         found = self.printer.function(step, [*loop.lines()], local, {loop.work: loop.size})
         return found._replace(text="\n\n".join([*with_own_functions(step, pieces, entries), found.text]))
 
     @property
     def last_code(self) -> str:
-        """The C expression for the return value of a step function that has succeeded."""
+        """The C expression for the return code of the function that runs all steps, if these succeed."""
         return "0"
 
     @property
     def function_name(self) -> str:
-        r"""The replacement pattern (``\1`` is the old name) by which step functions get unique names in the file."""
+        r"""The replacement pattern (``\1`` is the old name) that gives the functions of steps unique names in
+        the file.
+        """
         return r"\1_of_search" if self.is_search else r"\1"
 
     @property
@@ -204,8 +211,8 @@ class CFile:
         return "\n".join([*lines, "", *self.usage_lines(unknown)])
 
     def usage_lines(self, unknown: str) -> list[str]:
-        """Return the lines of the comment about arrays, return codes, scratch memory and compilers; ``unknown`` is the
-        text about code 5.
+        """Return the lines of the C comment on arrays, return codes, scratch memory and compilers. ``unknown`` is the
+        text for return code 5.
         """
         lines = [
             f"   Arrays are dense, the last axis first in memory, and share none. {self.options.name} returns",
@@ -245,7 +252,7 @@ class CFile:
     # ------------------------------------------------------------------------ functions of the file
 
     def memory_entries(self, steps: Sequence[tuple[Step, StepText]]) -> MemoryEntries:
-        """Return the texts for the numbers of entries of all temporaries, and of the work memory of each step."""
+        """Return C expressions for the number of entries of each temporary, and of the work memory that steps need."""
         tables = {self.names(array.name): self.temporaries.entries(array) for array in self.program.temporaries}
         rows = {self.names(row.name) for step, _ in steps if isinstance(step, FusedKernels) for row in step.rows}
         work = [" + ".join(found.work.values()) for _, found in steps if found.work]
@@ -274,7 +281,9 @@ class CFile:
         return self.function_text(f"{storage}ptrdiff_t {self.options.name}_scratch({passed})", lines, self.integers)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the number of entries of the scratch memory of the search for out-of-bounds data."""
+        """Return the C expression for the number of entries of scratch memory that the search for out-of-bounds indices
+        needs.
+        """
         return f"{search.options.name}_scratch({', '.join(map(self.names, self.integers))})"
 
     def function_text(self, head: str, lines: Sequence[str], parameters: Sequence[str]) -> str:
@@ -365,7 +374,9 @@ class CFile:
         return self.function_text(f"int {self.options.name}({', '.join(self.parameter_declarations())})", lines, ())
 
     def refusals(self) -> Iterator[tuple[str, int | str]]:
-        """Yield ``(condition, return code)`` for each refused call; declarations in between have the code 0."""
+        """Yield ``(C condition, return code)`` for each case in which a call is refused. Code 0 marks lines of C in
+        between, such as declarations.
+        """
         program, names, form = self.program, self.names, self.forms.form
         positive = [Affine.variable(name) for name in self.sizes]
         positive += [*program.extents, *(extent for output in program.outputs for extent in output.shape)]
@@ -393,11 +404,15 @@ class CFile:
             yield from self.search_refusals(self.search_file, CForms(names, self.prover.shapes, extremes))
 
     def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield ``(code line, return code)`` pairs that refuse a matrix which is not symmetric."""
+        """Yield the condition under which a matrix declared symmetric is not, as C text, with the return code that
+        refuses the call.
+        """
         yield f"!is_symmetric({array}, {length})", 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Yield the lines that find the least and greatest entry of an integer array, and return their names."""
+        """Yield C lines that compute the least and the greatest entry of an integer array, and return (as a generator
+        does) the two names of these.
+        """
         yield from ()
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"
 

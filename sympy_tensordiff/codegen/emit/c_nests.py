@@ -64,7 +64,7 @@ class CForms(FormPrinter):
         self.shapes = dict(shapes)
 
     def variable(self, name: str) -> str:
-        """Return a variable as text; a length of an array axis is its extent."""
+        """Return the C text of a variable; for the variable of an axis length, the array's extent."""
         array, dot, attribute = name.partition(".")
         if not dot or name in self.replace:
             return super().variable(name)
@@ -205,7 +205,7 @@ class CPrinter(CForms, NestPrinter):
             self.print_statement(statement, here, first)
 
     def print_statement(self, statement: Statement, path: StatementPath, kind: str) -> None:
-        """Append the lines of a statement; ``kind`` is the C type to declare its target with, or empty."""
+        """Append the lines of a statement. ``kind`` is the C type if it also declares its target, "" otherwise."""
         depth = len(path)
         if isinstance(statement, Set):
             self.line(depth, f"{kind}{self.set_text(statement)};")
@@ -223,7 +223,7 @@ class CPrinter(CForms, NestPrinter):
         self.line(depth, "}")
 
     def print_block_of(self, statement: Loop | If, path: StatementPath) -> None:
-        """Append the lines of a loop or guard, with the pragmas of a loop."""
+        """Append the lines of a loop or guard and of its body, with pragmas in front of a loop."""
         depth = len(path)
         if (
             isinstance(statement, Loop)
@@ -243,7 +243,9 @@ class CPrinter(CForms, NestPrinter):
         self.line(depth, "}")
 
     def declared_in(self, path: StatementPath) -> set[str]:
-        """Return the names that are declared inside of a statement, so that each iteration of a loop has its own."""
+        """Return the names that are declared inside of the statement at ``path``, so that each iteration of a loop has
+        its own copies.
+        """
         inside = [names for place, names in self.declared.items() if place[: len(path)] == path != place]
         return {name for names in inside for name in names}
 
@@ -262,7 +264,9 @@ class CPrinter(CForms, NestPrinter):
         return all(entry.index[:1] == (iteration,) for entry in entries if entry.array in written)
 
     def totals_of_loop(self, loop: Loop, path: StatementPath) -> list[str]:
-        """Return the scalars to which each iteration of ``loop`` adds a term; [] if the loop has other effects."""
+        """Return the scalars to which each iteration of ``loop`` adds one term, so that iterations can be summed in
+        parallel; [] if the loop has other effects.
+        """
         own, found = self.declared_in(path), list[str]()
         body = loop.body
         while body and isinstance(add := body[-1], Set) and isinstance(add.target, Name) and add.name not in own:
@@ -277,7 +281,9 @@ class CPrinter(CForms, NestPrinter):
         return found[::-1] if is_own and is_unread and isinstance(loop.step, int) and loop.step > 0 else []
 
     def print_partial_sums(self, loop: Loop, path: StatementPath, totals: Sequence[str]) -> None:
-        """Append a loop that computes ``totals`` as `PARTIAL_SUMS` independent sums, and a loop that adds these."""
+        """Append a loop that computes each of ``totals`` as `PARTIAL_SUMS` independent sums, and one that adds these
+        up, so that cores can share the work.
+        """
         part, step = self.names.fresh("part"), loop.step
         assert isinstance(step, int)
         names = {total: (self.names.fresh(f"{total}_own"), self.names.fresh(f"{total}_parts")) for total in totals}
@@ -327,7 +333,9 @@ def alloc_size(alloc: Alloc) -> int | None:
 
 
 def _extent(ends: Ends) -> Affine:
-    """Return the extent of an axis of a local array, or an upper bound of it."""
+    """Return the extent of an axis of a local array as a single form: of a maximum or minimum, the first operand that
+    is not a constant.
+    """
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
     return next((form for form in found if not form.is_constant), found[0])
 
@@ -344,8 +352,8 @@ def _c_type(statement: Set) -> str:
 
 
 def _declarations(body: Sequence[Statement], wanted: Mapping[str, str]) -> dict[StatementPath, dict[str, str]]:
-    """Return, by statement, the names and types declared before it: at the first use in the innermost block of all
-    uses.
+    """Return the names and C types to declare before each statement. A scalar is declared in the innermost block that
+    contains all of its uses.
 
     So each iteration of a loop has its own copy of a scalar that no other iteration reads, and may run on another core.
     """
@@ -373,8 +381,8 @@ def _mentioned_names(body: Sequence[Statement]) -> set[str]:
 
 
 def _vector_sums(loop: Loop, inside: Container[str]) -> list[str]:
-    """Return the accumulators of an innermost loop that may be vectorised, given the names declared ``inside``; [] if
-    it may not.
+    """Return the accumulators of an innermost loop, so that a pragma can declare them for vectorisation; [] if the loop
+    does anything but add to them. Names ``inside`` are declared in the loop.
     """
     if has_few_steps(loop):
         return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from sympy_tensordiff.codegen.emit.c_nests import CForms
 from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, FormNames
@@ -29,6 +30,8 @@ class CRecurrencePrinter:
         self.spare = {state.result: names.fresh(f"next_{state.result}") for state in step.carried}
         self.spare = {name: own for name, own in self.spare.items() if name not in self.stacked}
         self.index = names.fresh("i")
+        self.passed: tuple[str, ...] = ()
+        """The arguments of the function of one step after its memory."""
         sizes = [self.entries(shape) for name, shape in self.results.items() if name not in self.stacked]
         sizes += [self.entries(self.results[name]) for name in self.spare]
         self.size = " + ".join([*sizes, scratch])
@@ -58,7 +61,7 @@ class CRecurrencePrinter:
             place = f"{place} + {self.entries(self.results[name])}"
         for kept in step.recorded:
             if kept.kind == "sum":
-                yield self.each(kept.result, f"{self.names(kept.array)}[{self.index}] = 0;")
+                yield self.zeroed(self.names(kept.array), self.results[kept.result])
         length = self.forms.form(step.length)
         first, test, change = ("0", f"< {length}", "++") if not step.is_reversed else (f"{length} - 1", ">= 0", "--")
         yield f"{INDENT}for (ptrdiff_t {self.time} = {first}; {self.time} {test}; {self.time}{change}) {{"
@@ -67,18 +70,29 @@ class CRecurrencePrinter:
         yield f"{INDENT}}}"
         for kept in step.recorded:
             if kept.kind == "last":
-                last = self.last(kept.result)
-                yield self.each(kept.result, f"{self.names(kept.array)}[{self.index}] = {last}[{self.index}];")
+                yield self.copied(self.names(kept.array), self.last_value(kept.result), self.results[kept.result])
         yield f"{INDENT}return {self.code};"
 
-    def last(self, result: str) -> str:
-        """Return the C pointer to a result after the loop, when the buffers have been exchanged."""
+    def last_value(self, result: str) -> str:
+        """Return the C pointer to the last value of a result, after the loop over time has exchanged the buffers."""
         return self.spare.get(result, self.pointers[result])
 
-    def each(self, result: str, text: str) -> str:
-        """Return a C loop that runs `text` for each entry of a result."""
+    def zeroed(self, target: str, shape: Sequence[Affine]) -> str:
+        """Return the line that sets the entries at a pointer to 0."""
+        return self.loop_over_entries(shape, f"{target}[{self.index}] = 0;")
+
+    def copied(self, target: str, source: str, shape: Sequence[Affine]) -> str:
+        """Return the line that copies entries from one pointer to another."""
+        return self.loop_over_entries(shape, f"{target}[{self.index}] = {source}[{self.index}];")
+
+    def added(self, target: str, source: str, shape: Sequence[Affine]) -> str:
+        """Return the line that adds the entries at one pointer to those at another."""
+        return self.loop_over_entries(shape, f"{target}[{self.index}] += {source}[{self.index}];")
+
+    def loop_over_entries(self, shape: Sequence[Affine], text: str) -> str:
+        """Return a C loop that runs `text` for each entry of an array of the body."""
         i = self.index
-        return f"{INDENT}for (ptrdiff_t {i} = 0; {i} < {self.entries(self.results[result])}; {i}++) {{ {text} }}"
+        return f"{INDENT}for (ptrdiff_t {i} = 0; {i} < {self.entries(shape)}; {i}++) {{ {text} }}"
 
     def step_lines(self, scratch: str) -> Iterator[str]:
         """Yield the lines of one step: the call, the additions to stacks and sums, and the exchange of buffers."""
@@ -92,18 +106,38 @@ class CRecurrencePrinter:
             values[name] = self.row(array, self.given[name]) if self.given[name] else f"{names(array)}[{self.time}]"
         for name, array in step.constants:
             values[name] = names(array) if self.given[name] else f"{names(array)}[0]"
-        passed = [*(values[a.name] for a in step.body.arguments), *self.pointers.values(), scratch]
+        passed = [*(values[a.name] for a in step.body.arguments), *self.pointers.values(), scratch, *self.passed]
         yield f"{INDENT}{self.code} |= {self.function}({', '.join(passed)});"
         for kept in step.recorded:
-            own = f"{self.pointers[kept.result]}[{self.index}]"
+            own, shape = self.pointers[kept.result], self.results[kept.result]
             if kept.kind == "sum":
-                yield self.each(kept.result, f"{names(kept.array)}[{self.index}] += {own};")
+                yield self.added(names(kept.array), own, shape)
             elif kept.kind == "stack" and self.stacked[kept.result] != kept.array:
-                row = f"({self.row(kept.array, self.results[kept.result])})"
-                yield self.each(kept.result, f"{row}[{self.index}] = {own};")
+                yield self.copied(f"({self.row(kept.array, shape)})", own, shape)
         for state in step.carried:
             yield f"{INDENT}{self.states[state.argument]} = {self.pointers[state.result]};"
         for name, own in self.spare.items():
             yield f"{INDENT}{self.pointers[name]} = {own};"
             state = next(s for s in step.carried if s.result == name)
             yield f"{INDENT}{own} = (real *){self.states[state.argument]};"
+
+
+class CudaRecurrencePrinter(CRecurrencePrinter):
+    """Prints the function of the host that runs a recurrence on a device: its steps launch kernels on the stream."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.passed = ("stream",)
+
+    def zeroed(self, target: str, shape: Sequence[Affine]) -> str:
+        """Return the line that sets the entries at a pointer to 0, on the device."""
+        return f"{INDENT}cudaMemsetAsync({target}, 0, sizeof(real)*(size_t)({self.entries(shape)}), stream);"
+
+    def copied(self, target: str, source: str, shape: Sequence[Affine]) -> str:
+        """Return the line that copies entries from one pointer to another, on the device."""
+        size = f"sizeof(real)*(size_t)({self.entries(shape)})"
+        return f"{INDENT}cudaMemcpyAsync({target}, {source}, {size}, cudaMemcpyDeviceToDevice, stream);"
+
+    def added(self, target: str, source: str, shape: Sequence[Affine]) -> str:
+        """Return the line that adds the entries at one pointer to those at another, on the device."""
+        return f"{INDENT}add_entries({target}, {source}, {self.entries(shape)}, stream);"

@@ -123,7 +123,9 @@ class CStepPrinter:
         return self.function(step, printer.lines, local, work)
 
     def function(self, step: Step, lines: Sequence[str], local: FormNames, work: dict[str, str]) -> StepText:
-        """Return the C function of a step with the body ``lines``; its parameters are the names in these."""
+        """Return the C function of a step with the body ``lines``. Its parameters are those names of the program that
+        occur in the lines.
+        """
         words = set(WORD.findall("\n".join(lines)))
         filled = {self.names(name) for name in filled_arrays(step)}
         rows = {self.names(array.name) for array in step.rows} if isinstance(step, FusedKernels) else set()
@@ -170,7 +172,7 @@ class CLibraryCallPrinter:
         self.lines += self.forms.loops(axes, [line])
 
     def array(self, wish: str, shape: Sequence[Affine]) -> str:
-        """Append the declaration of an array placed in the memory ``work``, and return its name."""
+        """Append the declaration of an array in the work memory of the step, and return its name."""
         name = self.names.fresh(wish)
         place = "".join(f" + {self.forms.entries(one)}" for one in self.entries)
         self.lines.append(f"real *{name} = {self.work}{place};")
@@ -210,7 +212,9 @@ class CLibraryCallPrinter:
         return [INDENT + line for line in self.forms.loops(head, self.lines)]
 
     def factors(self, step: Apply, batch: list[str], row: str, column: str) -> None:
-        """Append C code that factors each matrix of a step's operand into triangular factors."""
+        """Append C code that copies each matrix of a step's operand, and replaces the copy by its triangular
+        factors.
+        """
         source = self.entry(self.operand, [*batch, row, column])
         target = self.entry(step.array, [*batch, row, column])
         self.loops([(row, self.n), (column, self.n)], f"{target} = {source};")
@@ -219,7 +223,9 @@ class CLibraryCallPrinter:
         self.lines.append(f"{self.code} |= {call};")
 
     def apply(self, step: Apply, factors: str, batch: list[str], row: str, column: str) -> None:
-        """Append an inverse or a determinant from the factors; raise NotInCError for other functions."""
+        """Append C code that computes an inverse or determinant from the triangular ``factors`` of a matrix. Raise
+        NotInCError for other functions.
+        """
         value = [*batch, row, column] if step.function == "inv" else batch
         index = [value[axis] for axis in step.axes] if step.axes else value
         n = self.forms.form(self.n)
@@ -236,7 +242,7 @@ class CLibraryCallPrinter:
         self.solved(factors, axes, f"{row} == {column}", self.entry(step.array, index))
 
     def solve(self, step: Solve, factors: str, batch: list[str]) -> None:
-        """Append the solution of a linear system from the factors."""
+        """Append C code that solves the step's linear systems with the triangular ``factors`` of their matrix."""
         *labels, first, second = step.left.labels
         summed, free = (second, first) if first in step.output else (first, second)
         names = dict(zip(labels, batch, strict=True))
@@ -251,8 +257,8 @@ class CLibraryCallPrinter:
     def solved(
         self, factors: str, axes: Sequence[tuple[str, Affine]], source: str, target: str, is_transposed: bool = False
     ) -> None:
-        """Append the solution of linear systems, column by column, with right sides in ``source`` and results in
-        ``target``.
+        """Append C code that solves linear systems column by column: ``source`` is an entry of the right sides,
+        ``target`` one of the solutions.
 
         ``axes`` are the axes of the columns; the first one is that of the matrix.
         """

@@ -26,7 +26,9 @@ def task_name(step: Correlation) -> str:
 
 
 def correlation_texts(step: Correlation, names: FormNames, shapes: Shapes, is_parallel: bool) -> tuple[str, str]:
-    """Return the texts of two functions of a correlation: one for a single task, and one that runs all tasks."""
+    """Return the texts of two functions for a correlation: one that computes a single task, and one that runs all
+    tasks.
+    """
     found = tiling(step, shapes)
     assert found is not None
     printer = _TiledCorrelation(step, found, names.copy(), is_parallel)
@@ -66,8 +68,8 @@ class _TiledCorrelation:
 
     @property
     def task_parameters(self) -> str:
-        """The parameters of a task, as text: those of the step, the copied operand, and the position of the task in the
-        result.
+        """The text of the parameters of a task's function: the parameters of the step, the copied operand, and the
+        position of the task in the result.
         """
         places = [self.places[axis] for axis in self.tiles.tasks]
         return ", ".join([*passed_names(self.step, self.names), self.copy, *places])
@@ -136,7 +138,9 @@ class _TiledCorrelation:
         return "\n".join(text.render())
 
     def strides(self, lines: TextBlock, array: str, count: int) -> list[str]:
-        """Append names for the strides of the first ``count`` axes of an array, in entries, and return these names."""
+        """Append a line that names the strides of the first ``count`` axes of an array, counted in entries; return the
+        names.
+        """
         found = [self.names.fresh(f"{array}_{axis}") for axis in range(count)]
         if found:
             values = [f"{array}.strides[{axis}]//{array}.itemsize" for axis in range(count)]
@@ -161,8 +165,8 @@ class _TiledCorrelation:
         return lines
 
     def solve(self, lines: TextBlock, solved: str) -> TextBlock:
-        """Append the computation of the label ``solved`` from a task's position in the result; return the block where
-        it is in range.
+        """Append code that computes the label ``solved`` from the position of a task in the result: k from the index
+        ``i + k`` and i. Return the block of code for values in range.
         """
         axis = self.tiles.tasks[-1]
         form, text, place = self.step.output.index[axis], self.texts[solved], self.places[axis]
@@ -201,7 +205,7 @@ class _TiledCorrelation:
         return f"add_tile({', '.join([*arguments, rows, lanes, self.extent(tiles.terms)])})"
 
     def total(self, forms: Sequence[Affine], strides: Sequence[str]) -> str:
-        """Return the text of the sum of ``forms`` times ``strides``."""
+        """Return the text of ``form*stride + form*stride + ...``, the offset of an entry."""
         terms = []
         for form, stride in zip(forms, strides, strict=True):
             if form != Affine.of(0):

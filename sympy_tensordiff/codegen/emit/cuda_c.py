@@ -11,9 +11,9 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from sympy_tensordiff.codegen.emit.c import CFile, COptions, CSource
 from sympy_tensordiff.codegen.emit.c_library import c_helpers
 from sympy_tensordiff.codegen.emit.c_nests import MATH_FUNCTIONS, CForms, CPrinter
+from sympy_tensordiff.codegen.emit.c_recurrences import CudaRecurrencePrinter
 from sympy_tensordiff.codegen.emit.c_steps import CStepPrinter, StepText
 from sympy_tensordiff.codegen.emit.cuda_c_library import DEVICE_HELPERS, LAUNCH, LAUNCH_HELPERS, OWN_NAMES, PREAMBLE
-from sympy_tensordiff.codegen.emit.cuda_library import OTHER_BACKENDS
 from sympy_tensordiff.codegen.emit.cuda_nests import checked_nest, known_names
 from sympy_tensordiff.codegen.emit.driver import Functions
 from sympy_tensordiff.codegen.emit.forms import INDENT, SUM, UNARY, FormNames
@@ -41,7 +41,7 @@ from sympy_tensordiff.codegen.schedule.blocks import BlockNest, alloc_shape, sha
 from sympy_tensordiff.codegen.schedule.cpu import Nest
 from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
 from sympy_tensordiff.codegen.schedule.passes import prepared
-from sympy_tensordiff.codegen.schedule.shared_sums import Deal
+from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop
 from sympy_tensordiff.errors import ArgumentError, NotInCError
 
 
@@ -79,7 +79,7 @@ class CudaTexts(CPrinter):
         return lines
 
     def head_text(self, statement: Loop | If) -> str:
-        """Return the head of a ``for`` or ``if`` statement; a step may be a size."""
+        """Return the head of a ``for`` or ``if`` statement. The step of a loop may be an integer variable."""
         if isinstance(statement, If) or isinstance(statement.step, int):
             return super().head_text(statement)
         own = self.names(statement.variable)
@@ -175,21 +175,19 @@ class CudaStepPrinter(CStepPrinter):
     storage = 'extern "C" __global__'
 
     def step(self, step: Step) -> StepText:
-        """Return the kernel of a step; raise NotInCError for a routine of linear algebra and for a scan."""
+        """Return the kernel of a step; raise NotInCError for a routine of linear algebra."""
         if isinstance(step, Kernel | FusedKernels):
             return self.nest(step)
-        if isinstance(step, Recurrence):
-            raise NotInCError(f"{step.array} is computed by a scan, which CUDA kernels do not run: {OTHER_BACKENDS}")
         raise NotInCError(
             f"CUDA files have no routine for {step.array}, which needs the factors of a matrix: use the backend "
             "'cuda' with CuPy, or 'c'"
         )
 
-    deals: Mapping[str, Deal] = {}
+    shared_loops: Mapping[str, SharedLoop] = {}
 
     def block_nest(self, step: Step, names: FormNames) -> BlockNest | None:
         """Return the nest of a step whose blocks of threads share memory; None for a step without shared memory."""
-        return block_nest(step, self.deals, self.prover.shapes, names.fresh)
+        return block_nest(step, self.shared_loops, self.prover.shapes, names.fresh)
 
     def nest(self, step: Kernel | FusedKernels) -> StepText:
         """Return the CUDA kernel of a step without shared memory."""
@@ -206,26 +204,31 @@ class CudaFile(CFile):
     """Prints a program as a CUDA C++ file."""
 
     language = "CUDA C++"
+    loop_printer = CudaRecurrencePrinter
     own_names = OWN_NAMES
     stream_parameters = ("cudaStream_t stream",)
 
     @property
     def last_code(self) -> str:
-        """The C expression for the last CUDA error, negated, which the searching function returns."""
+        """The C expression for the last CUDA error, negated, which the searching function returns; 0 in the body of a
+        recurrence, whose errors the function of the whole program finds.
+        """
+        if self.is_body:
+            return "0"
         return f"-(int)cuda{'Peek' if self.is_search else 'Get'}{'At' * self.is_search}LastError()"
 
     def __init__(self, program: Program, options: COptions, is_search: bool = False) -> None:
-        self.deals: Mapping[str, Deal] = {}
+        self.shared_loops: Mapping[str, SharedLoop] = {}
         super().__init__(program, options, is_search)
         self.steps = CudaStepPrinter(
             self.program, self.prover, self.names, self.integers, options.dtype == "float32", False
         )
-        self.steps.deals = self.deals
+        self.steps.shared_loops = self.shared_loops
         self.printer = self.steps
 
     def scheduled(self, program: Program) -> tuple[Program, Prover]:
         """Return the program with one step per kernel launch, and the prover for its nests."""
-        program, _, _, self.deals = on_device(prepared(program, "cuda"))
+        program, _, _, self.shared_loops = on_device(prepared(program, "cuda"))
         return program, Prover(program)
 
     def file_text(self) -> CSource:
@@ -242,6 +245,7 @@ class CudaFile(CFile):
 
     def with_helpers(self, pieces: list[str]) -> list[str]:
         """Return the texts of the kernels after those of the helpers that they call, then those for the host."""
+        pieces = [text for piece in pieces for text in piece.split("\n\n")]
         host = [text for text in pieces if "__global__" not in text]
         kernels = [text for text in pieces if "__global__" in text]
         launching = list(called_by(host, LAUNCH_HELPERS).values())
@@ -252,7 +256,7 @@ class CudaFile(CFile):
         return [*helpers.values(), *kernels, *start, *host, *end]
 
     def preamble(self, pieces: Sequence[str]) -> str:
-        """Return the top of a CUDA file, the same for all ``pieces``: the includes, the number type and the macros."""
+        """Return the top of a CUDA file: includes, number type and macros. It does not depend on ``pieces``."""
         return PREAMBLE.format(type=self.type)
 
     def prototype(self, head: str) -> str:
@@ -261,7 +265,9 @@ class CudaFile(CFile):
 
     @property
     def function_name(self) -> str:
-        r"""The replacement pattern (``\1`` is the old name) by which kernels get unique names across linked files."""
+        r"""The replacement pattern (``\1`` is the old name) that gives kernels names which are unique also if several
+        files are linked.
+        """
         return rf"{self.options.name}_\1"
 
     def usage_lines(self, unknown: str) -> list[str]:
@@ -279,21 +285,33 @@ class CudaFile(CFile):
     def scratch_function(self, memory: tuple[dict[str, str], list[str]]) -> str:
         """Return the function that computes the number of entries of the scratch memory."""
         if any(a.symmetric or (a.dtype == "integer" and a.shape) for a in self.program.arguments):
-            memory = {"": f"greatest({' + '.join(memory[0].values()) or '0'}, 4)"}, []
+            memory = {"": f"greatest({' + '.join(memory[0].values()) or '0'}, 4)"}, memory[1]
         return super().scratch_function(memory)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the number of entries of the scratch memory of the search, and of its result."""
+        """Return the C expression for the length of a buffer: the scratch memory of a search, plus one entry per
+        result.
+        """
         return f"{len(search.program.outputs)} + {super().search_entries(search)}"
 
     def step_text(self, step: Step) -> StepText:
-        """Return the kernel of a step; raise NotInCError for a routine of linear algebra and for a scan."""
-        return self.printer.step(step)
+        """Return the kernel of a step, or the function of the host that runs a recurrence; raise NotInCError for a
+        routine of linear algebra.
+        """
+        found = super().step_text(step)
+        if not isinstance(step, Recurrence):
+            return found
+        *pieces, own = found.text.rpartition(f"{self.printer.storage} ")
+        head, _, body = own.partition(") {")
+        return found._replace(text=f"{pieces[0]}static {head}, cudaStream_t stream) {{{body}", has_code=False)
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
-        """Yield the lines that launch a kernel, guarded if it may have no threads."""
-        assert isinstance(step, Kernel | FusedKernels)
+        """Yield the lines that launch a kernel, guarded if it may have no threads, or that call a recurrence."""
         function, _, rest = functions(step).partition("(")
+        if isinstance(step, Recurrence):
+            yield f"{INDENT}{function}({rest[:-1]}, stream);"
+            return
+        assert isinstance(step, Kernel | FusedKernels)
         nest = self.steps.block_nest(step, self.names.copy())
         if nest is not None:
             yield from self.block_launch(function, rest, nest)
@@ -327,7 +345,9 @@ class CudaFile(CFile):
         yield found, 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Yield the lines that compute the extremes of an integer array, and return the texts of these."""
+        """Yield C lines that compute the least and the greatest entry of an integer array, and return (as a generator
+        does) the texts of these.
+        """
         found = self.names.fresh(f"{array}_range")
         yield f"{INDENT}int64_t {found}[2];", 0
         yield f"find_range({found}, {array}, {count}, scratch, stream)", self.last_code

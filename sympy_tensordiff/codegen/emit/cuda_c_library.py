@@ -29,6 +29,17 @@ static int copied(void *to, const void *from, size_t bytes, cudaStream_t stream)
     const cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream);
     return error != cudaSuccess || cudaStreamSynchronize(stream) != cudaSuccess;
 }""",
+    "add_entries": """\
+static __global__ void add_each(real *to, const real *from, ptrdiff_t count) {
+    for (ptrdiff_t n = THREAD_X; n < count; n += THREADS_X) {
+        to[n] += from[n];
+    }
+}
+
+/* Add the entries of an array to those of another one. */
+static void add_entries(real *to, const real *from, ptrdiff_t count, cudaStream_t stream) {
+    LAUNCH(add_each, grid_for(1, 1, count), block_for(1, 1, count), stream, to, from, count);
+}""",
     "find_range": """\
 static __global__ void extend_range(int64_t *range, const int64_t *values, ptrdiff_t count) {
     for (ptrdiff_t n = THREAD_X; n < count; n += THREADS_X) {
@@ -110,6 +121,7 @@ static inline float lower_to(float *at, float value) {
 _NAMES = """
     stream blockIdx threadIdx blockDim gridDim warpSize dim3 cudaStream_t cudaError_t cudaSuccess cudaGetLastError
     cudaPeekAtLastError cudaMemcpyAsync cudaStreamSynchronize cudaMemcpyDeviceToHost cudaMemcpyHostToDevice LAUNCH
+    cudaMemcpyDeviceToDevice cudaMemsetAsync add_each
     THREAD_X THREAD_Y THREAD_Z THREADS_X THREADS_Y THREADS_Z atomicAdd atomicMin atomicMax INT64_MAX INT64_MIN exp10
     norm rnorm norm3d norm4d rsqrt sinpi cospi sincospi rcbrt rhypot erfcx erfcinv erfinv normcdf normcdfinv saturate
     clock extend_range note_asymmetry __double_as_longlong __longlong_as_double __float_as_int __int_as_float

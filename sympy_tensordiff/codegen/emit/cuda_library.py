@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+from collections.abc import Sequence
 
-from sympy_tensordiff.codegen.emit.driver import Functions, passed_names, shape_text
+from sympy_tensordiff.codegen.emit.driver import passed_names, shape_text
 from sympy_tensordiff.codegen.emit.forms import FormNames, FormPrinter
 from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES
 from sympy_tensordiff.codegen.ir.dataflow import uses
-from sympy_tensordiff.codegen.ir.programs import Apply, CofactorTangent, ContractionStep, ProductStep, Recurrence, Step
+from sympy_tensordiff.codegen.ir.programs import Apply, CofactorTangent, ContractionStep, ProductStep, Step
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import filled_arrays
 from sympy_tensordiff.errors import UnsupportedError
@@ -41,9 +42,8 @@ def of_library(stream):
 OWN_NAMES = LIBRARY_NAMES | {"cupyx", "shaped", "of_library"}
 
 
-def library_pieces(functions: Functions) -> list[str]:
-    """Return the texts of the library functions and their helpers: those of NumPy, with CuPy in place of NumPy."""
-    texts = [text.replace("def fill_", "def library_fill_", 1) for text in functions.texts]
+def library_pieces(texts: Sequence[str]) -> list[str]:
+    """Return the texts of library functions and their helpers: those of NumPy, with CuPy in place of NumPy."""
     pieces = [*called_by(texts, LIBRARY_HELPERS).values(), *texts]
     return [SHAPED.strip("\n"), *(re.sub(r"\bnp\.(?!linalg\.LinAlgError)", "cupy.", piece) for piece in pieces)]
 
@@ -57,19 +57,13 @@ def library_arguments(step: ProductStep | Apply, names: FormNames, shapes: Shape
 
 
 def has_cupy() -> bool:
-    """Return whether CuPy is installed and there is a real device; it does not work on arrays of Numba's simulator."""
+    """Return whether CuPy can be used: it is installed, and there is a real device, not Numba's simulator."""
     is_simulated = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
     return not is_simulated and importlib.util.find_spec("cupy") is not None
 
 
-OTHER_BACKENDS = "use backend='jax', 'torch' or 'cupy' on a device, or 'llvm', which has a loop over time"
-"""The advice in errors about scans."""
-
-
 def require_library(step: Step) -> None:
-    """Raise UnsupportedError, which names what ``step`` computes, if CuPy is not available, or for a scan."""
-    if isinstance(step, Recurrence):
-        raise UnsupportedError(f"{step.array} is computed by a scan, which CUDA kernels do not run: {OTHER_BACKENDS}")
+    """Raise UnsupportedError, which names what ``step`` computes, if CuPy is not available."""
     if not has_cupy():
         raise UnsupportedError(
             f"{_computed_value(step)} cannot be computed without a library for matrices, which there is none of "

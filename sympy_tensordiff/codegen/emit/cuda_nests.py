@@ -29,7 +29,7 @@ from sympy_tensordiff.codegen.schedule.block_laws import check_blocks
 from sympy_tensordiff.codegen.schedule.block_nests import block_nest
 from sympy_tensordiff.codegen.schedule.blocks import BlockNest, alloc_shape, shared_size
 from sympy_tensordiff.codegen.schedule.launches import common_axes, thread_nest
-from sympy_tensordiff.codegen.schedule.shared_sums import Deal
+from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop
 from sympy_tensordiff.codegen.schedule.split_reductions import SHORT
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
@@ -66,8 +66,8 @@ class CudaPrinter(NestPrinter):
         """The variables of loops with many iterations."""
 
     def named_constant(self, form: Affine, wish: str) -> str | None:
-        """Add a form that is equal in all threads to ``constants``, and return the parameter's name; None for other
-        forms.
+        """Append `form`, which has one value in all threads, to ``constants``. Return the name of the kernel parameter
+        for it; None if ``passed_constants`` leaves it out.
         """
         number = len(self.constants)
         self.constants.append(form)
@@ -78,7 +78,9 @@ class CudaPrinter(NestPrinter):
         return name
 
     def bound_text(self, form: Affine, level: int = CHOICE) -> str:
-        """Return a loop bound or number of threads as text, by a parameter's name if it is passed as one."""
+        """Return the text of a loop bound or number of threads: the name of a kernel parameter if the host passes its
+        value, else a formula.
+        """
         passed = self.named_constant(form, "length") if self.is_constant(form) else None
         return passed or self.form(form, level)
 
@@ -133,7 +135,9 @@ class CudaPrinter(NestPrinter):
         return self.strided_index(array, index) or self.horner_index(array, index)
 
     def strided_index(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the offset of an entry as indices times strides, using parameters; "" if none is a parameter."""
+        """Return the text of an entry's offset as indices times strides, with strides that are kernel parameters; "" if
+        none of them is a parameter.
+        """
         shape = self.shapes[array]
         rest = sum((times(form, *shape[n:]) for n, form in enumerate(index, 1)), Affine())
         factors: list[tuple[str, Affine]] = []
@@ -215,8 +219,8 @@ class CudaPrinter(NestPrinter):
         self.line(depth + 1, f"{variable} += {self.form(Affine.of(statement.step))}")
 
     def stop_text(self, loop: Loop) -> str:
-        """Return one more than the last value of a loop as text; short constant bounds stay literals, so that compilers
-        unroll.
+        """Return the text of the end of a loop (exclusive). Short constant bounds stay literals, so that compilers can
+        unroll the loop.
         """
         form, *others = (quotient(bound.form, bound.divisor) + 1 for bound in loop.highs)
         if not others and form.is_constant and form.constant < SHORT:
@@ -266,7 +270,7 @@ class CudaPythonBlockPrinter(CudaPrinter):
 
 
 def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes, nest: BlockNest | None = None) -> list[Affine]:
-    """Return the array extents needed to compute offsets and the number of threads."""
+    """Return the array extents that a kernel needs to compute offsets of entries and its number of threads."""
     arrays = (*filled_arrays(step), *uses(step).arrays)
     box = [extent for kernel in kernels_of(step) for extent in kernel.box(shapes)]
     box += [extent for _, extent in nest.coordinates] if nest is not None else []
@@ -286,15 +290,17 @@ def checked_nest(step: Kernel | FusedKernels, prover: Prover) -> tuple[Statement
 
 
 def known_names(step: Kernel | FusedKernels, shapes: Shapes) -> set[str]:
-    """Return the names of the arrays and scalars passed to a step's kernel, and of the sizes of its arrays."""
+    """Return the names with a known value in the kernel of a step: scalars and arrays passed to it, and sizes in its
+    shapes.
+    """
     used = uses(step)
     sizes = {str(name) for extent in _needed_extents(step, shapes) for name in extent.atoms()}
     return {*used.scalars, *used.integers, *used.arrays, *sizes, *([step.array] if isinstance(step, Scatter) else [])}
 
 
 class KernelText(NamedTuple):
-    """The function of a step, without decorator, its arguments, the constants that could be arguments, and the names
-    in the function.
+    """The printed function of a GPU kernel: its text, its arguments, the constants in it that could become arguments,
+    and its names.
     """
 
     text: str
@@ -304,7 +310,7 @@ class KernelText(NamedTuple):
 
 
 class GpuKernel(NamedTuple):
-    """A step, its nest of threads or of blocks, and the names that this uses."""
+    """A step with its loop nest for threads or for blocks of threads, and the names used in it."""
 
     step: Kernel | FusedKernels
     nest: tuple[Statement, ...] | BlockNest
@@ -312,12 +318,14 @@ class GpuKernel(NamedTuple):
 
 
 def gpu_kernels(
-    steps: Sequence[Kernel | FusedKernels], names: FormNames, prover: Prover, deals: Mapping[str, Deal]
+    steps: Sequence[Kernel | FusedKernels], names: FormNames, prover: Prover, shared_loops: Mapping[str, SharedLoop]
 ) -> Iterator[GpuKernel]:
-    """Yield each step with its verified nest."""
+    """Yield each step as a GPU kernel with its loop nest, which has been verified: all accesses are in bounds, and
+    threads do not race.
+    """
     for step in steps:
         local = names.copy()
-        blocks = block_nest(step, deals, prover.shapes, local.fresh)
+        blocks = block_nest(step, shared_loops, prover.shapes, local.fresh)
         if blocks is None:
             yield GpuKernel(step, checked_nest(step, prover), local)
         else:
@@ -326,8 +334,8 @@ def gpu_kernels(
 
 
 def kernel_functions(kernels: Sequence[GpuKernel], shapes: Shapes) -> Iterator[KernelText]:
-    """Yield the function of each kernel; functions that differ only in constants become one, with the constants as
-    parameters.
+    """Yield the function of each kernel. Kernels that differ in constants only share one function, which has the
+    constants as parameters.
     """
     open_ = [_kernel_text(*kernel, shapes, None) for kernel in kernels]
     patterns = [text_up_to_renaming(printed.text, printed.names.texts) for printed in open_]
@@ -347,7 +355,9 @@ def _kernel_text(
     shapes: Shapes,
     chosen: Collection[int] | None,
 ) -> KernelText:
-    """Return the function of a step; the constants with the numbers ``chosen`` (None: all) become parameters."""
+    """Return the printed function of a step. Of the constants in it, those with the numbers ``chosen`` (None: all)
+    become parameters.
+    """
     blocks = nest if isinstance(nest, BlockNest) else None
     if blocks is None:
         printer = CudaPrinter(names, step, shapes, chosen)

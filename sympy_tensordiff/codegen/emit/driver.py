@@ -37,8 +37,8 @@ def module_names(program: Program, own: Iterable[str], kind: type[FormNames] = F
 
 
 def passed_names(kernel: Step, names: FormNames, extents: Sequence[Affine] = ()) -> list[str]:
-    """Return the arguments of a step's function: arrays it fills, arrays it reads, scalars, integers (also of
-    ``extents``).
+    """Return the names of the arguments of a step's function: arrays it fills, arrays it reads, scalars, and integers
+    (also those in ``extents``).
     """
     used = uses(kernel)
     integers = sorted({*used.integers, *(name for extent in extents for name in extent.atoms())})
@@ -51,7 +51,9 @@ def head_text(kernel: Step, passed: Iterable[str]) -> str:
 
 
 class Functions:
-    """The functions of a module's steps; functions that are equal up to names are printed once."""
+    """The texts of the functions for a module's steps. Functions that are equal up to names are printed once and called
+    with different arguments.
+    """
 
     def __init__(self, names: FormNames) -> None:
         self._all = names
@@ -69,8 +71,8 @@ class Functions:
         passed: Sequence[str] | None = None,
         names: FormNames | None = None,
     ) -> None:
-        """Add the function of a step, given as ``text``; ``passed`` are its arguments if they are not
-        `passed_names`, and ``names`` has the names in it if there are others than the module's.
+        """Add the function of a step, given as ``text``, unless an equal function was added before. ``passed`` are its
+        arguments (by default `passed_names`), and ``names`` the names in it.
         """
         own = function_name(kernel)
         self._passed[own] = passed_names(kernel, self._all) if passed is None else list(passed)
@@ -94,7 +96,8 @@ _SUBSCRIPTS = re.compile(rf'"[\w,.]*->\w*"|{WORD.pattern}')
 
 
 def text_up_to_renaming(text: str, names: Collection[str]) -> str:
-    """Return ``text`` with numbers in place of ``names``, in the order of their first use.
+    """Return ``text`` with each of ``names`` replaced by a number, so that functions which differ only in names have
+    equal texts.
 
     >>> text_up_to_renaming("x = f(y, x)", {"x", "y"}) == text_up_to_renaming("u = f(x, u)", {"u", "x"})
     True
@@ -154,8 +157,8 @@ def module_text(
     library: str = "",
     constants: str = "",
 ) -> str:
-    """Return a module that consists of ``pieces``, with the imports that they use of the standard library, NumPy and
-    ``modules``.
+    """Return the text of a module that consists of the function texts ``pieces``, with the imports that they need of
+    the standard library, NumPy and ``modules``.
     """
     text = "\n".join(pieces)
     lines = [f"import {module}" for module in STANDARD_MODULES if f"{module}." in text]
@@ -170,14 +173,18 @@ def module_text(
 
 
 def without_unused_real(lines: list[str]) -> list[str]:
-    """Return the lines of a function without the definition of ``real`` if they do not use it."""
+    """Return the lines of a function without the line that defines ``real``, the number type, if nothing else
+    uses it.
+    """
     at = next(number for number, line in enumerate(lines) if line.strip().startswith("real = "))
     used = any(re.search(r"\breal\b", line) for line in lines[at + 1 :])
     return lines if used else lines[:at] + lines[at + 1 :]
 
 
 def labels_text(program: Program, names: FormNames) -> str:
-    """Return the lines that define ARGUMENTS and FUNCTIONS: the user's names of arguments and functions, as data."""
+    """Return the lines that define ARGUMENTS and FUNCTIONS, tuples of the names that the user gave to arguments and
+    functions.
+    """
     lines = [f"ARGUMENTS = {tuple(a.label for a in program.arguments)!a}"]
     supplied = {names.functions[external]: (external.name, external.orders) for external in externals(program)}
     if supplied:
@@ -255,7 +262,7 @@ def host_driver(
     scratch: Sequence[Array] = (),
     name: str = "run",
 ) -> str:
-    """Return the function ``name`` that runs the steps of a program in host memory.
+    """Return the text of the function ``name`` that calls the functions of all steps, for arrays in host memory.
 
     ``call`` returns the call of a step, ``around`` is a ``with`` line around the calls; temporaries in ``scratch`` are
     parameters instead of being allocated.

@@ -24,7 +24,7 @@ from sympy_tensordiff.codegen.schedule.angles import MAX_NEAR_ANGLE
 
 @dataclass(frozen=True)
 class Precision:
-    """A floating-point format with its constants; polynomials start with the constant term."""
+    """A floating-point format, single or double, with the constants that elementary functions need in it."""
 
     name: str
     bits: int
@@ -71,7 +71,9 @@ class Precision:
         return text if self.bits == 64 else f"real({text})"
 
     def polynomial(self, coefficients: Sequence[float], variable: str, p: str = "p") -> str:
-        """Return the lines that compute the polynomial with these ``coefficients`` as ``p`` by Horner's rule."""
+        """Return the lines of code that compute a polynomial by Horner's rule and store it in ``p``. ``coefficients``
+        begin with the constant term.
+        """
         lines = [f"{p} = {self(coefficients[-1])}"]
         lines += [f"{p} = {p}*{variable} + {self(c)}" for c in reversed(coefficients[:-1])]
         return "\n    ".join(lines)
@@ -82,21 +84,27 @@ class Precision:
         return f"bits(whole(whole({exponent} + {self.bias}) << {self.digits}), real)"
 
     def stored(self, biased: str) -> str:
-        """Return the text of the power of 2 whose biased exponent, as stored in the format, is ``biased``."""
+        """Return the text of a power of 2 made from its bits. ``biased`` is its exponent as floating-point formats
+        store it, with the bias added.
+        """
         return f"bits(natural({biased} << natural({self.digits})), real)"
 
     def leading(self, value: str) -> str:
-        """Return the text of a number's first half of digits: products of two such numbers are exact."""
+        """Return the text of a number rounded to the first half of its digits. Products of two such numbers are
+        exact.
+        """
         return f"bits(whole(bits(real({value}), whole) & -{1 << (self.digits + 2) // 2}), real)"
 
     @property
     def round(self) -> float:
-        """The number 1.5*2**digits: adding it to a number puts the nearest integer into the last bits."""
+        """The number 1.5*2**digits. Adding it to a number rounds that to an integer, which is then in the last bits of
+        the sum.
+        """
         return 1.5 * 2.0**self.digits
 
     @property
     def round_bits(self) -> int:
-        """The bits of `round` as an integer."""
+        """The bits of the number `round`, read as an integer."""
         return (self.bias + self.digits << self.digits) + (1 << self.digits - 1)
 
 
@@ -173,15 +181,17 @@ def _exp(a: Precision) -> str:
 
 
 def _nearest_integer(a: Precision) -> str:
-    """Return the lines that compute the integer n nearest to c/log(2), and ``shifted``, which has n in its last
-    bits.
+    """Return the lines of code for n, the integer nearest to ``c/log(2)``, and for ``shifted``, a large number plus n,
+    which has n in its last bits.
     """
     return f"""shifted = c*{a(1.4426950408889634)} + {a(a.round)}
     n = shifted - {a(a.round)}"""
 
 
 def _biased_exponent(a: Precision, times: int, less: int = 0) -> str:
-    """Return the text of ``n - less + times*bias``, a natural number, where n is in the last bits of ``shifted``."""
+    """Return the text of the bits of an exponent, ``n - less + times*bias``. The integer n is in the last bits of the
+    number ``shifted``, see `_nearest_integer`.
+    """
     return f"natural(bits(real(shifted), natural) - natural({a.round_bits + less - times * a.bias}))"
 
 
@@ -202,7 +212,7 @@ def _expm1(a: Precision) -> str:
 
 
 def _logarithm(a: Precision) -> str:
-    """Return the lines that compute n*log(2) + log(1 + f)."""
+    """Return the lines of code that compute ``n*log(2) + log(1 + f)``, the logarithm of a number split into n and f."""
     return f"""h = {a(0.5)}*f*f
     s = f/({a(2.0)} + f)
     z = s*s
@@ -264,7 +274,9 @@ def _erf(a: Precision) -> str:
 
 
 def _exponential_of_sum(a: Precision) -> str:
-    """Return the lines that compute ``exp(first + rest)``, where ``rest`` has the digits that ``first`` lacks."""
+    """Return the lines of code that compute ``exp(first + rest)``, where ``rest`` is the rounding error of
+    ``first``.
+    """
     low, high = map(a, a.exp_range)
     return f"""total = first + rest
     c = {low} if total < {low} else {high} if total > {high} else total
@@ -280,7 +292,9 @@ def _exponential_of_sum(a: Precision) -> str:
 
 
 def _erfc(a: Precision) -> str:
-    """Return the body of erfc: ``exp(-x**2)`` of a square in two parts, times a polynomial; near 0, 1 - erf."""
+    """Return the text of the body of erfc for a number format: ``1 - erf(x)`` near 0, elsewhere ``exp(-x**2)`` times a
+    polynomial, with the square in two parts.
+    """
     return f"""
     size = abs(x)
     z = x*x
@@ -299,7 +313,9 @@ def _erfc(a: Precision) -> str:
 
 
 def _sigmoid(a: Precision) -> str:
-    """Return the body of sigmoid: a quotient, corrected for the rounding error of its denominator."""
+    """Return the text of the body of sigmoid for a number format: ``1/(1 + exp(-x))``, corrected for the rounding error
+    of its denominator.
+    """
     return f"""
     small = exp(-abs(x))
     below = {a(1.0)} + small
@@ -315,8 +331,8 @@ def _softplus(a: Precision) -> str:
 
 
 def _sine_near(a: Precision, quarters: int) -> str:
-    """Return the body of the sine of an angle plus ``quarters`` right angles: nan for infinite angles; wide ones count
-    as 0.
+    """Return the text of the body of ``sin(x + quarters*pi/2)`` for angles that are not large: large ones count as 0,
+    infinite ones give nan.
     """
     rest = "t - n*{1!r} - n*{2!r}" if a.bits == 64 else "real(t - n*{1!r})"
     value = f"value if abs(x) > {a(2.0**-26)} else x" if not quarters else "value"
@@ -340,7 +356,8 @@ def _sine_near(a: Precision, quarters: int) -> str:
 
 
 def _general_power(a: Precision) -> str:
-    """Return the body of a power with any exponent: ``exp(y*log(x))``, the logarithm with half as many digits more.
+    """Return the text of the body of ``x**y`` for a number format: ``exp(y*log(x))``, with a logarithm that has half as
+    many digits more.
 
     Sums of two numbers keep these digits; the first has half of the digits, so that products of such are exact. The
     logarithm is ``n*log(2) + 2*atanh(s)``, and ``2*atanh(s)`` is ``2/3*s*(3 + s**2 + 3/5*s**4 + 3/7*s**6 + ...)``.

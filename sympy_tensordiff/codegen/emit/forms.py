@@ -59,7 +59,9 @@ class FormNames:
         return here or (self._below is not None and self._below.has(text))
 
     def add_function(self, external: External) -> None:
-        """Choose a name for a function of the user: ``g``, for its derivatives ``g_1``, ``g_01``."""
+        """Choose a name for a user's function, such as ``g``, or for a derivative of it, such as ``g_1`` or
+        ``g_01``.
+        """
         orders = "_" + "".join(map(str, external.orders)) if any(external.orders) else ""
         word = re.sub(r"[^A-Za-z0-9_]", "_", external.name).strip("_") or "f"
         self.functions[external] = self.fresh(("f" if word[0].isdigit() else "") + word + orders)
@@ -212,7 +214,7 @@ def tuple_text(texts: Iterable[str]) -> str:
 
 
 def _opposite(extremum: Extremum) -> Extremum:
-    """Return the maximum or minimum with its coefficient negated."""
+    """Return the extremum with its coefficient negated, for printing after a minus sign."""
     return extremum._replace(coefficient=-extremum.coefficient)
 
 
@@ -230,7 +232,7 @@ class TextBlock:
         self._items: list[str | tuple[str, TextBlock] | TextBlock] = []
 
     def line(self, text: str) -> None:
-        """Append one line."""
+        """Append one line of code to the block."""
         self._items.append(text)
 
     def child(self, head: str) -> TextBlock:

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 
 
 def called_by(texts: Collection[str], functions: Mapping[str, str]) -> dict[str, str]:
-    """Return the ``functions`` that ``texts`` call, directly or indirectly; a table has each function before its
-    callers.
+    """Return those of ``functions`` that the ``texts`` call, directly or through others, each function before those
+    that call it.
 
     >>> called_by(["f(x)"], {"g": "def g(x): return x", "f": "def f(x): return g(x)", "h": "def h(x): return f(x)"})
     {'g': 'def g(x): return x', 'f': 'def f(x): return g(x)'}

@@ -251,7 +251,9 @@ class LibraryCall:
         self.lengths = {} if isinstance(step, Apply) else lengths(step, names)
 
     def value(self, step: ProductStep | Apply) -> tuple[str, str]:
-        """Return ``(description, expression text)`` of the result of a step except a contraction, without factor."""
+        """Return ``(description, expression text)`` of the result of a step that is no contraction; its numeric factor
+        is not included.
+        """
         if isinstance(step, Solve):
             return self.solve(step)
         if isinstance(step, Apply):
@@ -260,7 +262,7 @@ class LibraryCall:
         return self.cofactor_tangent(step)
 
     def title(self, array: str) -> str:
-        """Return the name of a matrix as a quoted literal for error messages."""
+        """Return a quoted description of a matrix for error messages, such as ``'the matrix A'``."""
         label = self.given.get(array)
         return ascii(f"the matrix {label}" if label is not None else f"the matrix {array} (see .plan)")
 
@@ -320,7 +322,9 @@ class LibraryCall:
         return what, f"cofactor_tangent({matrix}, {direction})"
 
     def grouped(self, operand: Operand, batch: Sequence[int], groups: Groups) -> str:
-        """Return an operand reshaped to one axis per label of ``batch`` and one per group."""
+        """Return the text of an operand reshaped to one axis per ``batch`` label and one per group of labels, as matrix
+        products need it.
+        """
         text, labels = self.names(operand.array), operand.labels
         distinct = tuple(dict.fromkeys(labels))
         if distinct != labels:
@@ -330,7 +334,9 @@ class LibraryCall:
         return self.reshaped(text, batch, groups)
 
     def reshaped(self, text: str, batch: Sequence[int], groups: Groups) -> str:
-        """Return an array, whose axes are those of ``batch`` and of all groups, with groups reshaped to one axis."""
+        """Return the text of an array with one axis per label reshaped to the ``batch`` axes and one axis per group of
+        labels.
+        """
         if all(len(group) == 1 for group in groups):
             return text
         axes = [self.lengths[label] for label in batch]
@@ -338,7 +344,7 @@ class LibraryCall:
         return f"{text}.reshape({', '.join(axes)})"
 
     def split(self, text: str, batch: Sequence[int], groups: Groups) -> str:
-        """Return an array with one axis per group reshaped to one axis per label."""
+        """Return the text of an array, which has one axis per group of labels, reshaped to one axis per label."""
         if all(len(group) == 1 for group in groups):
             return text
         labels = [*batch, *(label for group in groups for label in group)]
@@ -386,7 +392,9 @@ class LibraryMatrices(NamedTuple):
 
 
 def as_matrices(step: ContractionStep | Trapezoid) -> LibraryMatrices:
-    """Return a contraction as a batched matrix product; with exchanged operands if the result is transposed."""
+    """Return a contraction as a batched matrix product. If the result is stored transposed, it is written as ``(A B).T
+    == B.T A.T``.
+    """
     (left, right), out = step.operands, list(step.output)
     rows = [label for label in out if label not in right.labels]
     columns = [label for label in out if label not in left.labels]

@@ -66,8 +66,8 @@ class Module:
         return name
 
     def shared(self, name: str, text: str) -> str:
-        """Define a function, whose text has ``{name}`` for its symbol, and return the symbol: equal texts share one
-        function.
+        """Define a function and return its symbol, which replaces ``{name}`` in ``text``. Equal texts are
+        defined once.
         """
         if text not in self._known:
             own = name if name not in self.functions else f"{name}.{len(self.functions)}"
@@ -98,7 +98,7 @@ class Module:
         nodes.append(f'{unrolled} = !{{!"llvm.loop.unroll.count", i32 {UNROLLED_ITERATIONS}}}')
 
         def node(match: re.Match[str]) -> str:
-            """Replace the placeholder of a loop's metadata by a reference to a new metadata node."""
+            """Return the reference to a new metadata node that replaces the placeholder at a loop."""
             properties = "!0" if match[1] == "0" else f"{unrolled if match[2] else rolled}, !{match[1]}"
             nodes.append(f"!{len(nodes)} = distinct !{{!{len(nodes)}, {properties}}}")
             return f", !llvm.loop !{len(nodes) - 1}"
@@ -153,7 +153,9 @@ class Builder:
 
     @contextmanager
     def when(self, *conditions: Callable[[], str]) -> Iterator[None]:
-        """Context manager: emit the body under all conditions; each is evaluated only if the ones before it hold."""
+        """Context manager: emit code that runs only if all conditions hold. Each condition is evaluated only if those
+        before it hold.
+        """
         (after,) = self.labels("after")
         outside = dict(self.known)
         for condition in conditions:
@@ -190,8 +192,8 @@ class Builder:
         self.start(after)
 
     def choice(self, condition: str, yes: Callable[[], Value], no: Callable[[], Value]) -> Value:
-        """Return the value of ``yes()`` or ``no()``, only one of which is executed; a float is extended to double if
-        the other is.
+        """Emit a branch that executes ``yes()`` or ``no()``, and return the value of the one executed, as double if
+        either is.
         """
         first, second, after = self.labels("yes", "no", "chosen")
         self.branch(condition, first, second)
@@ -251,7 +253,9 @@ class Builder:
         return self.new(f"add nsw i64 {whole}, {self.new(f'sext i1 {below} to i64')}")
 
     def call(self, result: str, name: str, values: Sequence[str], kind: str) -> str:
-        """Declare a function of values of one type, append its call, and return its value."""
+        """Append the call of the function `name`, whose arguments are all of type `kind`, and return its value. It is
+        declared if it is new.
+        """
         self.module.declare(name, result, [kind] * len(values))
         return self.new(f"call {result} @{name}({', '.join(f'{kind} {value}' for value in values)})")
 

@@ -17,7 +17,7 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class _MatrixFunction(Builder):
-    """Emits a function of the factors ``%f`` of a matrix with ``%n`` rows."""
+    """Emits a function of LLVM that works with the triangular factors ``%f`` of a matrix with ``%n`` rows."""
 
     def __init__(self, module: Module) -> None:
         super().__init__(module)
@@ -29,11 +29,11 @@ class _MatrixFunction(Builder):
         return self.new(f"getelementptr inbounds {self.real}, ptr {array}, i64 {place}")
 
     def load(self, pointer: str) -> str:
-        """Return the number at a pointer."""
+        """Emit the read of the number at a pointer, and return its value."""
         return self.new(f"load {self.real}, ptr {pointer}")
 
     def entry(self, row: str, column: str) -> str:
-        """Return an entry of the factors."""
+        """Emit the read of an entry of the triangular factors, and return its value."""
         return self.load(self.pointer("%f", row, "%n", column))
 
     def compute(self, operation: str, *values: str) -> str:
@@ -41,19 +41,21 @@ class _MatrixFunction(Builder):
         return self.new(f"{operation} {FLAGS} {self.real} {', '.join(values)}")
 
     def store(self, value: str, pointer: str) -> None:
-        """Store a number."""
+        """Emit code that stores the number `value` at a pointer."""
         self.line(f"store {self.real} {value}, ptr {pointer}")
 
     def compare(self, operation: str, left: str, right: str) -> str:
-        """Return the comparison of two floating-point numbers."""
+        """Emit the comparison of two floating-point numbers, and return its i1 value. ``operation`` is LLVM's name for
+        it, such as "ogt".
+        """
         return self.new(f"fcmp {operation} {self.real} {left}, {right}")
 
-    def size(self, value: str) -> str:
-        """Return an absolute value."""
+    def absolute(self, value: str) -> str:
+        """Emit the absolute value of a number, and return it."""
         return self.call(self.real, f"llvm.fabs.{_suffix(self.real)}", [value], self.real)
 
     def exchange(self, array: str, row: str, other: str, width: str) -> None:
-        """Exchange two rows of a matrix."""
+        """Emit a loop that exchanges two rows of a matrix with ``width`` columns."""
         with self.loop("0", width) as column:
             first, second = (self.pointer(array, place, width, column) for place in (row, other))
             one, two = self.load(first), self.load(second)
@@ -61,14 +63,16 @@ class _MatrixFunction(Builder):
             self.store(one, second)
 
     def subtract(self, array: str, row: str, factor: str, other: str, ends: tuple[str, str], width: str) -> None:
-        """Subtract a multiple of another row from a row of a matrix, in a range of columns."""
+        """Emit ``array[row] -= factor*array[other]`` for the columns between the two ``ends``; the matrix has ``width``
+        columns.
+        """
         with self.loop(*ends) as column:
             target = self.pointer(array, row, width, column)
             product = self.compute("fmul", factor, self.load(self.pointer(array, other, width, column)))
             self.store(self.compute("fsub", self.load(target), product), target)
 
     def exchanged(self, row: str) -> str:
-        """Return the number of the row that has been exchanged with ``row``."""
+        """Return the number of the row with which the factorization has exchanged ``row``."""
         return self.new(f"fptosi {self.real} {self.entry('%n', row)} to i64")
 
     def define(self, name: str, result: str, parameters: str, value: str) -> str:
@@ -83,15 +87,15 @@ def _suffix(real: str) -> str:
 
 
 def factorized(module: Module) -> str:
-    """Define the function that replaces a matrix by its factors, and return its symbol."""
+    """Define the LLVM function that overwrites a matrix by its triangular factors, and return its symbol."""
     f = _MatrixFunction(module)
     largest, place = f.slot(f.real), f.slot("i64")
     with f.loop("0", "%n") as k:
         following = f.add(k, "1")
-        f.store(f.size(f.entry(k, k)), largest)
+        f.store(f.absolute(f.entry(k, k)), largest)
         f.line(f"store i64 {k}, ptr {place}")
         with f.loop(following, "%n") as i:
-            own = f.size(f.entry(i, k))
+            own = f.absolute(f.entry(i, k))
             with f.when(lambda: f.compare("ogt", own, f.load(largest))):
                 f.store(own, largest)
                 f.line(f"store i64 {i}, ptr {place}")
@@ -109,26 +113,28 @@ def factorized(module: Module) -> str:
 
 
 def solved(module: Module, is_transposed: bool) -> str:
-    """Define the function that replaces ``%m`` right sides, the columns of ``%x``, by the solutions of the system with
-    the matrix, or its transpose, and return its symbol; it returns `SINGULAR` if there are none.
+    """Define the LLVM function that solves linear systems from the factors of their matrix (or its transpose), and
+    return its symbol. It overwrites the right sides ``%x`` by the solutions, and returns `SINGULAR` if there are none.
     """
     f = _MatrixFunction(module)
     code = f.slot("i32")
     f.line(f"store i32 0, ptr {code}")
 
     def exchange(k: str) -> None:
-        """Exchange the rows of the right sides that step ``k`` of the factorization has exchanged."""
+        """Emit the exchange of two rows of the right sides that step ``k`` of the factorization has exchanged in the
+        matrix.
+        """
         other = f.exchanged(k)
         with f.when(lambda: f.new(f"icmp ne i64 {other}, {k}")):
             f.exchange("%x", k, other, "%m")
 
     def eliminate(row: str, low: str, high: str) -> None:
-        """Subtract the multiples of the solved rows ``low`` to ``high - 1``."""
+        """Emit the subtraction of multiples of the rows ``low`` to ``high - 1``, which are solved, from ``row``."""
         with f.loop(low, high) as k:
             f.subtract("%x", row, f.entry(k, row) if is_transposed else f.entry(row, k), k, ("0", "%m"), "%m")
 
     def divide(row: str) -> None:
-        """Divide a row by the entry of the diagonal."""
+        """Emit the division of a row by the diagonal entry of the matrix."""
         diagonal = f.entry(row, row)
         with f.when(lambda: f.compare("oeq", diagonal, "0.0")):
             f.line(f"store i32 {SINGULAR}, ptr {code}")
@@ -155,8 +161,8 @@ def solved(module: Module, is_transposed: bool) -> str:
 
 
 def determinant(module: Module, function: str) -> str:
-    """Define the function of the determinant, its logarithm ("logdet") or that of its absolute value ("logabsdet"), and
-    return its symbol.
+    """Define the LLVM function that computes "det", "logdet" or "logabsdet" of a matrix from its factors, and return
+    its symbol.
     """
     f = _MatrixFunction(module)
     value, negative = f.slot(f.real), f.slot("i1")
@@ -164,7 +170,7 @@ def determinant(module: Module, function: str) -> str:
     f.line(f"store i1 false, ptr {negative}")
     with f.loop("0", "%n") as k:
         entry = f.entry(k, k)
-        size = f.size(entry)
+        size = f.absolute(entry)
         if function == "det":
             f.store(f.compute("fmul", f.load(value), size), value)
         else:
@@ -219,7 +225,9 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
                 self.solve(factors, axes, index)
 
     def right_axes(self, step: Solve) -> list[tuple[str, Affine]]:
-        """Return the axes of the right sides other than those of the batch, by name: that of the matrix is first."""
+        """Return the names and extents of the axes of the right sides: first the rows of the matrix, then the columns.
+        Batch axes are left out.
+        """
         *batch, first, second = step.left.labels
         self.summed, self.free = (second, first) if first in step.output else (first, second)
         extents = dict(zip(step.right.labels, self.shapes[step.right.array], strict=True))
@@ -235,7 +243,7 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
             yield [Affine.variable(name) for name, _ in axes]
 
     def load(self, array: str, index: Sequence[Affine]) -> str:
-        """Return an entry of an array."""
+        """Emit the read of an array entry, and return its value."""
         return self.new(f"load {self.real}, ptr {self.entry_pointer(array, index)}")
 
     def store(self, value: str, index: Sequence[Affine]) -> None:
@@ -246,12 +254,14 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
         self.line(f"store {self.real} {value}, ptr {self.entry_pointer(self.step.array, index)}")
 
     def run_function(self, symbol: str, arguments: str) -> None:
-        """Append the call of a function, and add its return code."""
+        """Append the call of a function, and combine its return code with the earlier ones."""
         found, before = self.new(f"call i32 @{symbol}({arguments})"), self.new(f"load i32, ptr {self.code}")
         self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
 
     def factorize(self, target: str, place: Sequence[Affine], source: Sequence[Affine] = ()) -> None:
-        """Fill ``target`` at ``place`` with the factors of the operand's matrix at ``source``, by default ``place``."""
+        """Emit code that copies the operand's matrix at the batch index ``source`` (by default ``place``) to
+        ``target[place]``, and replaces it by its factors.
+        """
         with self.axes([("row", self.n), ("column", self.n)]) as index:
             value = self.load(self.operand, [*(source or place), *index])
             self.line(f"store {self.real} {value}, ptr {self.entry_pointer(target, [*place, *index])}")
@@ -259,7 +269,9 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
         self.line(f"call void @{factorized(self.module)}(ptr {pointer}, i64 {self.form(self.n)})")
 
     def solve(self, factors: str, axes: Sequence[tuple[str, Affine]], batch: Sequence[Affine]) -> None:
-        """Append the solutions of systems: of those of the step, or with the unit matrix as the right sides."""
+        """Emit code that solves the systems of a `Solve` step, or those with the unit matrix as right sides for an
+        inverse.
+        """
         step, is_transposed = self.step, False
         source: Callable[[Sequence[Affine]], str]
         target: Callable[[Sequence[Affine]], Sequence[Affine]]
@@ -269,7 +281,7 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
             columns = [label for label in step.output if label != self.free and label not in labels]
 
             def place(of: Sequence[int], index: Sequence[Affine]) -> list[Affine]:
-                """Return the index of an array with these labels."""
+                """Return the index of an array whose axes have the labels `of`."""
                 known = dict(zip([*labels, self.summed, *columns], [*batch, *index], strict=True))
                 return [known[self.summed if label == self.free else label] for label in of]
 
@@ -278,13 +290,15 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
         else:
 
             def source(index: Sequence[Affine]) -> str:
-                """Return the entry of the unit matrix."""
+                """Return the entry of the unit matrix at `index`: 1 on the diagonal, 0 elsewhere."""
                 row, column = (self.form(one) for one in index)
                 is_one = self.new(f"icmp eq i64 {row}, {column}")
                 return self.new(f"select i1 {is_one}, {self.real} 1.0, {self.real} 0.0")
 
             def target(index: Sequence[Affine]) -> Sequence[Affine]:
-                """Return the index of the result, whose axes may be exchanged."""
+                """Return the index in the result at which the solution's entry `index` is stored; axes may be
+                exchanged.
+                """
                 found = [*batch, *index]
                 return [found[axis] for axis in step.axes] if step.axes else found
 

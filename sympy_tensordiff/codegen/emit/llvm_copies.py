@@ -28,30 +28,36 @@ from sympy_tensordiff.integer.products import times
 
 
 def matrices_of(step: ContractionStep | Trapezoid) -> LibraryMatrices:
-    """Return a contraction as a matrix product; the rows of a trapezoid are the rows of the product."""
+    """Return a contraction as a matrix product, for BLAS. In a triangular one, the label whose value bounds the sum
+    always belongs to the rows of the result, if need be by exchanging the operands.
+    """
     found = as_matrices(step)
     return found.transposed() if isinstance(step, Trapezoid) and step.row not in found.rows else found
 
 
-def is_turned(operand: Operand, both: Sequence[int], first: Sequence[int], second: Sequence[int]) -> bool:
-    """Return whether an operand's axes of the ``second`` group come before those of the ``first``, so that it is read
-    transposed.
+def is_transposed(operand: Operand, both: Sequence[int], first: Sequence[int], second: Sequence[int]) -> bool:
+    """Return whether an operand's axes are in the order ``both``, ``second``, ``first`` instead of ``both``, ``first``,
+    ``second``, so that it is read transposed.
     """
     return bool(first and second) and list(operand.labels) == [*both, *second, *first]
 
 
 def task_count(extent: Affine, is_block: bool) -> Affine:
-    """Return the number of tasks along an axis of a correlation: one per entry, or per block of entries."""
+    """Return the number of tasks into which an axis of length `extent` is divided: one per entry, or with ``is_block``,
+    one per block of `ROWS` entries.
+    """
     return quotient(extent + (ROWS - 1), ROWS) if is_block else extent
 
 
 def block_count(step: Trapezoid, shapes: Shapes) -> Affine:
-    """Return the number of blocks of rows of a trapezoid."""
+    """Return the number of blocks of rows into which a triangular contraction is divided."""
     return quotient(extents(step, shapes)[step.row] + (BLOCK - 1), BLOCK)
 
 
 def part_count(step: ContractionStep | Trapezoid | Correlation, shapes: Shapes) -> Affine:
-    """Return the number of independent parts of a step; its compiled function computes a range of them."""
+    """Return into how many independent parts a step can be divided, such as rows or batch entries. Its function
+    computes a range of these.
+    """
     if isinstance(step, Correlation):
         tiles, out = tiling(step, shapes), shapes[step.array]
         assert tiles is not None
@@ -64,8 +70,8 @@ def part_count(step: ContractionStep | Trapezoid | Correlation, shapes: Shapes) 
 
 
 class Copies:
-    """Adds kernels to a program that copy operands of matrix products and correlations into the layout which these
-    need.
+    """Adds kernels to a program that copy operands of matrix products and correlations into the axis order that these
+    can read.
 
     ``width`` is the number of entries that lanes are padded to a multiple of; ``lanes`` are the copied operands of
     correlations, by result.
@@ -100,19 +106,23 @@ class Copies:
         return name
 
     def add_copy(self, target: str, axes: Sequence[int], source: str, labels: Sequence[int]) -> None:
-        """Add a kernel that copies an array into one with axes in another order."""
+        """Add a kernel that copies the array ``source`` with the axes ``labels`` to ``target``, whose axes are in the
+        order ``axes``.
+        """
         names = {label: self.fresh("i") for label in axes}
         value = Load(source, tuple([Affine.variable(names[label]) for label in labels]))
         self.steps.append(entrywise(target, [names[label] for label in axes], [], value))
 
     def add_contraction(self, step: ContractionStep | Trapezoid) -> None:
-        """Add a contraction with copies of the operands and the result that have other axis orders."""
+        """Add a contraction, with copies of operands and of the result if BLAS cannot use their axis order."""
         found, known = matrices_of(step), extents(step, self.shapes)
 
         def ordered(operand: Operand, first: Sequence[int], second: Sequence[int]) -> Operand:
-            """Return an operand, as a copy if its axes are not in the order of the groups."""
+            """Return ``operand``, or a copy of it with the batch labels, ``first`` and ``second`` in this order if BLAS
+            cannot read it in place.
+            """
             labels = [*found.both, *first, *second]
-            if list(operand.labels) == labels or is_turned(operand, found.both, first, second):
+            if list(operand.labels) == labels or is_transposed(operand, found.both, first, second):
                 return operand
             name = self.new_temporary(f"{operand.array}_ordered", [known[label] for label in labels])
             self.add_copy(name, labels, operand.array, operand.labels)
@@ -128,7 +138,9 @@ class Copies:
         self.add_copy(step.array, step.output, name, found.order)
 
     def add_correlation(self, step: Correlation) -> None:
-        """Add the copy of an operand whose lanes are padded with zeros to whole vectors."""
+        """Add a kernel that copies one operand of a correlation, with the axis of its vector lanes last and padded with
+        zeros to whole vectors.
+        """
         tiles = tiling(step, self.shapes)
         assert tiles is not None
         view = tiles.right

@@ -54,8 +54,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 @dataclass(frozen=True)
 class Target:
-    """The inputs of a module other than the program: number type, vector width, and the memory layout of Python
-    objects.
+    """The machine for which an LLVM module is printed: number type, vector width, and the memory layout of Python's
+    arrays.
 
     ``head`` is the number of bytes of an array object before the pointer to its entries. ``is_checked``: all indices
     are checked, to find errors of this package.
@@ -95,7 +95,7 @@ def print_llvm(program: Program, target: Target, parallel: frozenset[str] = froz
     pairs = [(step, one) for step, one in zip(program.kernels, found, strict=True) if one is not None]
 
     def entry() -> EntryPrinter:
-        """Return a new entry-point printer of the module."""
+        """Return a new printer for one entry point (a function that Python calls) of the module."""
         return EntryPrinter(module, program, prover, target.head)
 
     if library:
@@ -155,7 +155,7 @@ class LlvmStepPrinter:
         )
 
     def recurrence_function(self, step: Recurrence) -> StepFunction:
-        """Return the function of a recurrence, which calls those of the steps of its body."""
+        """Return the function of a recurrence; it calls the functions of its body's steps in a loop over time."""
         body = step.body
         copies = Copies(fuse(body, Prover(body)), BYTES // self.module.size)
         body = copies.program
@@ -167,7 +167,9 @@ class LlvmStepPrinter:
         return self.shared_function(step, loop, loop.function_text())
 
     def nest_function(self, step: Kernel | FusedKernels) -> StepFunction:
-        """Return the function of a kernel or of fused kernels, or of a block of it."""
+        """Return the function of a kernel or fused kernels. If it runs on several cores, the function computes one
+        block of rows.
+        """
         shapes, integers, bare = self.site
         names = self.names.copy()
         ends = block_ends(names) if function_name(step) in self.parallel else None
@@ -196,7 +198,7 @@ class LlvmStepPrinter:
         extent: Affine = ZERO,
         turns: int | str = BLOCKS,
     ) -> StepFunction:
-        """Return the record of a printed function; functions with equal texts are defined once."""
+        """Add a printed function to the module, unless it has one with the same text, and return its record."""
         name = function_name(step)
         passed = {name: kind for name, (kind, _) in printer.passed.items()}
         turns = turns if name in self.parallel else 0
@@ -209,7 +211,9 @@ class LlvmStepPrinter:
 def _module_with_python_driver(
     program: Program, module: Module, entry: Callable[[], EntryPrinter], found: Sequence[StepFunction | None]
 ) -> ModuleText:
-    """Return a module with one entry point per compiled step, and a Python driver that calls these and libraries."""
+    """Return a module in which Python calls the steps: an entry point per compiled step, and a driver that calls these
+    and libraries.
+    """
     names = module_names(program, LIBRARY_NAMES)
     calls, pieces, entries = {}, [], {}
     for step, function in zip(program.kernels, found, strict=True):

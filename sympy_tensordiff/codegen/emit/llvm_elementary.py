@@ -26,7 +26,9 @@ def real_text(value: float, kind: str) -> str:
 
 @functools.cache
 def elementary_text(name: str, kind: str) -> tuple[str, tuple[str, ...]]:
-    """Return the LLVM text of an elementary function, such as exp, for a number type, and the functions it calls."""
+    """Return the LLVM text of an elementary function, such as exp, for a number type, and the names of the functions
+    that it calls.
+    """
     translation = _LlvmTranslation(kind)
     text = translation.function(name)
     return text, tuple(dict.fromkeys(translation.called))
@@ -67,7 +69,9 @@ class _LlvmTranslation:
         return "\n".join([head, *self.lines, f"  ret {self.real} {result}", "}"])
 
     def as_kind(self, value: tuple[str, str], kind: str) -> str:
-        """Return the text of a value converted to `kind`; a literal is typed as that kind."""
+        """Return the text of a value where the type ``kind`` is expected: a literal in the notation of that type, a
+        single-precision number extended to double.
+        """
         text, own = value
         if own == "number":
             return text if kind not in ("real", "double") else real_text(float(text), self.types[kind])
@@ -171,7 +175,9 @@ class _LlvmTranslation:
         return self.new(f"call {self.real} @{name}.{self.real}({passed})"), "real"
 
     def changed(self, value: tuple[str, str], kind: str) -> tuple[str, str]:
-        """Emit an explicit conversion of a value, and return its text and new kind."""
+        """Emit the conversion of a value to the type ``kind``, as the Python text asks for, and return ``(text,
+        kind)``.
+        """
         text, own = value
         if own == "number":
             return self.as_kind(value, kind), kind

@@ -41,7 +41,7 @@ MESSAGES = {
 
 @dataclass(frozen=True)
 class StepFunction:
-    """The compiled function of a step: its symbol, its parameters and its division into parts.
+    """The record of a compiled function for a step: its symbol, its parameters, and how it is divided among threads.
 
     ``passed`` are the kinds of its parameters by name: "a" for an array, "r" for a real number, "i" for an integer. If
     it computes a range of parts, ``ends`` are the names of its two ends, and ``extent`` is the number of all parts.
@@ -117,8 +117,8 @@ class EntryPrinter(LlvmNestPrinter):
             self.values[size.name] = self.greatest(forms, "smax" if size.lows else "smin")
 
     def read_passed(self, passed: Mapping[str, str]) -> None:
-        """Append the code that reads the Python arguments of a single step's function: each name has its kind, ``a``
-        for an array, ``i`` for an integer, else a real number.
+        """Append code that reads the Python arguments of a single step's function. ``passed`` maps each name to its
+        kind: ``a`` for an array, ``i`` for an integer, ``r`` for a real number.
         """
         for place, (name, kind) in enumerate(passed.items()):
             found = self.argument_object(place)
@@ -140,7 +140,9 @@ class EntryPrinter(LlvmNestPrinter):
         return self.new(f"and i64 {mask}, {-ALIGNMENT}")
 
     def size_function(self, groups: Sequence[Sequence[Array]]) -> EntryPrinter:
-        """Print the function that returns the total bytes of the grouped temporaries; return this printer."""
+        """Print the entry point that returns how many bytes the temporaries need; the arrays of a group share memory.
+        Return this printer.
+        """
         self.read_arguments()
         total = str(ALIGNMENT)
         for array, *_ in groups:
@@ -149,7 +151,7 @@ class EntryPrinter(LlvmNestPrinter):
         return self
 
     def locate_temporaries(self, groups: Sequence[Sequence[Array]]) -> None:
-        """Emit the pointers of all temporaries, which are in the block of memory passed as last argument."""
+        """Emit the pointers of all temporaries, which are parts of the block of memory passed as the last argument."""
         place = len(self.program.arguments) + len(self.program.outputs)
         self.read_array("scratch", self.argument_object(place), 0)
         address = self.new(f"ptrtoint ptr {self.arrays['scratch']} to i64")
@@ -177,7 +179,7 @@ class EntryPrinter(LlvmNestPrinter):
         return self.finish()
 
     def release_gil(self) -> None:
-        """Release the interpreter lock, so that other threads of Python can run."""
+        """Emit the release of Python's interpreter lock, so that other threads can run."""
         self.module.declare("PyEval_SaveThread", "ptr", [])
         self.module.declare("PyEval_RestoreThread", "void", ["ptr"])
         self.code = self.slot("i32")
@@ -195,7 +197,7 @@ class EntryPrinter(LlvmNestPrinter):
         return [Constraint("ge", form - 1) for form in forms if not self.temporaries.is_positive(form)]
 
     def run_step(self, step: Step, function: StepFunction) -> None:
-        """Call the function of a step, on several cores if it is divided among threads."""
+        """Emit the call of a step's function, on several cores if the step is divided among threads."""
         if function.turns:
             self.run_in_parallel(step, function)
             return
@@ -209,7 +211,7 @@ class EntryPrinter(LlvmNestPrinter):
         return self.arrays[name] if kind == "a" else self.numbers[name] if kind == "r" else self.atom(name)
 
     def run_in_parallel(self, step: Step, function: StepFunction) -> None:
-        """Run a step on the threads of Numba's pool; no result depends on their number."""
+        """Emit code that runs a step on the threads of Numba's pool. The number of threads does not change results."""
         totals = [k.array for k in step.kernels if k.array in step.totals] if isinstance(step, FusedKernels) else []
         parts = {
             name: self.allocate(f"{name} parts", [Affine.of(PARTIAL_TOTALS), *self.shapes[name]]) for name in totals
@@ -237,7 +239,9 @@ class EntryPrinter(LlvmNestPrinter):
             self.line(f"call void @free(ptr {pointer})")
 
     def add_parts(self, target: str, parts: str, entries: str) -> None:
-        """Add the partial totals of all blocks, in order."""
+        """Emit code that adds up the partial sums of all threads, in a fixed order, so that results do not depend on
+        timing.
+        """
         real = self.module.real
         with self.loop("0", entries) as place:
             total = self.new(f"load {real}, ptr {self.pointer_at(parts, place)}")
@@ -247,7 +251,9 @@ class EntryPrinter(LlvmNestPrinter):
             self.line(f"store {real} {total}, ptr {self.pointer_at(target, place)}")
 
     def finish(self) -> EntryPrinter:
-        """End the function: acquire the interpreter lock and raise the error for a return code; return this printer."""
+        """End the function: take back Python's interpreter lock, and raise the error that belongs to the return code.
+        Return this printer.
+        """
         self.line(f"call void @PyEval_RestoreThread(ptr {self.state})")
         self.module.declare("PyErr_SetString", "void", ["ptr", "ptr"])
         self.module.declare("PyErr_NoMemory", "ptr", [])
@@ -283,7 +289,9 @@ class EntryPrinter(LlvmNestPrinter):
         return self.call("ptr", "PyObject_GetAttrString", [module, "@error.class"], "ptr")
 
     def has_code(self, found: str, code: int) -> str:
-        """Return whether the bits of ``found``, combined return codes, include ``code``."""
+        """Emit the test whether ``found``, several return codes combined by "or", contains ``code``; return its
+        value.
+        """
         return self.new(f"icmp ne i32 {self.new(f'and i32 {found}, {code}')}, 0")
 
     def text(self, name: str) -> str:
@@ -297,7 +305,8 @@ class EntryPrinter(LlvmNestPrinter):
 
 
 def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]]:
-    """Return groups of temporaries that share memory: of one size, each filled after the last use of the one before it.
+    """Return the temporaries in groups that can use the same memory: arrays of one size, each of which is filled after
+    the last use of the one before.
 
     Constant tables have memory of their own, and so have temporaries that no step reads.
     """
@@ -326,17 +335,21 @@ def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]
 
 
 def _sorted_extents(array: Array) -> tuple[int, tuple[str, ...]]:
-    """Return a key of an array's size: the product of its constant extents, and its other extents as sorted texts."""
+    """Return a key that is equal for arrays of equal size: the product of the constant extents, and the other extents
+    as sorted texts.
+    """
     numbers = [form.constant for form in array.shape if form.is_constant]
     return prod(numbers), tuple(sorted(str(form) for form in array.shape if not form.is_constant))
 
 
 class TaskPrinter(LlvmNestPrinter):
-    """Prints the function that one thread runs: it computes some of a step's ranges of entries."""
+    """Prints the function that each thread runs: it computes those ranges of a step's entries that the thread is
+    assigned.
+    """
 
     def range_count(self, driver: LlvmNestPrinter, function: StepFunction) -> str:
-        """Emit, in the function ``driver``, the number of pieces into which a step is divided for threads, and return
-        it.
+        """Emit, in the function ``driver``, the number of ranges into which a step is divided for threads; return its
+        value.
         """
         extent = driver.form(function.extent)
         if function.turns == "strips":
@@ -351,8 +364,8 @@ class TaskPrinter(LlvmNestPrinter):
         return count
 
     def turns(self, function: StepFunction, totals: Container[str]) -> None:
-        """Append a loop that calls a step's function on each range assigned to this thread; ``totals`` get one copy per
-        range.
+        """Append a loop that calls the function of a step for each range of this thread. Arrays in ``totals`` get a
+        separate copy per range.
         """
         first = self.new("ptrtoint ptr %first to i64")
         last = self.add(first, "%number")
@@ -372,8 +385,8 @@ class TaskPrinter(LlvmNestPrinter):
             self.values |= dict(zip(function.ends, (low, high), strict=True))
 
             def value(name: str, kind: str) -> str:
-                """Return the pointer or value of the step's argument ``name``; for an array with one copy per thread,
-                the thread's copy.
+                """Return the value passed for the step's argument ``name``; for an array with a copy per range, the
+                pointer to this range's copy.
                 """
                 pointer = self.atom(name) if kind == "i" else self.parameter(name, kind)
                 return (

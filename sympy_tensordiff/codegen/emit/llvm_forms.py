@@ -59,7 +59,9 @@ class LlvmFormPrinter(Builder):
         return self.new(f"call i32 @{function.symbol}({passed})")
 
     def parameter(self, name: str, kind: str) -> str:
-        """Return the value of a function parameter, which is added at its first use."""
+        """Return the value of a parameter of the function. The parameter is added to the function when it is first
+        used.
+        """
         if name not in self.passed:
             self.passed[name] = kind, f"%{kind}.{len(self.passed)}"
         return self.passed[name][1]
@@ -105,7 +107,7 @@ class LlvmFormPrinter(Builder):
         return self.add(total, self.times(value, str(factor)))
 
     def atom(self, atom: Variable) -> str:
-        """Return the value of a variable, a product, a quotient or an array entry in a form."""
+        """Emit one variable of a form (a plain one, a product, a quotient or an array entry), and return its value."""
         if isinstance(atom, IndexProduct):
             return reduce(self.times, [self.form(Affine.variable(factor)) for factor in atom.factors])
         if isinstance(atom, Quotient | SymbolicQuotient):
@@ -140,12 +142,12 @@ class LlvmFormPrinter(Builder):
         return self.greatest([self.form(quotient(b.form, b.divisor) + 1) for b in bounds], "smin")
 
     def ends(self, ends: Ends) -> str:
-        """Return the value of an `Ends`: the first value of a loop, or one more than its last value."""
+        """Emit the value of an `Ends`: the first value of a loop, or one more than its last value."""
         return self.low(ends.lows) if ends.lows else self.stop(ends.highs)
 
     def conditions(self, rows: Sequence[Constraint]) -> str:
-        """Emit the test that all constraints hold, and return its i1 value; a test that reads arrays is made only if
-        those before it hold.
+        """Emit the test that all constraints hold, and return its i1 value. Constraints that read arrays are only
+        tested if those before them hold.
         """
         found = self.condition(rows[0])
         for number, row in enumerate(rows[1:], 1):
@@ -184,7 +186,9 @@ class LlvmFormPrinter(Builder):
         return self.pointer_at(self.base(array), offset, self.entry_type(array))
 
     def checked(self, place: str, extent: str) -> str:
-        """Return ``place`` if it is in ``range(extent)``, else 0; then the call later raises an error."""
+        """Emit code that replaces the index ``place`` by 0 if it is not in ``range(extent)``, and records that, so that
+        the call raises an error. Return the index.
+        """
         self.module.declared["outside"] = "@outside = internal global i32 0"
         is_inside = self.new(f"icmp ult i64 {place}, {extent}")
         code = self.new(f"select i1 {is_inside}, i32 0, i32 {OUTSIDE}")
@@ -214,7 +218,7 @@ class LlvmFormPrinter(Builder):
         return self.new(f"getelementptr inbounds {kind or self.module.real}, ptr {pointer}, i64 {offset}")
 
     def entries(self, shape: Iterable[Affine]) -> str:
-        """Return the number of entries of an array of this shape."""
+        """Emit the product of the extents in `shape`, the number of entries of an array, and return its value."""
         return reduce(
             self.times, [self.greatest(["0", self.form(e)]) if not e.is_constant else str(e) for e in shape], "1"
         )

@@ -85,8 +85,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
             self.depth -= 1
 
     def interleaved_vectors(self, count: int, body: Sequence[Statement]) -> str:
-        """Return how many vectors an iteration of a loop with ``count`` iterations computes, see `LOOP_MARK`; "0" if
-        LLVM decides.
+        """Return how many vectors of entries one iteration of a loop with ``count`` iterations should compute, as a
+        mark for LLVM (see `LOOP_MARK`); "0" if LLVM decides.
         """
         is_entrywise = all(isinstance(one, Set) and isinstance(one.target, Load) for one in body)
         whole = count * self.module.size // MAX_VECTOR_BYTES
@@ -129,6 +129,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
 
 
 def _upper_extent(ends: Ends) -> Affine:
-    """Return the extent of an axis of a local array, or an upper bound of it."""
+    """Return the extent of an axis of a local array as a single form: of a maximum or minimum, the first operand that
+    is not a constant.
+    """
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
     return next((form for form in found if not form.is_constant), found[0])

@@ -9,7 +9,7 @@ from functools import reduce
 
 from sympy_tensordiff.codegen.emit.library import LibraryMatrices
 from sympy_tensordiff.codegen.emit.llvm import FLAGS, TOO_LARGE, Module
-from sympy_tensordiff.codegen.emit.llvm_copies import block_count, is_turned, matrices_of
+from sympy_tensordiff.codegen.emit.llvm_copies import block_count, is_transposed, matrices_of
 from sympy_tensordiff.codegen.emit.llvm_elementary import real_text
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
 from sympy_tensordiff.codegen.ir.programs import (
@@ -139,7 +139,7 @@ LOW, HIGH = "block low", "block high"
 
 
 class LlvmProductPrinter(LlvmNestPrinter):
-    """Prints the function that computes a range of parts of a contraction, with operands that BLAS reads in place.
+    """Prints the function that computes a range of rows (or of batch entries) of a contraction by BLAS calls.
 
     A part is one product of the batch if there are batch labels, else a block of a trapezoid, else a row.
     """
@@ -153,7 +153,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
         low, high = self.parameter(LOW, "i"), self.parameter(HIGH, "i")
         rows, columns, terms = (self.length_of(group) for group in (own, other, summed))
         pointers = self.base(step.array), self.base(found.left.array), self.base(found.right.array)
-        turned = is_turned(found.left, both, own, summed), is_turned(found.right, both, summed, other)
+        turned = is_transposed(found.left, both, own, summed), is_transposed(found.right, both, summed, other)
         steps = (rows if turned[0] else terms), (terms if turned[1] else columns)
         with ExitStack() as stack:
             if both:
@@ -187,7 +187,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
     def multiply(
         self, pointers: Sequence[str], steps: Sequence[str], turned: Sequence[bool], rows: str, columns: str, terms: str
     ) -> None:
-        """Append the BLAS call for one product; ``rows`` or ``columns`` is -1 if that operand is a vector."""
+        """Append one matrix product by a BLAS call, or in loops if it is small. ``rows`` or ``columns`` is -1 if that
+        operand is a vector.
+        """
         out, left, right = pointers
         own, other = ("1" if length == "-1" else length for length in (rows, columns))
         arrays = self.step.array, self.matrices.left.array, self.matrices.right.array
@@ -219,8 +221,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
         turned: Sequence[bool],
         factor: str,
     ) -> None:
-        """Append loops for a product of ``lengths`` rows, columns and terms, whose innermost loop reads entries one
-        after the other: it adds multiples of rows, or is a dot product.
+        """Append loops for a small matrix product. The innermost loop reads contiguous entries: it adds a multiple of a
+        row, or computes a dot product. ``lengths`` are its rows, columns and terms.
         """
         (out, left, right), (rows, columns, terms) = pointers, lengths
         has_columns = columns != "1"
@@ -231,7 +233,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
         real, flags = self.module.real, f"reassoc {FLAGS}"
 
         def entry(pointer: str, first: str, second: str, step: str, swaps: bool) -> str:
-            """Return an entry of a matrix, whose indices are in the other order if it is transposed."""
+            """Emit the read of a matrix entry, and return its value. With ``swaps``, the two indices are exchanged,
+            since the matrix is stored transposed.
+            """
             first, second = (second, first) if swaps else (first, second)
             return self.new(f"load {real}, ptr {self.pointer_at(pointer, self.add(self.times(first, step), second))}")
 

@@ -48,16 +48,18 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         self.lasts: dict[str, str] = {}
         """The slots of the pointers of the last values that are kept, by array."""
 
-    def over(self, form: Affine) -> str:
+    def form_in_body(self, form: Affine) -> str:
         """Return the value of an integer form over the sizes of the body."""
         return self.form(form.substitute(self.forms))
 
     def body_entries(self, shape: Sequence[Affine]) -> str:
         """Return the number of entries of an array of the body."""
-        return reduce(self.times, [self.greatest(["0", self.over(extent)]) for extent in shape], "1")
+        return reduce(self.times, [self.greatest(["0", self.form_in_body(extent)]) for extent in shape], "1")
 
-    def private(self, name: str) -> Affine:
-        """Return an integer variable of the body renamed so that no other integer of this function has its name."""
+    def body_variable(self, name: str) -> Affine:
+        """Return the variable for an integer `name` of the body, distinct from all variables of the program
+        around it.
+        """
         return Affine.variable(f"body {name}")
 
     def print_recurrence(self) -> None:
@@ -80,10 +82,10 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                 self.copy(self.base(one.array), last, self.body_entries(self.results[one.result]))
 
     def prepare_arguments(self) -> None:
-        """Compute the sizes of the body, and the pointers of constants and of the states before the first step."""
+        """Emit code for the sizes of the body, and for the pointers to constants and to the first states."""
         for size in self.body.sizes:
-            ends = [self.over(form) for form in size.lows or size.highs]
-            self.forms[size.name] = self.private(size.name)
+            ends = [self.form_in_body(form) for form in size.lows or size.highs]
+            self.forms[size.name] = self.body_variable(size.name)
             self.values[f"body {size.name}"] = self.greatest(ends, "smax" if size.lows else "smin")
         for name, array in self.step.constants:
             self.point(name, self.base(array))
@@ -99,11 +101,13 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.slotted.add(name)
 
     def point(self, name: str, pointer: str) -> None:
-        """Set the pointer of an array argument of the body."""
+        """Set the pointer by which the body reads its argument `name`: that of an array's first entry, or of a scalar
+        in memory.
+        """
         (self.pointers if self.given[name] else self.numbers)[name] = pointer
 
     def prepare_results(self) -> None:
-        """Allocate temporaries and the buffers of results, and fill sums with zeros."""
+        """Emit code that allocates temporaries and buffers for results, and fills the sums with zeros."""
         for array in self.body.temporaries:
             self.pointers[array.name] = self.memory(array.name, array.shape)
         carried = {state.result for state in self.step.carried if self.given[state.argument]}
@@ -122,9 +126,9 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                 self.fill_zeros(self.base(one.array), self.body_entries(self.results[one.result]))
 
     def move_to(self, time: str) -> None:
-        """Set the time, and the pointers to the rows of arrays at this time."""
+        """Emit code that sets the time, and the pointers to the rows that belong to this time in all arrays."""
         if self.step.time:
-            self.forms[self.step.time] = self.private("time")
+            self.forms[self.step.time] = self.body_variable("time")
             self.values["body time"] = time
         for name, array in self.step.rows:
             self.point(name, self.row(array, time, self.given[name]))
@@ -136,7 +140,9 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return self.pointer_at(self.base(array), self.times(time, self.body_entries(shape)))
 
     def record(self, time: str) -> None:
-        """Add the step's results to sums, remember last values, and copy results that go to several stacks."""
+        """Emit code that stores what is wanted of one time step's results: adds them to sums, notes last values, copies
+        rows to stacks.
+        """
         for one in self.step.recorded:
             shape = self.results[one.result]
             if one.kind == "sum":
@@ -147,7 +153,9 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                 self.copy(self.row(one.array, time, shape), self.place(one.result), self.body_entries(shape))
 
     def exchange(self) -> None:
-        """Use the results as states of the next step, by exchanging buffers."""
+        """Emit code that makes the results of a step the states of the next one, by exchanging the pointers to their
+        buffers.
+        """
         for state in self.step.carried:
             if state.argument in self.states:
                 self.line(f"store ptr {self.place(state.result)}, ptr {self.states[state.argument]}")
@@ -163,13 +171,13 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         with ExitStack() as stack:
             if rows := self.nonempty_rows(step):
                 stack.enter_context(self.when(*(partial(self.condition, row) for row in rows)))
-            self.values |= dict(zip(function.ends, ("0", self.over(function.extent)), strict=True))
+            self.values |= dict(zip(function.ends, ("0", self.form_in_body(function.extent)), strict=True))
             found = self.call_step(function, self.argument_value)
             before = self.new(f"load i32, ptr {self.code}")
             self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
 
     def nonempty_rows(self, step: Step) -> list[Constraint]:
-        """Return the conditions under which a step has something to do; [] if it always has."""
+        """Return the constraints on sizes under which a step of the body has work to do; [] if it always has."""
         prover = Prover(self.body)
         forms: Sequence[Affine] = ()
         if isinstance(step, Scatter):
@@ -184,11 +192,11 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         ]
 
     def argument_value(self, name: str, kind: str) -> str:
-        """Return the value of an argument of a step of the body, by its name there."""
+        """Return the pointer or value that is passed for `name`, a parameter of a step of the body."""
         if kind == "a":
             return self.place(name)
         if kind == "i":
-            return self.values[name] if name in self.values else self.over(Affine.variable(name))
+            return self.values[name] if name in self.values else self.form_in_body(Affine.variable(name))
         pointer = self.numbers[name]
         pointer = self.new(f"load ptr, ptr {pointer}") if name in self.slotted else pointer
         return self.new(f"load {self.module.real}, ptr {pointer}")

@@ -143,7 +143,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.call_function(function, values)
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> Value:
-        """Return one of two values; only the chosen one is computed, unless both are available without cost."""
+        """Emit ``value if condition else otherwise``, and return its value. Only the chosen one is computed, unless
+        both cost nothing.
+        """
         test = self.truth(condition)
         if isinstance(value, Number | Name) and isinstance(otherwise, Number | Name):
             (one, other), kind = self.unify(self.scalar(value), self.scalar(otherwise))
@@ -151,7 +153,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.choice(test, lambda: self.scalar(value), lambda: self.scalar(otherwise))
 
     def truth(self, condition: Scalar) -> str:
-        """Return `condition` as a boolean; it is a number where it was stored in an array."""
+        """Emit a condition as a boolean (i1). A condition that was stored in an array is a number, which is compared
+        with 0.
+        """
         value, kind = self.scalar(condition)
         if kind == "i1":
             return value
@@ -172,7 +176,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return first
 
         def rest() -> Value:
-            """Return the condition that all arguments but the first hold."""
+            """Emit the condition that all arguments but the first hold, and return its value."""
             return self.condition_of(Operation(function, arguments[1:])), "i1"
 
         if function == "and":

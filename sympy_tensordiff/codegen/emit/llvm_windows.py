@@ -26,7 +26,9 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
     """
 
     def print_correlation(self, step: Correlation, tiles: Tiling, copy: Load, is_wide: bool) -> None:
-        """Append the instructions of a correlation; ``copy`` is the copied operand, without the last index."""
+        """Append the instructions of a correlation. ``copy`` is the read of its copied operand without the last index,
+        which the lanes of vectors run over.
+        """
         self.step, self.tiles, self.extents = step, tiles, dict(step.labels)
         self.symbol = tile_function(self.module, is_wide)
         lane_out, block = own_axis(step.output, tiles.lanes), own_axis(step.output, tiles.rows)
@@ -54,7 +56,7 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
             self.print_store(out, lane_out)
 
     def enter_loops(self, stack: ExitStack) -> None:
-        """Enter the loops over the labels outside the blocks, longest first, on the ``stack``."""
+        """Emit the loops over the labels that are outside of blocks, longest first; closing ``stack`` ends them."""
         tiles, output = self.tiles, self.step.output
         known = {tiles.lanes, tiles.rows, tiles.terms, tiles.solved}
         for label in self.extents:
@@ -86,22 +88,22 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         enter([] if self.block is not None else [tiles.rows], ROWS)
 
     def call_tile(self, own: Load, left: Load, right: Load) -> None:
-        """Append the call that computes one block of rows."""
+        """Append the call of the function that computes one block of rows of the result."""
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}
         # Where a task has one block of rows, those of its sums begin with it.
         first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
 
         def offset(view: Load, forms: Sequence[Affine]) -> str:
-            """Return the offset of an entry of a read, given its index forms; missing last indices are 0."""
+            """Return the offset of the entry at the indices ``forms``; missing last indices are 0."""
             total, shape = "0", self.shapes[view.array]
             for form, extent in zip(forms, shape, strict=False):
                 total = self.add(self.times(total, self.form(extent)), self.form(form))
             return self.times(total, self.form(shape[-1])) if len(shape) > len(forms) else total
 
         def start(view: Load, forms: Sequence[Affine]) -> str:
-            """Return the pointer to the first entry of a block that the read ``view`` takes from its array, with these
-            index forms.
+            """Return the pointer to the first entry that a block reads from or adds to the array of ``view``, at the
+            indices ``forms``.
             """
             return self.pointer_at(self.base(view.array), offset(view, [form.substitute(zero) for form in forms]))
 
@@ -142,7 +144,9 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
 
 
 def tile_function(module: Module, is_wide: bool) -> str:
-    """Define the function that adds a tile of sums of products to rows, in vector registers; return its symbol."""
+    """Define the function that adds a product of two small blocks to a block of the result, in vector registers; return
+    its symbol.
+    """
     name = "tile"
     if name in module.functions:
         return name
@@ -157,14 +161,18 @@ def tile_function(module: Module, is_wide: bool) -> str:
 
 
 class _TileBuilder(LlvmNestPrinter):
-    """Emits the function that computes one tile of a product in vector registers."""
+    """Emits the function that adds one tile of a matrix product, a few rows and all columns, with sums in vector
+    registers.
+    """
 
     def __init__(self, module: Module, vector: str, size: int, fma: str) -> None:
         super().__init__(module, {}, frozenset(), frozenset())
         self.vector, self.size, self.fma = vector, size, fma
 
     def print(self, width: int) -> None:
-        """Append loops over blocks of ``width`` vectors of lanes while there are enough, then over single vectors."""
+        """Append loops over the columns: in blocks of ``width`` vectors as long as there are enough, then in single
+        vectors.
+        """
         last = self.add("%rows", "-1")
         # Missing rows repeat the last one, and are not written.
         chosen = [self.greatest([str(m), last], "smin") for m in range(ROWS)]
@@ -178,8 +186,8 @@ class _TileBuilder(LlvmNestPrinter):
                 self.lanes(lane, 1, firsts)
 
     def lanes(self, lane: str, width: int, firsts: Sequence[str]) -> None:
-        """Append code that adds ``a @ b`` to ``c`` for `ROWS` rows (of ``a`` at the pointers ``firsts``) and ``width``
-        vectors of columns from ``lane`` on.
+        """Append code for one block: it adds ``a @ b`` to ``c`` for `ROWS` rows, at the pointers ``firsts``, and
+        ``width`` vectors of columns from the column ``lane`` on.
         """
         real, vector, align = self.module.real, self.vector, self.module.size
         start = self.pointer_at("%b", lane)

@@ -136,9 +136,7 @@ def needs_no_copies(step: ContractionStep) -> bool:
     left, right, both, rows, columns, terms = found = as_matrices(step)
 
     def lies(labels: Labels, first: Labels, second: Labels) -> bool:
-        """Return whether ``labels`` are the batch labels followed by those of ``first`` and ``second``, in either
-        order.
-        """
+        """Return whether ``labels`` are the batch labels, followed by ``first`` and ``second`` in either order."""
         return list(labels) in ([*both, *first, *second], [*both, *second, *first])
 
     return lies(left.labels, rows, terms) and lies(right.labels, terms, columns) and found.order == list(step.output)
@@ -171,8 +169,8 @@ class _MatrixProduct:
         if isinstance(self.step, Trapezoid):
             found = found if self.step.row in found.rows else found.transposed()
         elif self.is_parallel and not found.both and found.left is self.step.left:
-            is_turned = self.is_short(found.rows) and not self.is_short(found.columns)
-            found = found.transposed() if is_turned and not self.is_short(found.terms) else found
+            is_transposed = self.is_short(found.rows) and not self.is_short(found.columns)
+            found = found.transposed() if is_transposed and not self.is_short(found.terms) else found
         first = self.operand(found.left, found.both, found.rows, found.terms)
         second = self.operand(found.right, found.both, found.terms, found.columns)
         product = self.target if found.order == out else self.array("product", found.order)
@@ -182,7 +180,9 @@ class _MatrixProduct:
         return "\n".join(self.text.render())
 
     def multiply(self, found: LibraryMatrices, first: tuple[str, bool], second: tuple[str, bool], out: str) -> None:
-        """Append the BLAS calls, one per batch entry or panel of rows; each operand is (array, whether transposed)."""
+        """Append the BLAS calls of a product, one per batch entry or panel of rows. `first` and `second` are (array,
+        whether it is transposed).
+        """
         _, _, both, own, other, summed = found
         rows, columns, terms = (self.length(group) for group in (own, other, summed))
         a_step, b_step = (rows if first[1] else terms), (terms if second[1] else columns)
@@ -209,7 +209,9 @@ class _MatrixProduct:
         lines.line(f"multiply({out}, {places[0]}, {left}, {right}, {rows if own else None}, {ends}")
 
     def blocks(self, step: Trapezoid, found: LibraryMatrices, left: str, right: str, out: str) -> None:
-        """Append the products of a triangular contraction: blocks of rows, with the terms that all its rows share."""
+        """Append the products of a triangular contraction, one per block of rows, over the terms that all rows of the
+        block have.
+        """
         _, _, both, own, other, summed = found
         rows, columns, terms = (self.length(group) for group in (own, other, summed))
         place, block, start, end = (self.names.fresh(wish) for wish in ("place", "block", "start", "end"))
@@ -246,7 +248,9 @@ class _MatrixProduct:
         return "prange" if self.is_parallel else "range"
 
     def is_short(self, labels: Labels) -> bool:
-        """Return whether a group of axes provably has too few entries to be split into two panels."""
+        """Return whether the axes ``labels`` are known to have too few entries for splitting a product into two panels,
+        one per core.
+        """
         entries = self.entries(labels)
         return entries is not None and entries < 2 * MIN_HALF_ROWS
 

@@ -83,12 +83,12 @@ class NumbaPrinter(NestPrinter):
         return super().variable(array) + dot + attribute
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the subscript of an array entry, whose indices need no sign tests."""
+        """Return the text of an entry's subscript. Numba knows that the indices in it are not negative."""
         return ", ".join(map(self.unsigned, index)) or "()"
 
     def unsigned(self, form: Affine) -> str:
-        """Return the text of an index, wrapped in ``at`` unless it is evidently non-negative, so that Numba needs no
-        sign test.
+        """Return the text of an index. It is wrapped in ``at(...)``, which tells Numba that it is not negative, unless
+        that is evident.
         """
         counts = form.constant >= 0 and all(factor > 0 and atom in self.counted for atom, factor in form.terms)
         return self.form(form) if counts else f"at({self.form(form)})"
@@ -142,7 +142,9 @@ class NumbaPrinter(NestPrinter):
             super().statement(statement, depth)
 
     def set_text(self, statement: Set) -> str:
-        """Return an assignment or an update; sums in loops call ``plus``, whose terms may be reordered."""
+        """Return the text of an assignment or update. Updates of sums in loops call ``plus``, so that Numba may reorder
+        and vectorise them.
+        """
         target, value = statement.target, statement.value
         if isinstance(target, Name) and not isinstance(value, Ends):
             if not statement.reduction:
@@ -154,7 +156,9 @@ class NumbaPrinter(NestPrinter):
 
 
 def function_text(step: Kernel | FusedKernels, nest: Nest, names: FormNames, block: tuple[str, str] | None) -> str:
-    """Return the function of a step, or of a ``block`` of it between these two ends, without decorator."""
+    """Return the text of the function of a step, without decorator. With ``block``, the function computes the rows
+    between these two ends.
+    """
     printer = NumbaPrinter(names, nest.bare)
     printer.line(0, _head_text(step, names, block or ()))
     if isinstance(step, FusedKernels):
@@ -199,18 +203,18 @@ def block_name(step: Step) -> str:
 
 
 def block_ends(names: FormNames) -> tuple[str, str]:
-    """Return two new names: of the first row of a block, and of one past its last row."""
+    """Return two new names for parameters: the first row of a block, and the row after its last one."""
     return names.fresh("start"), names.fresh("stop")
 
 
 def _head_text(step: Step, names: FormNames, block: Sequence[str]) -> str:
-    """Return the ``def`` line of the function of a step, or of a block of it."""
+    """Return the ``def`` line for the function of a step, or of one block of its rows."""
     passed = passed_names(step, names)
     return f"def {block_name(step)}({', '.join([*passed, *block])}):" if block else head_text(step, passed)
 
 
 def blocks_text(step: Step, names: FormNames, prover: Prover) -> str:
-    """Return the function that calls the function of a block for all blocks in parallel, without decorator."""
+    """Return the text of the function that runs all blocks of a step in parallel, without decorator."""
     local = names.copy()
     extent, turn, block = (local.fresh(wish) for wish in ("extent", "turn", "block"))
     length = FormPrinter(names).form(step.extent) if isinstance(step, FusedKernels) else f"{names(step.array)}.shape[0]"
@@ -306,7 +310,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
 def _step_functions(
     program: Program, names: FormNames, decorators: Decorators, prover: Prover, parallel: frozenset[str] = frozenset()
 ) -> tuple[Functions, list[str]]:
-    """Return the functions of the steps of a fused program, and the texts of those that recurrences call."""
+    """Return the Numba functions of all steps, and the texts of NumPy functions that recurrences call in Python."""
     functions = Functions(names)
     made = frozenset(array.name for array in (*program.outputs, *program.temporaries) if not array.shape)
 
@@ -349,8 +353,8 @@ def _step_functions(
 
 
 def _compiled_recurrence(step: Recurrence, names: FormNames, decorators: Decorators) -> list[str]:
-    """Return the texts of the compiled functions of a recurrence's body, and last that of the recurrence, without
-    decorator.
+    """Return the texts of a recurrence's functions for Numba, without decorators: first the functions of its body, and
+    last the function that runs it.
     """
     prover = Prover(step.body)
     body, name = fuse(step.body, prover), step_function(step)
@@ -364,7 +368,9 @@ def _compiled_recurrence(step: Recurrence, names: FormNames, decorators: Decorat
 
 
 def _with_helpers(texts: list[str], compiled: Container[str]) -> list[str]:
-    """Return functions for NumPy with their helpers, renamed where the same names are ``compiled`` functions."""
+    """Return texts of NumPy functions with the helpers that they call. A helper is renamed if a ``compiled`` function
+    has its name.
+    """
     found = [*called_by(texts, NUMPY_HELPERS | LIBRARY_HELPERS).values(), *texts]
     return [
         WORD.sub(lambda m: f"numpy_{m[0]}" if m[0] in NUMPY_HELPERS and m[0] in compiled else m[0], text)
@@ -390,7 +396,7 @@ def compiled_once(function):
 
 
 class Decorators:
-    """The Numba decorator lines of the functions of a module.
+    """The lines with Numba's decorator for the functions of a module, by the way they are compiled.
 
     A function that is compiled only as part of others has no entry point for Python, which would take as long to
     compile as a small kernel: called from Python, it runs as Python. So are all of a body of a compiled recurrence, for

@@ -7,10 +7,14 @@ atomic additions. The text is the same for a device and for Numba's simulator.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.cuda_library import IMPORT, library_arguments, library_pieces, require_library
 from sympy_tensordiff.codegen.emit.cuda_library import OWN_NAMES as LIBRARY_NAMES
 from sympy_tensordiff.codegen.emit.cuda_nests import gpu_kernels, kernel_functions
+from sympy_tensordiff.codegen.emit.cuda_recurrences import HELPERS as LOOPS
+from sympy_tensordiff.codegen.emit.cuda_recurrences import OWN_NAMES as LOOP_NAMES
+from sympy_tensordiff.codegen.emit.cuda_recurrences import loop_text
 from sympy_tensordiff.codegen.emit.driver import (
     Functions,
     Temporaries,
@@ -23,6 +27,7 @@ from sympy_tensordiff.codegen.emit.driver import (
 from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, FormNames, FormPrinter
 from sympy_tensordiff.codegen.emit.helpers import CUDA_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import library_text
+from sympy_tensordiff.codegen.emit.recurrences import step_function, with_own_functions
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import (
@@ -43,34 +48,64 @@ from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
 
 def print_program(program: Program) -> str:
     """Return the text of a module whose ``run`` fills the outputs of ``program`` on a CUDA device."""
+    program, names, pieces, compute, uses_library = _printed(program)
+    table = {name: "@cuda.jit(device=True)\n" + text.strip("\n") for name, text in CUDA_HELPERS.items()}
+    library = [text for text in pieces if "def library_" in text]
+    others = [text for text in pieces if text not in library]
+    helpers = [*called_by(others, table).values()]
+    loops = [LOOPS.strip("\n")] if "memory.inside(" in "\n".join(pieces) else []
+    whole = [*helpers, *others, LAUNCH.strip("\n"), *loops, *(library_pieces(library) if uses_library else [])]
+    whole += [compute, run_text(program, names)]
+    library_import = IMPORT.strip() if uses_library else ""
+    return module_text(program, "cuda", names, whole, {"numba": ("cuda", "uint64")}, library_import)
+
+
+class _Printed(NamedTuple):
+    """A program of launches with its names, the functions of its steps, the function that runs them, and whether it
+    calls a library.
+    """
+
+    program: Program
+    names: FormNames
+    pieces: list[str]
+    compute: str
+    uses_library: bool
+
+
+def _printed(program: Program, step: str = "") -> _Printed:
+    """Return a program in printed form; with ``step``, the body of a recurrence, whose function has this name."""
     program, whole, products, deals = on_device(program)
-    calls: dict[str, ProductStep | Apply] = dict(products)
     own = {f"library_{function_name(step)}" for step in program.kernels} | device_names(program)
-    names = module_names(program, OWN_NAMES | own)
+    names = module_names(program, OWN_NAMES | own | {step})
+    calls: dict[str, ProductStep | Apply] = dict(products)
     prover = Prover(program)
     shapes = prover.shapes
     functions = Functions(names)
-    for step in program.kernels:
-        if not isinstance(step, Kernel | FusedKernels):
-            require_library(step)
-            assert not isinstance(step, Correlation | Recurrence)
-            calls[step.array] = step
-    steps = [step for step in program.kernels if isinstance(step, Kernel | FusedKernels)]
+    loops: list[str] = []
+    uses_library = False
+    for one in program.kernels:
+        if isinstance(one, Recurrence):
+            body = _printed(one.body, step_function(one))
+            loops += with_own_functions(one, body.pieces, [body.compute])
+            functions.add(one, loop_text(one, names))
+            uses_library |= body.uses_library
+        elif not isinstance(one, Kernel | FusedKernels):
+            require_library(one)
+            assert not isinstance(one, Correlation)
+            calls[one.array] = one
+    steps = [one for one in program.kernels if isinstance(one, Kernel | FusedKernels)]
     kernels = list(gpu_kernels(steps, names, prover, deals))
-    for step, printed in zip(steps, kernel_functions(kernels, shapes), strict=True):
-        functions.add(step, printed.text, "@cuda.jit\n", printed.arguments, printed.names)
+    for one, printed in zip(steps, kernel_functions(kernels, shapes), strict=True):
+        functions.add(one, printed.text, "@cuda.jit\n", printed.arguments, printed.names)
     blocks = {kernel.step.array: kernel.nest for kernel in kernels if isinstance(kernel.nest, BlockNest)}
-    table = {name: "@cuda.jit(device=True)\n" + text.strip("\n") for name, text in CUDA_HELPERS.items()}
-    pieces = [*called_by(functions.texts, table).values(), *functions.texts, LAUNCH.strip("\n")]
     library = Functions(names)
     for call in calls.values():
         library.add(call, library_text(call, program, names), passed=library_arguments(call, names, shapes))
-    pieces += library_pieces(library) if calls else []
     inside = "with of_library(stream):"
     by_library = {array: [inside, f"{INDENT}library_{library(call)}"] for array, call in calls.items()}
-    pieces += [compute_text(program, whole, names, functions, by_library, blocks), run_text(program, names)]
-    library_import = IMPORT.strip() if calls else ""
-    return module_text(program, "cuda", names, pieces, {"numba": ("cuda", "uint64")}, library_import)
+    texts = [text.replace("def fill_", "def library_fill_", 1) for text in library.texts]
+    compute = compute_text(program, whole, names, functions, by_library, blocks, step)
+    return _Printed(program, names, [*loops, *functions.texts, *texts], compute, uses_library or bool(calls))
 
 
 # ---------------------------------------------------------------------------- launches and transfers
@@ -99,7 +134,7 @@ def share(extent, most):
 
 LAUNCH_NAMES = frozenset({"functools", "np", "stream", "empty", "run", "run_on_device", "launch", "share"})
 
-OWN_NAMES = LAUNCH_NAMES | LIBRARY_NAMES | {"cuda", "uint64", "real", "flat"}
+OWN_NAMES = LAUNCH_NAMES | LIBRARY_NAMES | LOOP_NAMES | {"cuda", "uint64", "real", "flat"}
 OWN_NAMES |= {"first_y", "first_z", "step_y", "step_z", *CUDA_HELPERS}
 
 # The results' names may have an underscore appended, so that both are kept free.
@@ -118,8 +153,11 @@ def compute_text(
     functions: Functions,
     by_library: Mapping[str, Sequence[str]],
     blocks: Mapping[str, BlockNest],
+    step: str = "",
 ) -> str:
     """Return the function that launches the kernels of all steps on arrays on the device.
+
+    With ``step``, it is that of one step of a recurrence, has this name, and gets flat arrays and the memory of a loop.
 
     ``whole`` maps arrays of partial sums to their results. ``blocks`` has the nests of kernels whose blocks share
     memory, by the arrays that they fill. ``by_library`` has the lines that fill arrays by a library,
@@ -127,36 +165,47 @@ def compute_text(
     """
     printer, shapes = FormPrinter(names), Prover(program).shapes
     temporaries = Temporaries(program, printer)
-    lines = ['"""Launch the kernels on a stream; all arrays are on the device."""', *size_lines(program, names)]
-    read = {name for step in program.kernels for name in uses(step).arrays}
+    task = "of a step " * bool(step)
+    lines = [f'"""Launch the kernels {task}on a stream; all arrays are on the device."""', *size_lines(program, names)]
+    read = {name for one in program.kernels for name in uses(one).arrays}
     flat = [a for a in program.arguments if a.name in read] + list(program.outputs)
-    lines += [f"{names(a.name)} = {names(a.name)}.reshape(-1)" for a in flat if len(a.shape) > 1]
+    lines += [f"{names(a.name)} = {names(a.name)}.reshape(-1)" for a in flat if len(a.shape) > 1 and not step]
     dtype = f"{names(program.outputs[0].name)}.dtype"
-    for step in program.kernels:
-        made = [] if isinstance(step, Scatter) else list(filter(None, map(temporaries.get, filled_arrays(step))))
-        new = [f"{names(a.name)} = empty({temporaries.entries(a)}, {dtype}, stream=stream)" for a in made]
-        if not isinstance(step, Kernel | FusedKernels):
-            lines += [*new, *by_library[step.array]]
+    for one in program.kernels:
+        made = [] if isinstance(one, Scatter) else list(filter(None, map(temporaries.get, filled_arrays(one))))
+        new = [
+            f'{names(a.name)} = memory("{names(a.name)}", {temporaries.entries(a)}, {dtype})'
+            if step
+            else f"{names(a.name)} = empty({temporaries.entries(a)}, {dtype}, stream=stream)"
+            for a in made
+        ]
+        if isinstance(one, Recurrence):
+            memory = f'memory.inside("{one.array}")' if step else "Memory(empty, stream)"
+            lines += [*new, f"{functions(one)[:-1]}, stream, {memory})"]
             continue
-        function, _, rest = functions(step).partition("(")
-        if step.array in blocks:
-            nest = blocks[step.array]
+        if not isinstance(one, Kernel | FusedKernels):
+            lines += [*new, *by_library[one.array]]
+            continue
+        function, _, rest = functions(one).partition("(")
+        if one.array in blocks:
+            nest = blocks[one.array]
             box = nest.grid
             shape = f"{blocks_text(nest, printer)}, {shape_text((nest.x[1], nest.y[1]), printer)}"
         else:
-            box = kernels_of(step)[0].box(shapes)[: len(common_axes(step))]
+            box = kernels_of(one)[0].box(shapes)[: len(common_axes(one))]
             shape = f"*launch({shape_text(box, printer)})"
         launch = [f"{function}[({shape}, stream)]({rest}" if shape[0] == "*" else f"{function}[{shape}, stream]({rest}"]
         # A grid without blocks cannot be launched.
         some = temporaries.nonempty_condition(box)
         launch = [f"if {some}:", *(INDENT + line for line in launch)] if some else launch
-        if whole.get(step.array) in by_library:
+        if whole.get(one.array) in by_library:
             launch, new = ["if cupy is None:", *(INDENT + line for line in (*new, *launch))], []
-        elif not isinstance(step, Scatter) and step.array in by_library:
+        elif not isinstance(one, Scatter) and one.array in by_library:
             launch = ["if cupy is None:", *(INDENT + line for line in launch)]
-            launch += ["else:", *(INDENT + line for line in by_library[step.array])]
+            launch += ["else:", *(INDENT + line for line in by_library[one.array])]
         lines += new + launch
     head = f"def run_on_device({', '.join(map(names, run_parameters(program)))}, stream=0, empty=cuda.device_array):"
+    head = f"def {step}({', '.join(map(names, run_parameters(program)))}, stream, memory):" if step else head
     return "\n".join([head, *(INDENT + line for line in lines)])
 
 

@@ -14,7 +14,9 @@ from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, scalars
 
 
 def selects_by_time(step: Recurrence) -> bool:
-    """Return whether the time occurs in an index, a bound or a condition of a step, which JAX cannot trace."""
+    """Return whether an index, a bound or a condition in a step depends on the time. JAX cannot trace that, since the
+    time is an array there.
+    """
     for kernel in step.body.nests:
         values = Counter(node.form for node in scalars(kernel.body) if isinstance(node, IndexValue))
         if any(step.time in form.atoms() for form in Counter(forms(kernel.body)) - values):
@@ -26,7 +28,8 @@ def selects_by_time(step: Recurrence) -> bool:
 
 
 def pure_recurrence(step: Recurrence, names: FormNames, dialect: Dialect) -> tuple[str, str, list[str]]:
-    """Return ``(text, decorator "", parameters)`` of the function of a recurrence that returns its arrays.
+    """Return ``(text, "", parameters)`` for the function of a recurrence that returns its results as new arrays; ""
+    stands for no decorator.
 
     Its loop carries the states, the sums, and last values that are not states. With JAX it is ``jax.lax.scan``, unless
     the time selects entries.
@@ -38,8 +41,8 @@ def pure_recurrence(step: Recurrence, names: FormNames, dialect: Dialect) -> tup
 
 
 class _PureLoop:
-    """Prints the function of one recurrence; ``carried`` maps the names of the loop's state to pairs of first and next
-    values, ``returned`` maps the arrays to their returned values.
+    """Prints the function of one recurrence for JAX or PyTorch, without side effects. ``carried`` has the state of the
+    loop, ``returned`` the results.
     """
 
     def __init__(self, step: Recurrence, names: FormNames, dialect: Dialect) -> None:
@@ -70,7 +73,9 @@ class _PureLoop:
                 self.returned[kept.array] = self.carry(kept.result, is_sum=kept.kind == "sum")
 
     def carry(self, result: str, is_sum: bool) -> str:
-        """Add a result of the steps, or its sum, to the state of the loop, and return its name."""
+        """Make a result of the steps (or the sum of it) a part of the loop's state, and return the name of that
+        part.
+        """
         own, new = self.names.fresh("total" if is_sum else "last"), self.results[result]
         extents = [self.form(extent.substitute(dict(self.step.integers))) for extent in self.shapes[result]]
         zero = f"np.broadcast_to(real(0), {tuple_text(extents)})" if extents else "real(0)"

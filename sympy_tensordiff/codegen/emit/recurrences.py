@@ -12,18 +12,20 @@ from sympy_tensordiff.codegen.ir.walk import filled_arrays
 
 
 def step_function(step: Recurrence) -> str:
-    """Return the name of the function that runs one step of a recurrence; those of recurrences in it differ."""
+    """Return the name of the function that runs one time step of a recurrence. It differs from those of recurrences
+    nested in its body.
+    """
     return f"step{_depth(step) or ''}_{step.array}"
 
 
 def _depth(step: Recurrence) -> int:
-    """Return how many recurrences are inside of each other in a recurrence's body; 0 without any."""
+    """Return how deeply recurrences are nested in the body of ``step``; 0 if there are none."""
     return max((1 + _depth(inner) for inner in step.body.kernels if isinstance(inner, Recurrence)), default=0)
 
 
 def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: Sequence[str]) -> list[str]:
-    """Return the function texts `pieces` and `entries` of a recurrence's body, with the functions that `pieces` define
-    renamed to start with the name of the recurrence's array.
+    """Return the texts of functions for a recurrence's body, with the functions that `pieces` define renamed, so that
+    two recurrences in a module do not clash.
     """
     own = {name for piece in pieces for name in _FUNCTION.findall(piece)}
     texts = [*pieces, *entries]
@@ -35,13 +37,15 @@ _FUNCTION = re.compile(r"^(?:def|static \w+) (\w+)\(", re.MULTILINE)
 
 
 def recurrence_text(step: Recurrence, names: FormNames) -> str:
-    """Return the function of a recurrence: it calls that of one step with buffers for the next states."""
+    """Return the text of the function of a recurrence: it calls the function of one time step in a loop, with buffers
+    for the next states.
+    """
     return _Loop(step, names.copy()).text()
 
 
 class _Loop:
-    """Prints the function of one recurrence; ``values`` and ``results`` map arguments and results of the body
-    to texts.
+    """Prints the NumPy function of one recurrence. ``values`` and ``results`` give the texts for arguments and results
+    of its body.
     """
 
     def __init__(self, step: Recurrence, names: FormNames) -> None:
@@ -87,9 +91,7 @@ class _Loop:
                 yield f"{names(kept.array)}[...] = 0"
 
     def step_lines(self) -> Iterable[str]:
-        """Yield the lines of one time step: rows of stacked results, the call of the step's function, and the additions
-        to stacks and sums.
-        """
+        """Yield the lines of one time step: they call the step's function, and store or add its results."""
         step, names, values = self.step, self.names, self.values
         for result, array in self.stacked.items():
             row = ", ..." if self.ranks[result] else f":{self.time} + 1"  # Numba's rows of rank 0 would be numbers
@@ -112,7 +114,9 @@ class _Loop:
 def _next_states(
     step: Recurrence, values: dict[str, str], results: dict[str, str], stacked: dict[str, str]
 ) -> Iterable[str]:
-    """Yield the lines that make a step's results the next states, by exchanging buffers if nothing else reads them."""
+    """Yield the lines of code that turn the results of a step into the states of the next one. Buffers are exchanged
+    instead of copied where possible.
+    """
     counts: dict[str, int] = {}
     for state in step.carried:
         counts[state.result] = counts.get(state.result, 0) + 1

@@ -55,7 +55,9 @@ class _BoundsChecker:
         """The ends of a block, each with a form that is not negative and leads from it to the end of the axis."""
 
     def add_array(self, array: str, shape: Sequence[Affine]) -> None:
-        """Record the shape of an array, which may lack its first axis in this nest."""
+        """Record the `shape` that an array has in this nest. The nests of fused kernels store some arrays one row at a
+        time, without their first axis.
+        """
         self.shapes[array] = tuple(shape)
         self.lengths.update(lengths(array, shape))
 
@@ -79,8 +81,8 @@ class _BoundsChecker:
             rows = (*rows, *known)
 
     def for_whole_axis(self, rows: Rows) -> Rows:
-        """Return the constraints of ``rows`` that hold for the whole axis rather than for one block of it: the ends of
-        the block are eliminated.
+        """Return ``rows`` without the ends of the block of rows that a thread computes: ``i < stop`` becomes ``i < n``,
+        which holds for all blocks.
         """
         signs = {name: form.coefficient(name) for name, form in self.ends.items()}
         return tuple(
@@ -91,15 +93,17 @@ class _BoundsChecker:
         )
 
     def check_access(self, load: Load, rows: Rows) -> None:
-        """Raise VerificationError unless an access is in bounds, depends on data, or was proved before scheduling."""
-        for axis, row in self.prover.axes_inside(load, rows, self.shapes[load.array]):
+        """Raise VerificationError unless a read or write is proved to be in bounds, or is one that each call checks
+        with its data.
+        """
+        for axis, row in self.prover.unproved_bounds(load, rows, self.shapes[load.array]):
             by_data = data_entries([row.form]) or not self.data.isdisjoint(row.form.atoms())
-            if not (by_data or load.array in self.arrays_proved_elsewhere()):
+            if not (by_data or load.array in self.arrays_checked_at_run_time()):
                 raise VerificationError(f"the nest of {self.step.array}: axis {axis} of {load.array} needs {row}")
 
-    def arrays_proved_elsewhere(self) -> set[str]:
-        """Return the arrays with reads in the step that are not provably in bounds, so that each call checks them at
-        run time.
+    def arrays_checked_at_run_time(self) -> set[str]:
+        """Return the arrays that the unscheduled step reads at indices that cannot be proved to be in bounds. Each call
+        checks these reads.
         """
         unproved = (self.prover.unproved(kernel) for kernel in kernels_of(self.step))
         return {read.load.array for found in unproved for read, *_ in found}

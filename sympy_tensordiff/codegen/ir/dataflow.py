@@ -37,7 +37,7 @@ class Uses:
 
 
 class _StepKey:
-    """A step as a cache key, compared by identity: equality of steps compares long trees."""
+    """A step as a cache key that is compared by identity, since comparing the contents of steps is slow."""
 
     __slots__ = ("step",)
 
@@ -52,13 +52,15 @@ class _StepKey:
 
 
 def uses(step: Step) -> Uses:
-    """Return the names that have to be passed to a step besides the arrays that it fills; results are cached."""
+    """Return the names that the function of a step needs as parameters, besides the arrays that it fills. Results are
+    cached.
+    """
     return _uses(_StepKey(step))
 
 
 @lru_cache(maxsize=1024)
 def _uses(key: _StepKey) -> Uses:
-    """Return the names that the step of a key uses."""
+    """Compute the result of `uses` for the step of a cache key."""
     kernel = key.step
     if isinstance(kernel, ProductStep):
         sizes = sorted(kernel.shift.atoms()) if isinstance(kernel, Trapezoid) else ()
@@ -88,7 +90,7 @@ def _uses(key: _StepKey) -> Uses:
 
 
 def _uses_of_fused(step: FusedKernels) -> Uses:
-    """Return the names that fused kernels use, without the arrays that they fill."""
+    """Return the names that the function of fused kernels needs as parameters, without the arrays that they fill."""
     found = [uses(kernel) for kernel in step.kernels]
     filled = {kernel.array for kernel in step.kernels}
     shapes = (step.extent, *(form for array in step.rows for form in array.shape))

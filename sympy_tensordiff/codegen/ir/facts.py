@@ -55,8 +55,8 @@ def call_facts(program: Program) -> Rows:
 
 
 def size_cases(program: Program) -> tuple[Rows, ...]:
-    """Return one set of constraints for each choice of the bound that a computed maximum or minimum equals; a single
-    set if too many.
+    """Return the cases of sizes that are maxima or minima: one set of constraints for each choice of the operands that
+    they equal. If there are too many, return one set without choices.
     """
     choices = [
         [Constraint("eq", Affine.variable(size.name) - form) for form in size.lows or size.highs]
@@ -74,7 +74,8 @@ def size_cases(program: Program) -> tuple[Rows, ...]:
 
 
 class Prover:
-    """Proves constraints from a context, the facts of every call, and a case distinction over computed sizes.
+    """Proves constraints on integers, such as ``i + 1 <= n - 1``, for every call of a program. It uses the context
+    given, the checks of arguments, and the cases of sizes that are maxima or minima.
 
     ``shapes`` are the shapes of all arrays of the program.
     """
@@ -92,11 +93,13 @@ class Prover:
 
     @cached_property
     def lengths(self) -> dict[Variable, Affine]:
-        """The lengths of array axes, by the variables that represent them in nests."""
+        """The length of each array axis, as a form in the sizes, by the variable that stands for this length in the
+        nests.
+        """
         return {name: form for array, shape in self.shapes.items() for name, form in lengths(array, shape).items()}
 
     def proves(self, row: Constraint, context: Sequence[Constraint] = ()) -> bool:
-        """Return whether ``row`` follows from ``context`` in every call.
+        """Return whether ``row`` follows from ``context`` in every call of the program.
 
         Most rows follow without quotients, maxima and products. Only the definitions of computed sizes that occur are
         needed: a size that is only defined restricts no other.
@@ -110,16 +113,16 @@ class Prover:
         return any(cases) and all(is_implied(row, (*context, *case, *facts)) for case in cases)
 
     def excludes(self, rows: Sequence[Constraint]) -> bool:
-        """Return whether the constraints ``rows`` hold together in no call."""
+        """Return whether the constraints ``rows`` cannot all hold at once, in any call of the program."""
         return is_empty(rows, self._simple_facts) or is_empty(rows, self._facts_of(rows)[1])
 
     def _facts_of(self, rows: Iterable[Constraint]) -> tuple[set[Variable], Rows]:
-        """Return the computed sizes in ``rows``, and the facts about no others."""
+        """Return the computed sizes on which ``rows`` depend, and the facts that contain no other computed size."""
         used = self._sizes_in(rows)
         return used, tuple([fact for fact, sizes in self._facts_by_sizes if sizes <= used])
 
     def _sizes_in(self, rows: Iterable[Constraint]) -> set[Variable]:
-        """Return the computed sizes in the constraints ``rows``, and in the definitions of these sizes."""
+        """Return the computed sizes (maxima or minima) in the constraints ``rows``, with those in their definitions."""
         waiting = [v for row in rows for v in self._sizes_of_row(row)]
         found: set[Variable] = set()
         while waiting:
@@ -133,24 +136,26 @@ class Prover:
         """Return the computed sizes in the constraint ``row``."""
         return row.form.atoms() & self._sizes.keys()
 
-    def axes_inside(
+    def unproved_bounds(
         self, load: Load, context: Sequence[Constraint], shape: Sequence[Affine] | None = None
     ) -> list[tuple[int, Constraint]]:
-        """Return the bounds of a read, with their axes, that do not follow from ``context``; [] if it is in bounds."""
+        """Return the bounds of a read that do not follow from ``context``, as pairs of axis and constraint; [] if it is
+        in bounds.
+        """
         rows = shape_rows(load.index, self.shapes[load.array] if shape is None else shape)
         return [(n // 2, row) for n, row in enumerate(rows) if not self.proves(row, context)]
 
     def unproved(self, kernel: Kernel) -> Iterator[tuple[Read, int, Constraint]]:
         """Yield the reads of a kernel that may be out of bounds, each with an axis and the bound that is not proved."""
         for read in reads(kernel, self.shapes):
-            yield from ((read, axis, row) for axis, row in self.axes_inside(read.load, read.context))
+            yield from ((read, axis, row) for axis, row in self.unproved_bounds(read.load, read.context))
 
 
 # ---------------------------------------------------------------------------- contexts
 
 
 def axis_rows(kernel: Kernel, shapes: Shapes) -> Rows:
-    """Return the ranges of the axes of a kernel as constraints ``0 <= axis < extent``."""
+    """Return the constraints ``0 <= i < n`` for each axis ``i`` of a kernel and its extent ``n``."""
     return ranges(kernel.axes, kernel.box(shapes))
 
 
@@ -161,14 +166,16 @@ def loop_rows(loop: Loop) -> Rows:
 
 
 def _bound_rows(ends: Loop | Ends, first: Affine, last: Affine) -> Rows:
-    """Return ``lows <= first`` and ``last <= highs`` as constraints."""
+    """Return the constraints that a loop with the bounds of `ends` includes the values `first` and `last`: ``low <=
+    first`` and ``last <= high`` for each of its lower and upper bounds.
+    """
     lows = [Constraint("ge", bound.divisor * first - bound.form) for bound in ends.lows]
     return (*lows, *(Constraint("ge", bound.form - bound.divisor * last) for bound in ends.highs))
 
 
 def rows_of(statement: Statement) -> Rows:
-    """Return the constraints that hold inside a loop or guard, or after a statement that sets an integer to a maximum
-    or minimum.
+    """Return the constraints that a statement adds: those inside a loop or guard, or those after ``m = max(...)`` or
+    ``min(...)`` of integers.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Bound
     >>> rows_of(Set(Name("stop"), Ends((), (Bound(Affine.variable("n"), 2),))))
@@ -189,7 +196,7 @@ def rows_of(statement: Statement) -> Rows:
 
 
 def enclosing_rows(enclosing: Around, start: Rows = ()) -> Rows:
-    """Return the constraints that hold inside the ``enclosing`` loops and guards, after those at the ``start``."""
+    """Return the constraints ``start``, followed by those that hold inside of the ``enclosing`` loops and guards."""
     return (*start, *chain.from_iterable(map(rows_of, enclosing)))
 
 
@@ -199,8 +206,8 @@ def condition_rows(condition: Scalar, holds: bool) -> Rows:
 
 
 def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
-    """Return alternative systems of constraints, one of which holds if the condition is true (or false); also for
-    disjunctions.
+    """Return systems of constraints, at least one of which holds if the condition is true (or false, for
+    ``holds=False``): two for ``i < k or i > k``.
 
     If the product of the alternatives is too large, the parts with most alternatives are left out.
     """
@@ -211,7 +218,9 @@ def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
-    """Return alternative systems of constraints for a condition that is not a conjunction."""
+    """Return alternative systems of constraints for an "or", an inequation or a single comparison that is true
+    (``holds``) or false.
+    """
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("and", "or"):
         return [rows for argument in arguments for rows in condition_cases(argument, holds)]
@@ -221,7 +230,9 @@ def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
-    """Yield ``(condition, truth value)`` for all parts that follow if ``condition`` holds (or fails)."""
+    """Yield the conditions, with their truth values, that together are equivalent to ``condition`` being true (or
+    false): both parts of an "and" that holds.
+    """
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("not", "and" if holds else "or"):
         for argument in arguments:
@@ -282,7 +293,9 @@ def integer_form(node: Scalar) -> Affine | None:
 
 
 def as_integer_or_condition(value: Scalar) -> Scalar | None:
-    """Return an integer, or a condition on integers, as a scalar that can replace its name; None for other values."""
+    """Return the scalar that can replace a name with this value in integer computations: an index value or a condition
+    on integers. None for a real number.
+    """
     form = integer_form(value)
     return IndexValue(form) if form is not None else value if _is_condition(value) else None
 
@@ -297,12 +310,12 @@ def _is_condition(value: Scalar) -> bool:
 
 
 def with_integers(value: Scalar, known: Mapping[str, Scalar]) -> Scalar:
-    """Return a scalar with ``known`` scalars in place of their names."""
+    """Return a scalar expression with each name in ``known`` replaced by its integer form or condition."""
     return rewrite_scalar(value, lambda part: known.get(part.name, part) if isinstance(part, Name) else part)
 
 
 class Read(NamedTuple):
-    """A read with its statement and the constraints that hold where it happens.
+    """A read (or store) in a kernel, its statement, and the constraints that hold where it is executed.
 
     ``choices`` are the conditions of the enclosing ``select`` operations that decide whether it happens.
     """
@@ -314,8 +327,8 @@ class Read(NamedTuple):
 
 
 def scalar_reads(value: Scalar, context: Rows) -> Iterator[tuple[Load, Rows, tuple[Scalar, ...]]]:
-    """Yield the reads of a scalar expression, each with the constraints that hold there and the conditions of enclosing
-    selects.
+    """Yield each read in a scalar expression with the constraints and conditions under which it is evaluated:
+    ``context`` and the conditions of the selects around it.
     """
     stack: list[tuple[Scalar, Rows, tuple[Scalar, ...]]] = [(value, context, ())]
     while stack:
@@ -335,12 +348,12 @@ def scalar_reads(value: Scalar, context: Rows) -> Iterator[tuple[Load, Rows, tup
 
 
 def data_reads(forms: Iterable[Affine]) -> list[Load]:
-    """Return the entries of integer arrays in ``forms`` as reads, each after those in its own index."""
+    """Return the entries of integer arrays in ``forms`` as reads. In ``p[q[i]]``, the read of q comes first."""
     return [Load(entry.tensor, entry.index) for entry in innermost_first(forms) if not isinstance(entry, MaskedEntry)]
 
 
 def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
-    """Yield all reads of a kernel in the order of the text, and its stores."""
+    """Yield all reads and stores of a kernel, in the order of its text."""
     start = axis_rows(kernel, shapes)
     integers: dict[str, Scalar] = {}
     for statement, around in walk(kernel.body):
@@ -348,7 +361,8 @@ def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
 
 
 def statement_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar]) -> Iterator[Read]:
-    """Yield the reads of a statement without its body, where the constraints ``rows`` hold, and its store.
+    """Yield the reads and the store of a single statement; statements in its body are left out. The constraints
+    ``rows`` hold there.
 
     ``integers`` are the values of scalars that depend on integers only; the scalar that the statement sets is added to
     them.
@@ -368,14 +382,16 @@ def statement_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar
 
 
 def is_vectorised(value: Scalar) -> bool:
-    """Return whether a value is that of a function that can be vectorised, or of a power with a general exponent."""
+    """Return whether ``value`` calls a function that is computed for several entries at once (with vector
+    instructions), such as exp or a general power.
+    """
     if not isinstance(value, Operation):
         return False
     return value.function in VECTORISED or (value.function == "pow" and is_general_exponent(value.arguments[1]))
 
 
 def is_general_exponent(exponent: Scalar) -> bool:
-    """Return whether neither products nor square roots compute a power with this exponent."""
+    """Return whether ``x**exponent`` needs a logarithm: products, divisions and square roots do not compute it."""
     if isinstance(exponent, Number):
         value = exponent.value if exponent.value > 0 else -exponent.value
         return value != Fraction(1, 2) and (value != int(value) or value >= MAX_INTEGER_EXPONENT)

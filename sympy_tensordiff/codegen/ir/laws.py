@@ -108,7 +108,9 @@ def check_laws(program: Program) -> None:
 
 
 def _check_globals(program: Program) -> set[str]:
-    """Check arguments, sizes, arrays and checks of a program, and return the integers that all kernels know."""
+    """Check the names and forms of a program's arguments, sizes, arrays and run-time checks. Return the integers that
+    all kernels may use.
+    """
     solved = [s.name for s in solve_sizes(program.arguments)]
     integers = {a.name for a in program.arguments if a.kind == "integer"} | set(solved)
     for argument in program.arguments:
@@ -148,7 +150,9 @@ def _check_identifier(where: str, name: str) -> None:
 
 
 def _check_kernel(kernel: Kernel, program: Program, integers: AbstractSet[str]) -> None:
-    """Raise VerificationError if a kernel breaks a law of nests, uses a name in two roles, or sets others' entries."""
+    """Raise VerificationError if a kernel is malformed: an undefined name, a name that is both an integer and a number,
+    or a store to another array than its own.
+    """
     where, inside, used = f"kernel {kernel.array}", list(statements(kernel.body)), list(forms(kernel.body))
     shapes = array_shapes(program)
     numbers = {a.name for a in program.arguments if a.kind == "scalar"}
@@ -188,7 +192,7 @@ def _check_names(where: str, kernel: Kernel, outside: AbstractSet[str]) -> None:
 
 
 def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError unless a kernel sets its own entry once, and a scatter only adds to its array."""
+    """Raise VerificationError unless a kernel sets its own entry exactly once. A scatter must only add to entries."""
     stores, additions = [s for s in inside if is_store(s)], [s for s in inside if is_scatter(s)]
     if not isinstance(kernel, Scatter):
         if additions or stores != [kernel.body[-1]] or stores[0].target != kernel.entry:
@@ -203,7 +207,9 @@ def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> No
 
 
 def _is_exclusive(scatter: Scatter, additions: Sequence[Set]) -> bool:
-    """Return whether no two instances of a scatter add to the same entry, and each makes its `additions` once."""
+    """Return whether all points of a scatter's loops add to different entries, each once, so that no atomic additions
+    are needed.
+    """
     once: Sequence[Statement] = scatter.body
     while once := [s for s in once if any(map(is_scatter, statements([s])))]:
         if len(once) > 1 or not isinstance(once[0], If):
@@ -215,7 +221,7 @@ def _is_exclusive(scatter: Scatter, additions: Sequence[Set]) -> bool:
 
 
 def _check_values(where: str, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError if an operation has conditions in place of numbers, or numbers in place of conditions."""
+    """Raise VerificationError if a condition is used as a number, or a number as a condition."""
     conditions: set[str] = set()
     for s in inside:
         if not isinstance(s, Set) or isinstance(s.value, Identity):
@@ -306,7 +312,9 @@ class NestLaws:
         """The indices at which each array has been written so far, with the enclosing loops."""
 
     def check(self, body: Sequence[Statement]) -> None:
-        """Raise VerificationError if a nest breaks a law; names that it sets are not known after it."""
+        """Raise VerificationError if a statement of ``body`` breaks a law. Names that the body sets are forgotten
+        afterwards.
+        """
         outside = set(self.known)
         for statement in body:
             self.check_reads(statement)
@@ -322,7 +330,7 @@ class NestLaws:
         self.known = outside
 
     def check_loop(self, loop: Loop) -> None:
-        """Check a loop and its body; its variable must not be known outside."""
+        """Raise VerificationError if a loop or its body breaks a law, or its variable has another meaning outside."""
         if not loop.lows or not loop.highs or any(bound.divisor < 1 for bound in bounds(loop)):
             raise VerificationError(f"{self.where} has a loop without bounds on both sides with positive divisors")
         if loop.variable in self.known:
@@ -370,7 +378,9 @@ class NestLaws:
                 self.check_complete(load)
 
     def check_complete(self, load: Load) -> None:
-        """Raise VerificationError if an entry that the nest fills may be read before it is set in these iterations."""
+        """Raise VerificationError if ``load`` reads an array that the nest fills, inside of the loop that still fills
+        it.
+        """
         for index, enclosing in self.written[load.array]:
             common = [loop for loop in self.enclosing_loops if any(loop is other for other in enclosing)]
             same = [form for form, read in zip(index, load.index, strict=True) if form == read]
@@ -387,7 +397,9 @@ class NestLaws:
                     )
 
     def check_write(self, statement: Set) -> None:
-        """Raise VerificationError if the function may not write to the target, or another block or thread may."""
+        """Raise VerificationError if an assignment writes to an array that is not the function's own, to the entry of
+        another thread or block, or to a bound of an enclosing loop.
+        """
         target = statement.target
         if isinstance(target, Name):
             # C computes the bounds of a loop in each iteration, Python once.

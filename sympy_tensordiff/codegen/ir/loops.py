@@ -33,7 +33,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """A guard: ``body`` runs if all ``conditions`` hold."""
+    """A guard: the statements in ``body`` run only if all ``conditions`` hold."""
 
     conditions: tuple[Constraint, ...]
     body: tuple[Statement, ...]
@@ -41,7 +41,8 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """An assignment ``target = value``, or the update of a ``reduction``, of a scalar or an array entry.
+    """An assignment ``target = value``, or an update of the target such as ``target += value`` (with a ``reduction``).
+    The target is a scalar or an array entry.
 
     A scalar that starts with an `Identity` is an accumulator; other scalars do not change before scheduling. Names are
     unique in a kernel. A maximum or minimum of `Ends` is one of integers; "any" notes whether a condition has been
@@ -65,7 +66,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """The allocation of an array in a function, after scheduling, with the dtype of the array ``like``."""
+    """The allocation of a local array in the function of a nest, with the dtype of the array ``like``."""
 
     name: str
     shape: tuple[Ends, ...]
@@ -74,7 +75,7 @@ class Alloc:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """A point that each thread of a block waits at until all of them are there."""
+    """A point at which each thread of a block waits until all threads of the block have reached it."""
 
 
 Statement: TypeAlias = "Loop | If | Set | Alloc | Barrier"
@@ -91,7 +92,9 @@ def accumulator(name: str, reduction: Reduction = "sum") -> Set:
 
 
 def add(name: str, value: Scalar, reduction: Reduction = "sum") -> Set:
-    """Return ``name += value``, or the same for another ``reduction``, which must be that of the accumulator."""
+    """Return the update ``name += value``; for another ``reduction`` of the accumulator, such as "max", ``name =
+    max(name, value)``.
+    """
     return Set(Name(name), value, reduction)
 
 
@@ -104,7 +107,9 @@ def reduction_of(statement: Set) -> Reduction:
 
 
 def defines(statement: Statement) -> TypeGuard[Set]:
-    """Return whether a statement sets a scalar for the first time: an accumulator, or its only value."""
+    """Return whether a statement is the first one to set its scalar: it initialises an accumulator, or sets a scalar
+    that never changes.
+    """
     return isinstance(statement, Set) and isinstance(statement.target, Name) and not statement.reduction
 
 

@@ -21,12 +21,12 @@ TRUE, FALSE = Operation("and", ()), Operation("or", ())
 
 
 def extent(array: str, axis: int) -> Affine:
-    """Return the length of an array axis as a variable, whose name no other variable can have."""
+    """Return the variable that represents the length of one axis of an array. No other variable can have its name."""
     return Affine.variable(f"{array}.shape[{axis}]")
 
 
 def lengths(array: str, shape: Sequence[Affine]) -> dict[Variable, Affine]:
-    """Return the extents of an array by the variables of its axis lengths.
+    """Map the variable of each axis length of an array (see `extent`) to the form of this length in the sizes.
 
     >>> lengths("x", [Affine.variable("n"), Affine.of(3)])
     {'x.shape[0]': n, 'x.shape[1]': 3}
@@ -35,7 +35,7 @@ def lengths(array: str, shape: Sequence[Affine]) -> dict[Variable, Affine]:
 
 
 def span(variable: str, start: Affine, stop: Affine, body: Iterable[Statement] = ()) -> Loop:
-    """Return a loop from ``start`` to ``stop - 1``.
+    """Return the loop ``for variable in range(start, stop)`` around ``body``.
 
     >>> span("i", Affine(), Affine.variable("n")).highs
     (Bound(form=n - 1, divisor=1),)
@@ -44,7 +44,7 @@ def span(variable: str, start: Affine, stop: Affine, body: Iterable[Statement] =
 
 
 def exactly(form: Affine) -> Ends:
-    """Return an integer form as a scalar that is computed in integers, without rounding."""
+    """Return an integer form as a scalar expression whose value is computed in integers, without rounding."""
     return Ends((Bound(form),))
 
 
@@ -59,7 +59,7 @@ def real(value: Scalar) -> Scalar:
 
 
 def with_scalars(body: Sequence[Statement], names: Mapping[str, Name | Load]) -> tuple[Statement, ...]:
-    """Return a nest in which the scalars in ``names`` are replaced by other scalars or by array entries.
+    """Return a nest in which the scalars that are keys of ``names`` are replaced by other names or by array entries.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number
     >>> with_scalars([Set(Name("s"), Number(2), "sum")], {"s": Name("t")})
@@ -68,11 +68,12 @@ def with_scalars(body: Sequence[Statement], names: Mapping[str, Name | Load]) ->
     return Renaming({}, scalars=names).body(tuple(body))
 
 
-def with_numbers(body: Sequence[Statement], arrays: Collection[str]) -> tuple[Statement, ...]:
-    """Return a nest in which each of ``arrays``, used at a single entry only, is a scalar.
+def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) -> tuple[Statement, ...]:
+    """Return a nest with the ``arrays`` replaced by scalars. Each of them is only used at one entry, such as ``t[i]``
+    in a loop over i.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number
-    >>> (found,) = with_numbers([Set(Load("x", ()), Number(2))], {"x"})
+    >>> (found,) = with_entries_as_scalars([Set(Load("x", ()), Number(2))], {"x"})
     >>> found.target, found.value.function
     (Name(name='x'), 'real')
     """

@@ -48,7 +48,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """An integer computed on the host before any kernel runs: the maximum of ``lows`` or the minimum of ``highs``.
+    """An integer that the host computes before any kernel runs: the maximum of ``lows`` or the minimum of ``highs``.
 
     Exactly one of the two is non-empty. Offsets and extents of temporaries are such sizes.
     """
@@ -95,7 +95,7 @@ class DataCheck:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A step that fills ``array`` entry by entry; ``axes`` are the names of its indices, which start at 0.
+    """A step that fills the array called ``array`` entry by entry; the names in ``axes`` are the indices of the entry.
 
     The body sets this entry at top level, last, see `entry`.
     """
@@ -106,7 +106,7 @@ class Kernel:
 
     @property
     def entry(self) -> Load:
-        """The entry of the kernel's array at its axes, which one instance of the kernel fills."""
+        """The entry ``array[axes]`` that the body of the kernel sets."""
         return Load(self.array, tuple(map(Affine.variable, self.axes)))
 
     def box(self, shapes: Mapping[str, tuple[Affine, ...]]) -> tuple[Affine, ...]:
@@ -115,7 +115,7 @@ class Kernel:
 
 
 def entrywise(array: str, axes: Sequence[str], body: Sequence[Statement], value: Scalar) -> Kernel:
-    """Return the kernel whose instances run ``body`` and set their entry to ``value``.
+    """Return the kernel that for each entry of ``array`` runs ``body``, and then sets the entry to ``value``.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number
     >>> entrywise("y", ["i"], [], Number(1)).body
@@ -127,12 +127,13 @@ def entrywise(array: str, axes: Sequence[str], body: Sequence[Statement], value:
 
 @dataclass(frozen=True, slots=True)
 class Table(Kernel):
-    """A kernel without arguments and sizes: it is the same in all calls, so it is computed once."""
+    """A kernel that uses no argument and no size. Its array is the same in all calls, so it is computed once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scatter(Kernel):
-    """A kernel that adds to entries of ``array``, which has been filled before; its ``axes`` have the ``extents``.
+    """A kernel that adds values to entries of an ``array`` that was filled before, such as ``y[p[k]] += v[k]``. Its
+    ``axes`` are loops with the ``extents``.
 
     The body adds to any entries instead of setting its own, or takes the maximum, or the minimum, of each and a value.
     Instances that change one entry run one after the other, in the order of the axes and loops; on a device in any
@@ -153,7 +154,7 @@ class Scatter(Kernel):
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An array with one label per axis; a repeated label reads a diagonal."""
+    """An array in a library call, with a label for each axis. A label that occurs twice reads a diagonal."""
 
     array: str
     labels: tuple[int, ...]
@@ -161,7 +162,9 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class ProductStep:
-    """A step that fills ``array``, whose axes have the labels ``output``, with ``factor`` times a function of two."""
+    """A library call that fills ``array`` with ``factor`` times a function of two arrays, such as their matrix product.
+    The labels ``output`` name its axes.
+    """
 
     array: str
     output: tuple[int, ...]
@@ -193,8 +196,8 @@ rest: blocks of 16 rows 69 us, of 32 66 us, of 64 74 us, of 128 98 us; loops alo
 
 @dataclass(frozen=True, slots=True)
 class Trapezoid(ProductStep):
-    """A contraction whose summed label is bounded by the row; computed in blocks of rows over the terms that all rows
-    of a block have.
+    """A contraction with a triangular matrix, as ``sum(A[i, j]*B[j, k], j <= i)``. It is computed in blocks of rows;
+    each block sums the terms that all of its rows have.
 
     The blocks are ``BLOCK`` values of the label ``row``, the first label of ``left`` alone in ``output``. Row ``i``
     itself has the terms up to ``i + shift``, or, if it ``is_upper``, those from there on.
@@ -211,13 +214,13 @@ class Trapezoid(ProductStep):
         return label
 
     def end(self, row: Affine) -> Affine:
-        """Return the last (first, if not ``is_upper``) summed index common to all rows in the block of ``row``."""
+        """Return the last (for ``is_upper`` the first) summed index that all rows in the block of ``row`` have."""
         return BLOCK * quotient(row, BLOCK) + self.shift + (BLOCK - 1 if self.is_upper else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Solve(ProductStep):
-    """The product of the inverse of ``left``, a matrix, and ``right``: the solution of a linear system.
+    """A library call that solves a linear system: the inverse of the matrix ``left`` times ``right``.
 
     One of the two labels of the matrix occurs in ``right`` and is summed over, the other in ``output``. If ``factored``
     names the matrix, ``left`` contains its factors, see `Apply`.
@@ -228,7 +231,8 @@ class Solve(ProductStep):
 
 @dataclass(frozen=True, slots=True)
 class CofactorTangent(ProductStep):
-    """The derivative of the cofactors of ``left``, a matrix, in the direction ``right``.
+    """A library call for the derivative of the cofactors of the matrix ``left`` in the direction of the matrix
+    ``right``.
 
     One label is for the rows, one for the columns, in ``output`` and both operands; an operand with the other order is
     transposed.
@@ -258,13 +262,13 @@ class Correlation:
 
     @property
     def views(self) -> tuple[Load, Load, Load]:
-        """The three accesses of the contraction: the result, the left operand and the right operand."""
+        """The three array entries in the sum: the entry of the result, the left and the right operand."""
         return self.output, self.left, self.right
 
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A step that fills ``array`` with a function of one whole array.
+    """A library call that fills ``array`` with a function of one whole array, such as its inverse.
 
     ``function``: "inv"; "det"; "logdet", the logarithm of the determinant (nan if that is negative); "logabsdet", that
     of its absolute value; "cofactor", the derivative of the determinant, of order ``options[0]`` (1 or more), with
@@ -285,7 +289,8 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class FusedKernels:
-    """Kernels in one loop over their first axis: all of them run at one value of ``axis``, then at the next.
+    """Several kernels that share a loop over their first axis: at each value of ``axis``, all of them compute their
+    row.
 
     Each fills its array at the first index ``axis``, and reads earlier arrays only there. The arrays ``totals`` are
     sums (or other reductions) over ``axis`` instead, which no kernel here reads. Of the arrays ``rows``, which no other
@@ -313,7 +318,9 @@ class FusedKernels:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A state of a `Recurrence`: the array with its initial value, and an argument and a result of the body."""
+    """A state of a `Recurrence`: the array with its first value, and the names that it has as an argument and as a
+    result of the body.
+    """
 
     argument: str
     initial: str
@@ -322,8 +329,8 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A result of a `Recurrence`: the array, and whether it stores all values over time ("stack"), the last one
-    ("last"), or their sum ("sum").
+    """A result of a `Recurrence`: an array that stores the values at all times ("stack"), the last one ("last"), or the
+    sum of all ("sum").
     """
 
     array: str
@@ -333,7 +340,8 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """A step that runs a program, its ``body``, again and again: for the times 0 to ``length - 1``, or backwards.
+    """A step that runs its ``body``, a program, ``length`` times in a loop over time, forwards or backwards. States are
+    passed from each run to the next.
 
     The body has the states, the rows of the sequences at the time, constants and integers as arguments, by the names
     in ``carried``, ``rows``, ``constants`` and ``integers``; ``time`` is the name of the time, empty if no step needs
@@ -377,7 +385,8 @@ def kernels_of(step: Step) -> tuple[Kernel, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The steps of a callable with its arguments, results and checks.
+    """A compiled function before code is printed: its arguments, the steps that compute the results, temporaries, sizes
+    and run-time checks.
 
     ``structure`` is the nesting of its results, as in `codegen.run.results`.
     """
@@ -407,14 +416,14 @@ class Program:
 
     @property
     def nests(self) -> tuple[Kernel, ...]:
-        """The kernels of all steps in order, those of fused steps one by one."""
+        """The kernels of all steps in order; fused kernels are listed one by one."""
         return tuple([kernel for step in self.kernels for kernel in kernels_of(step)])
 
     def with_steps(
         self, steps: Iterable[Step], gone: Container[str] = (), new: Iterable[Array] = (), notes: Iterable[str] = ()
     ) -> Program:
-        """Return a program with other steps, without the temporaries ``gone`` and their notes, with ``new`` arrays and
-        ``notes``.
+        """Return the program with other ``steps``. The temporaries ``gone`` and their notes are removed, and the arrays
+        ``new`` and the ``notes`` are added.
         """
         arrays = [array for array in self.temporaries if array.name not in gone]
         known = [note for note in self.notes if note.partition(":")[0] not in gone]

@@ -18,8 +18,8 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 def condition_of_loop(loop: Loop) -> Scalar | None:
-    """Return the condition (a name or its negation) of all updates of outer accumulators in ``loop``: where it fails,
-    the loop changes nothing. None if they do not share one.
+    """Return the condition, a name or its negation, without which ``loop`` changes no outer accumulator, so that it can
+    be skipped. None if its updates have no common condition.
 
     Each value that the loop adds to an accumulator from outside is under that condition, as those of `guarded_by` are.
     """
@@ -41,7 +41,7 @@ def without_condition(loop: Loop, test: Scalar) -> Loop:
     """Return ``loop`` for the case that ``test`` holds: each `select` by ``test`` is replaced by its first value."""
 
     def change(value: Scalar) -> Scalar:
-        """Return the chosen value of a choice by ``test``; any other value as it is."""
+        """Return the first value of a select by ``test``; any other expression unchanged."""
         decided = isinstance(value, Operation) and value.function == "select" and value.arguments[0] == test
         return value.arguments[1] if decided and isinstance(value, Operation) else value
 
@@ -58,15 +58,15 @@ def _condition_of_addition(statement: Set) -> Scalar | None:
 
 
 def condition_name(test: Scalar) -> str:
-    """Return the name of the condition that is `test`, or that `test` negates."""
+    """Return the name ``c`` if `test` is ``c`` or ``not c``."""
     name = test.arguments[0] if isinstance(test, Operation) else test
     assert isinstance(name, Name)
     return name.name
 
 
 def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) -> Scalar | None:
-    """Return the condition, set in `body`, under which its loops change anything; None if they have none or several, if
-    a loop without one is not short, or if `body` has guards.
+    """Return the condition, set in `body`, without which the loops in `body` change nothing. None if there is no such
+    condition or more than one, if a long loop has none, or if `body` has guards.
     """
     tests = set()
     for statement in body:
@@ -84,14 +84,14 @@ def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) 
 
 
 def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) -> tuple[Statement, ...]:
-    """Return the live statements of `body` and `others` when the condition `test` is known to hold, or to fail
-    (``holds=False``); in `body`, selects by it are replaced by the chosen value.
+    """Return `body` and `others` simplified for the case that the condition `test` is known to hold (or to fail, for
+    ``holds=False``), without the statements that become dead.
     """
     name = Name(condition_name(test))
     is_true = holds == (test == name)
 
     def change(value: Scalar) -> Scalar:
-        """Return a condition or a choice with `test` decided; any other value as it is."""
+        """Return an expression with the known truth value of ``test`` put in: for a select by it, the chosen value."""
         if value == name:
             return TRUE if is_true else FALSE
         if not isinstance(value, Operation):
@@ -113,7 +113,9 @@ def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) 
 
 
 def _without_idle(statement: Statement, _: Around) -> tuple[Statement, ...]:
-    """Return a statement as a tuple; no statement for an addition of a neutral element, or a loop that does nothing."""
+    """Return ``(statement,)``; () if it has no effect: an addition of 0 (or of another neutral element), or an empty
+    loop.
+    """
     if isinstance(statement, Loop) and not statement.body:
         return ()
     is_idle = is_addition(statement) and statement.value == Identity(reduction_of(statement)).value
@@ -123,8 +125,8 @@ def _without_idle(statement: Statement, _: Around) -> tuple[Statement, ...]:
 def with_usual_loop(
     loop: Loop, fresh: Callable[[str], str], is_short: Callable[[Loop], bool]
 ) -> tuple[Statement, ...] | None:
-    """Return a copy of `loop` without its rarely needed inner loops, followed by `loop` itself, which runs only if one
-    of them was needed; None if there are no such inner loops.
+    """Return statements that run a fast copy of `loop`, without inner loops that are rarely needed, and then `loop`
+    itself if one was needed after all. None if it has no such inner loops.
 
     All entries are computed again then: they are set, not added to earlier values.
     """

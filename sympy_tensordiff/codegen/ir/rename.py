@@ -57,8 +57,8 @@ class Renaming:
         return rewrite_scalar(value, self._rename_part)
 
     def _rename_target(self, target: Name | Load) -> Name | Load:
-        """Return the target of an assignment with the new names; its index is renamed already; arrays in ``self.rows``
-        lose their first index.
+        """Return the target of an assignment with the new names. Its index has been renamed before; arrays in
+        ``self.rows`` lose their first index.
         """
         if isinstance(target, Name):
             return self.scalars.get(target.name, target)
@@ -77,8 +77,8 @@ class Renaming:
 
 
 def renamed(kernel: Kernel, common: Mapping[str, str], taken: set[str], tried: dict[str, int] | None = None) -> Kernel:
-    """Return a kernel whose own names are replaced by ``common`` ones, and all others by fresh ones, which are added to
-    ``taken``.
+    """Return a kernel with its own names replaced: those in ``common`` by the given ones, all others by new ones, which
+    are added to ``taken``.
     """
     names = dict(common)
     for name in own_names(kernel):
@@ -94,7 +94,9 @@ def renamed(kernel: Kernel, common: Mapping[str, str], taken: set[str], tried: d
 
 
 def unique(name: str, *taken: Container[str], tried: dict[str, int] | None = None) -> str:
-    """Return ``name`` as an identifier that is in none of ``taken``; ``tried`` caches the last number of each name."""
+    """Return ``name``, or ``name_1``, ``name_2``, … if it is in one of ``taken``. ``tried`` stores the last number used
+    for each name.
+    """
     base = re.sub(r"[^A-Za-z0-9_]", "_", re.sub(r"[\\{}]", "", name)) or "v"
     base = base if base[0].isalpha() or base[0] == "_" else f"v{base}"
     base = f"{base}_" if keyword.iskeyword(base) else base
@@ -116,12 +118,12 @@ def reserve_name(wish: str, taken: set[str]) -> str:
 
 
 def named(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> Affine:
-    """Return a form with names in place of variables, and array names in place of integer tensors."""
+    """Return a form of the graph as one of the program: variables and integer tensors are replaced by their names."""
     return _with_array_names(form.substitute({v: Affine.variable(names[v]) for v in form.atoms()}), names, arrays)
 
 
 def _with_array_names(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> Affine:
-    """Return a form with the names of arrays in place of those of integer tensors, also in indices."""
+    """Return a form with integer tensors replaced by the names of their arrays, also inside of indices."""
     found: dict[Variable, Affine] = {}
     for entry in data_entries([form]):
         index = tuple([_with_array_names(inner, names, arrays) for inner in entry.index])

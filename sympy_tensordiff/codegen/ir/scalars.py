@@ -18,7 +18,7 @@ from sympy_tensordiff.integer.indirect import IndirectIndex
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A real constant; a `Fraction` is exact, and printers decide on its text."""
+    """A real constant. A `Fraction` is exact; printers decide how to write it."""
 
     value: int | Fraction | float
 
@@ -66,7 +66,7 @@ class MaskedEntry(IndirectIndex):
         return (*self.index, *(row.form for row in self.inside))
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        """Return the entry with substituted forms; None if nothing changes."""
+        """Return the entry with the variables in its index and mask replaced by `mapping`; None if nothing changes."""
         index = tuple([form.substitute(mapping) for form in self.index])
         inside = tuple([row.substitute(mapping) for row in self.inside])
         changed = (index, inside) != (self.index, self.inside)
@@ -80,7 +80,7 @@ class MaskedEntry(IndirectIndex):
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """A function of real numbers that the user supplies: ``name``, or a derivative of it.
+    """A function of real numbers that the user supplies, ``name``, or one of its derivatives.
 
     ``name`` is the user's own, data and never code; ``orders`` are the orders of differentiation by argument.
     ``is_special``: SciPy may have it, see `special`.

@@ -33,7 +33,7 @@ class Solved:
 
     @property
     def parts(self) -> tuple[Affine, Affine]:
-        """Return ``(c, rest)`` with the axis's extent ``c*name + rest``, for the size ``name`` that it determines."""
+        """The number ``c`` and the form ``rest`` such that the extent of the axis is ``c*name + rest``."""
         found = slope(self.form, self.name)
         assert found is not None
         return found
@@ -57,7 +57,9 @@ def solve_sizes(arguments: tuple[Argument, ...]) -> tuple[Solved, ...]:
 
 
 def _is_linear(form: Affine, name: str) -> bool:
-    """Return whether ``form`` is linear in the size ``name``, so that ``form == length`` determines it."""
+    """Return whether ``form`` is linear in the size ``name``, so that the equation ``form == length`` can be solved for
+    it.
+    """
     found = slope(form, name)
     return found is not None and not quotients_in(form) and found[0] != Affine()
 
@@ -92,7 +94,9 @@ Builder: TypeAlias = Callable[[Sizes], Program]
 
 
 class EmptyAxes(Exception):
-    """A signal, not an error: an array argument has an axis of length 0; ``sizes`` are those in its extent."""
+    """Raised to signal, not to report an error, that an array argument has an axis of length 0. ``sizes`` are the sizes
+    that determine this length, with their values.
+    """
 
     def __init__(self, forms: Sequence[Affine], values: Mapping[str, int]) -> None:
         super().__init__("an axis has no entries")

@@ -47,8 +47,8 @@ _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 
 def not_compiled(program: Program, recurrences: bool = False) -> list[str]:
-    """Return the arrays filled by steps that Numba cannot compile; ``recurrences`` says that LLVM compiles those of
-    recurrences with routines of linear algebra in their steps, too.
+    """Return the arrays whose steps Numba cannot compile, so that Python calls a library for them. With
+    ``recurrences``, LLVM compiles a recurrence even if its body calls such routines.
     """
     return [
         step.array
@@ -64,8 +64,8 @@ _COMPILED = Kernel | FusedKernels | ContractionStep | Trapezoid | Correlation
 
 
 def is_compiled_step(step: Step) -> bool:
-    """Return whether LLVM compiles a step: not the cofactors of a matrix, and not Cholesky factors; a recurrence if it
-    compiles all steps of the body.
+    """Return whether LLVM can compile a step. It cannot compile cofactors and Cholesky factors, nor a recurrence with
+    such a step.
     """
     if isinstance(step, Recurrence):
         return all(map(is_compiled_step, step.body.kernels))
@@ -94,7 +94,9 @@ def extents(step: ProductStep, shapes: Shapes) -> dict[int, Affine]:
 
 
 def in_views(step: ContractionStep, shapes: Shapes, fresh: Callable[[str], str]) -> Correlation:
-    """Return a contraction as a `Correlation`: each label becomes a variable, each operand a read ``a[i, k]``."""
+    """Return a contraction as a `Correlation`: with a variable for each label, and each operand as a read like ``a[i,
+    k]``.
+    """
     known = dict(sorted(extents(step, shapes).items()))
     names = {label: fresh(f"i{label}") for label in known}
     parts = ((step.array, step.output), *((operand.array, operand.labels) for operand in step.operands))
@@ -187,7 +189,9 @@ def _form_as_factor(form: Affine) -> str:
 
 
 def check_step(step: ProductStep | Apply, shapes: Shapes, shape: tuple[Affine, ...]) -> None:
-    """Raise VerificationError if a library call does not match its arrays; ``shape`` is that of the array it fills."""
+    """Raise VerificationError if a library call does not match its arrays; ``shape`` is the shape of the array that the
+    call fills.
+    """
     where = f"{type(step).__name__} {step.array}"
     if isinstance(step, Apply):
         found = _apply_shape(step, shapes[step.operand], where)
@@ -245,7 +249,9 @@ def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Af
 
 
 def _matrix_of(shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
-    """Return the shape of the matrix whose factors an array contains; raise VerificationError if there are none."""
+    """Return the shape of the matrix for an array of its triangular factors; raise VerificationError if the array has
+    not the right shape.
+    """
     if len(shape) < 2 or shape[-2] != shape[-1] + 1:
         raise VerificationError(f"{where}: an array of shape {shape} does not hold factors")
     return *shape[:-2], shape[-1], shape[-1]
@@ -261,7 +267,7 @@ def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
     forms = dict(step.integers)
 
     def over(shape: tuple[Affine, ...]) -> tuple[Affine, ...]:
-        """Return a shape of the body with the integers of the program put in."""
+        """Return a shape in the body with the body's integers replaced by the forms that the outer program passes."""
         return tuple([form.substitute(forms) for form in shape])
 
     given = {a.name: over(a.shape) for a in step.body.arguments}
@@ -284,7 +290,7 @@ def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
 
 
 def calls_in_loops(program: Program) -> Program:
-    """Return a program with a kernel in place of each contraction."""
+    """Return the program with each contraction written as a kernel with loops instead of a library call."""
     shapes, taken = array_shapes(program), outer_names(program)
     steps = [
         _contraction_kernel(s, shapes, taken) if isinstance(s, ContractionStep | Trapezoid) else s
@@ -334,8 +340,8 @@ def _contraction_kernel(step: ContractionStep | Trapezoid, shapes: Shapes, taken
 
 
 def as_product(kernel: Kernel, shapes: Shapes) -> ContractionStep | None:
-    """Return a kernel that computes a whole product of two arrays, written in index notation, as a contraction; None
-    for other kernels.
+    """Return the contraction that replaces a kernel of the form ``y[i, k] = sum(A[i, j]*B[j, k], j)`` over whole
+    arrays; None for other kernels.
     """
     if type(kernel) is not Kernel or len(kernel.body) != 3:
         return None
@@ -365,7 +371,7 @@ def as_product(kernel: Kernel, shapes: Shapes) -> ContractionStep | None:
 
 
 def _number_times(value: Scalar) -> tuple[int | Fraction | float, Scalar]:
-    """Return a scalar as a number and another factor; the number is 1 if there is none."""
+    """Return ``(number, factor)`` whose product is ``value``; the number is 1 if it contains none."""
     if isinstance(value, Operation) and value.function == "mul" and isinstance(value.arguments[0], Number):
         number, *others = value.arguments
         assert isinstance(number, Number)

@@ -49,14 +49,14 @@ def check_correlation(step: Correlation, prover: Prover) -> None:
     """Raise VerificationError if a correlation may read or write out of bounds."""
     box = ranges(list(dict(step.labels)), list(dict(step.labels).values()))
     for view in step.views:
-        for axis, row in prover.axes_inside(view, box):
+        for axis, row in prover.unproved_bounds(view, box):
             raise VerificationError(
                 f"correlation {step.array}: axis {axis} of {view.array} at {view.index[axis]} needs {row}"
             )
 
 
 class OutOfBounds(NamedTuple):
-    """Constraints on the sizes under which a read is out of bounds."""
+    """The constraints on sizes under which a certain read is out of bounds."""
 
     violation: Rows
     """Constraints on the sizes: a projection over the rationals, an over-approximation."""
@@ -83,14 +83,14 @@ def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read:
 
 
 def failing(context: Sequence[Constraint], choices: Sequence[Scalar], row: Constraint) -> Iterator[Rows]:
-    """Yield, case by case, the constraints under which a read happens and ``row`` does not hold."""
+    """Yield, case by case, the constraints under which a read is evaluated although its bound ``row`` does not hold."""
     for known in dict.fromkeys(condition_cases(Operation("and", tuple(choices)), True)):
         yield from cases((*context, *known, row.negation()), limit=None)
 
 
 def out_of_bounds_point(rows: Sequence[Constraint], facts: Rows, inner: set[str]) -> OutOfBounds | None:
-    """Return the constraints on sizes under which ``rows``, those of an out-of-bounds read, have an integer point; None
-    if never.
+    """Return the constraints on sizes for which ``rows``, the conditions of an out-of-bounds read, have an integer
+    solution; None if they never have one.
     """
     plain, fresh = _replace_quotients(rows, inner)
     linear, products = _replace_products(plain, inner | fresh)
@@ -118,7 +118,8 @@ def _has_point(rows: Sequence[Constraint], names: Sequence[str]) -> bool:
 
 
 def _is_exact(rows: Sequence[Constraint], names: set[str]) -> bool:
-    """Return whether the projection of ``rows`` that eliminates ``names`` is exact over the integers.
+    """Return whether eliminating ``names`` from ``rows`` gives exactly the integer points for which values of these
+    names exist.
 
     It is if all rows but one bound a single name with coefficient 1: the remaining row is then satisfied at a corner of
     the box, if anywhere.
@@ -152,8 +153,8 @@ def _replace_quotients(rows: Sequence[Constraint], inner: set[str]) -> tuple[lis
 
 
 def _replace_products(rows: Sequence[Constraint], inner: set[str]) -> tuple[list[Constraint], set[str]]:
-    """Return ``rows`` with a new variable for each product that contains an ``inner`` name (a relaxation), and these
-    variables.
+    """Return ``rows`` with products that contain an ``inner`` name replaced by new variables, and these variables. The
+    rows become weaker by that (a relaxation).
     """
     products = dict.fromkeys(c for row in rows for c in sorted(row.form.compounds()) if c.atoms() & inner)
     loose = {c: Affine.variable(f"product {number}") for number, c in enumerate(products)}
@@ -174,8 +175,8 @@ def _is_covered_by_a_check(case: OutOfBounds, program: Program, facts: Rows) -> 
     known, points, outer = (*case.violation, *facts), (*case.points, *facts), outer_names(program)
 
     def has_points(check: Check) -> bool:
-        """Return whether the check refuses every call with its violation, or every call in which this read is out of
-        bounds.
+        """Return whether, for sizes that violate `check`, the points of its read exist too, so that the call is indeed
+        refused.
         """
         names = set().union(*(row.form.atoms() for row in check.points)) - outer
         return _is_exact(check.points, names) or all(is_implied(row, points) for row in check.points)
@@ -196,7 +197,9 @@ def _load_text(load: Load) -> str:
 
 
 def with_masks(program: Program) -> Program:
-    """Return a program in which each read that may be out of bounds gives 0 there (a mask)."""
+    """Return a program in which each read that is not proved to be in bounds gives 0 if it is out of bounds (a
+    mask).
+    """
     prover = Prover(program)
     data = frozenset(a.name for a in program.arguments if a.dtype == "integer")
     steps = [_mask_kernel(program, prover, data, s) if isinstance(s, Kernel) else s for s in program.kernels]
@@ -219,7 +222,9 @@ def _mask_kernel(program: Program, prover: Prover, data: frozenset[str], kernel:
 
 
 def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start: Rows) -> Statement:
-    """Return a guard that reads integer arrays as nested guards: the outer conditions prove inner reads in bounds."""
+    """Return a guard whose conditions read integer arrays as nested guards. Inner conditions are only read where outer
+    ones prove that they are in bounds.
+    """
     if not isinstance(statement, If) or not data_entries(row.form for row in statement.conditions):
         return statement
     known = enclosing_rows(enclosing, start)
@@ -239,11 +244,11 @@ def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start:
 
 def _is_inside(prover: Prover, row: Constraint, known: Sequence[Constraint]) -> bool:
     """Return whether all integer-array reads in the constraint ``row`` are proved to be in bounds."""
-    return not any(prover.axes_inside(load, known) for load in data_reads([row.form]))
+    return not any(prover.unproved_bounds(load, known) for load in data_reads([row.form]))
 
 
 class _ReadMasks:
-    """Adds the masks of one kernel: a read that may be out of bounds becomes 0 there."""
+    """Rewrites the reads of one kernel that may be out of bounds, so that they give 0 in that case (masks)."""
 
     def __init__(self, array: str) -> None:
         self.array = array
@@ -273,11 +278,11 @@ class _ReadMasks:
         return rewrite_scalar(value, change)
 
     def rows(self, rows: Iterable[Constraint]) -> Rows:
-        """Return the constraints with integer-array entries masked: 0 where they would be out of bounds."""
+        """Return the constraints in which integer-array entries are 0 where reading them would be out of bounds."""
         return tuple([row._replace(form=self.form(row.form)) for row in rows])
 
     def form(self, form: Affine) -> Affine:
-        """Return an affine form with integer-array entries masked: 0 where they would be out of bounds."""
+        """Return an affine form in which integer-array entries are 0 where reading them would be out of bounds."""
         found: dict[Variable, Affine] = {}
         for entry in data_entries([form]):
             index = tuple([self.form(inner) for inner in entry.index])

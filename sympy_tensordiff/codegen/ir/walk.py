@@ -71,14 +71,18 @@ def declared(body: Iterable[Statement]) -> dict[str, Set]:
 
 
 def added(body: Iterable[Statement]) -> dict[str, Set]:
-    """Return by name the last updates, in ``body``, of accumulators that are declared outside of ``body``."""
+    """Return the last update of each accumulator that ``body`` updates but does not declare, by the
+    accumulator's name.
+    """
     inside = list(statements(body))
     own = {s.name for s in inside if defines(s)}
     return {s.name: s for s in inside if is_addition(s) and s.name not in own}
 
 
 def values(body: Iterable[Statement]) -> Iterator[Scalar]:
-    """Yield the scalar expressions of all statements of ``body``, except integer values and neutral elements."""
+    """Yield the scalar expressions that the statements of ``body`` assign or add, without integer values and neutral
+    elements.
+    """
     for s in statements(body):
         if isinstance(s, Set) and not isinstance(s.value, Ends | Identity):
             yield s.value
@@ -114,7 +118,8 @@ def with_parts(
     name: Callable[[str], str] = _unchanged,
     target: Callable[[Name | Load], Name | Load] = _unchanged,
 ) -> Statement:
-    """Return a statement with its value, integer forms, loop variable and target replaced, but not its body.
+    """Return a statement with the given functions applied to its value, integer forms, loop variable and target. Its
+    body is left alone.
 
     ``value`` is not called for integers; ``target`` gets a target whose index has the new forms.
     """
@@ -145,10 +150,10 @@ def _with_bounds(ends: Loop | Ends, form: Callable[[Affine], Affine]) -> tuple[t
 
 
 def with_values(body: Iterable[Statement], change: Callable[[Scalar], Scalar]) -> tuple[Statement, ...]:
-    """Return ``body`` with each node of its scalar expressions replaced by the result of ``change``."""
+    """Return ``body`` with the function ``change`` applied to each node of its scalar expressions."""
 
     def value(scalar: Scalar) -> Scalar:
-        """Return one scalar expression with its nodes replaced."""
+        """Return one scalar expression with ``change`` applied to its nodes."""
         return rewrite_scalar(scalar, change)
 
     return rewrite(body, lambda statement, _: (with_parts(statement, value),))
@@ -210,7 +215,7 @@ def loads(body: Iterable[Statement]) -> Iterator[Load]:
 
 
 def weight(body: Iterable[Statement]) -> int:
-    """Return the number of scalar operations, reads and names of ``body``."""
+    """Return the number of operations, reads and names in the scalar expressions of ``body``, a measure of its cost."""
     return sum(1 for _ in scalars(body))
 
 
@@ -248,7 +253,9 @@ def own_names(kernel: Kernel) -> list[str]:
 
 
 def operations(program: Program) -> frozenset[str | External]:
-    """Return the names of all operations of a program, including extremal reductions, and the functions of the user."""
+    """Return the names of all operations in a program, also of those that reductions like maxima make, and the
+    functions of the user.
+    """
     found: set[str | External] = set()
     for kernel in program.nests:
         found.update(node.function for node in scalars(kernel.body) if isinstance(node, Operation))
@@ -297,7 +304,9 @@ def loops(body: Iterable[Statement]) -> Iterator[Loop]:
 
 
 def scalar_names(value: Scalar, depends: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return the integer names on which ``value`` depends; ``depends`` has those of the scalars in it."""
+    """Return the integer names on which ``value`` depends. ``depends`` maps each scalar name in it to its integer
+    names.
+    """
     found: set[str] = set()
     for node in subexpressions(value):
         if isinstance(node, Load):
@@ -323,7 +332,7 @@ def dependences(kernel: Kernel) -> dict[str, frozenset[str]]:
 
 
 def all_names(program: Program) -> set[str]:
-    """Return all names in a program."""
+    """Return all names that a program uses: arrays, axes, scalars, sizes, and loop variables."""
     names = outer_names(program)
     for kernel in program.nests:
         names |= set(own_names(kernel))
@@ -338,15 +347,15 @@ def outer_names(program: Program) -> set[str]:
 
 
 def filled(statement: Statement) -> list[str]:
-    """Return the names that a statement, its body included, defines or adds to."""
+    """Return the names of the scalars and arrays that a statement, its body included, sets or adds to."""
     if defines(statement):
         return [statement.name]
     return list(added([statement]))
 
 
 def needed(body: Sequence[Statement], wanted: set[str]) -> list[Statement]:
-    """Return the live statements: stores, and those that compute the scalars ``wanted``, to which their inputs are
-    added, also integers in indices and bounds.
+    """Return the statements of ``body`` that store array entries or compute a scalar in ``wanted`` (dead-code
+    elimination). The names that they use are added to ``wanted``.
     """
     found: list[Statement] = []
     for statement in reversed(body):
@@ -365,13 +374,13 @@ def used_names(statement: Statement) -> set[str]:
 
 
 def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]:
-    """Return statements whose values are computed only if ``test`` holds; otherwise they are 0 or false, or the neutral
-    element of the reduction that they are added to.
+    """Return statements that compute their values only if ``test`` holds: each value becomes ``value if test else 0``
+    (or false, or the neutral element of a reduction).
     """
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return the statement with its value computed only where the condition holds; elsewhere it is false, 0 or the
-        neutral element.
+        """Return the statement with its value ``value if test else 0``, or with false or a neutral element instead of
+        0.
         """
         if not (is_let(statement) or is_addition(statement)):
             return (statement,)

@@ -41,7 +41,9 @@ def with_accurate_entries(
         names = {*arrays, *taken}
 
         def stored(array: Node, entries: Node) -> Node:
-            """Return a new array of the norms `entries`, to be defined after that of their squares, `array`."""
+            """Add the definition of an array of the norms `entries`. It is computed after `array`, which has their
+            squares. Return its tensor node.
+            """
             name = unique("norm", names)
             names.add(name)
             defined = Definition(name, graph.tensor(f"array {name}", array.shape), entries)
@@ -61,7 +63,8 @@ def with_accurate_entries(
 
 
 def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[Node, Node]) -> list[Node]:
-    """Return `entries` with powers of norms like ``1/n**3``, which may overflow, in place of reads of arrays of such.
+    """Return `entries` that compute a power of a norm, like ``1/n**3``, instead of reading it from an array, where it
+    may have overflowed.
 
     `tables` maps arrays to their entries.
     """
@@ -73,7 +76,9 @@ def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[N
     }
 
     def change(node: Node) -> Node:
-        """Return the power of a norm that `node` reads; any other node as it is."""
+        """Return the formula of a power of a norm, such as ``1/n**3``, for a `node` that reads it from an array; any
+        other node unchanged.
+        """
         if node.op != "read" or node.args[0] not in powers:
             return node
         table = powers[node.args[0]]
@@ -83,9 +88,7 @@ def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[N
 
 
 def _dot_product(graph: Graph, step: Any, arrays: Mapping[str, Node]) -> Node | None:
-    """Return the sum ``Sum_k a[k]*b[k]`` that a contraction `step` of two arrays with equal labels computes; None for
-    other steps.
-    """
+    """Return the sum ``Sum_k a[k]*b[k]`` for a step that contracts two arrays over all axes; None for other steps."""
     if not isinstance(step, ContractionStep) or step.output or step.left.labels != step.right.labels:
         return None
     left, right = (arrays.get(operand.array) for operand in (step.left, step.right))

@@ -50,8 +50,8 @@ class _Checks:
         self._numbered: list[int] = []
 
     def add(self, access: Access, axis: int, row: Constraint) -> None:
-        """Add the run-time checks that the index of `access` along `axis` fulfils `row`; nothing if an equal access has
-        them already.
+        """Add the run-time checks for one bound of a read: that its index along `axis` satisfies `row`. Nothing is
+        added if an equal read is checked already.
         """
         if not access.around.choices:
             signature = axis, self.signature(access, row)
@@ -87,8 +87,8 @@ class _Checks:
             self.data_checks.setdefault(key, DataCheck(load, axis, extent, escape.violation, data_name, number))
 
     def signature(self, access: Access, row: Constraint) -> Hashable:
-        """Return a cache key for the bounds check `row` of `access`, equal if both fail for the same sizes and integer
-        arrays.
+        """Return a key by which a bounds check is cached. It is equal for two reads that fail for the same sizes and
+        integer arrays.
 
         It has the rows over the indices that the access depends on, and those over each group of other indices, which
         only ensure that there is a point: the variables are numbered in each group.
@@ -127,14 +127,14 @@ class _Checks:
         return found
 
     def array_name(self, tensor: Node) -> str:
-        """Return the name of a tensor in the program; for a computed one a new name."""
+        """Return the name of a tensor's array in the program; a computed tensor gets a new name."""
         if tensor.op == "tensor":
             return self.names.arrays[tensor.data[0]]
         return unique("t", {*self.names.variables.values(), *self.names.arrays.values()})
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
-        """Add the check that the sizes keep a read in bounds; raise `OutOfShapeError` if it fails for all sizes
-        (`certain`).
+        """Add the check on sizes that refuses calls in which a read is out of bounds. If it is so for all sizes
+        (`certain`), raise `OutOfShapeError` now.
         """
         array = self.names.labels.get(load.array, load.array)
         message = f"{array}[{', '.join(map(extrema_text, load.index))}] is read outside of the shape of {array}"
@@ -151,8 +151,8 @@ class _Checks:
     # -------------------------------------------------------------- searches
 
     def entry_at_fault(self, access: Access, row: Constraint) -> IndirectIndex | None:
-        """Return the integer-array entry, such as ``p[i]`` in ``x[p[i]]``, that the error message of a failed check
-        names; None if none is involved.
+        """Return the integer-array entry that the message of a failed check names: ``p[i]`` for the read ``x[p[i]]``.
+        None if the index has no such entry.
 
         None where no data decide.
         """
@@ -191,7 +191,9 @@ class _Checks:
         return value
 
     def not_known_to_fail(self, row: Constraint) -> Node:
-        """Return the condition that `row` holds, or that a tensor entry in it is itself out of bounds."""
+        """Return the condition that a read does not fail for `row`: that `row` holds, or cannot be tested because an
+        entry in it is out of bounds itself.
+        """
         inside = [self.condition(needed) for needed in self.graph.inside_data([row.form])]
         return self.graph.logic("or", [self.condition(row), *(self.graph.logic("not", [each]) for each in inside)])
 
@@ -205,8 +207,8 @@ class _Checks:
 def checks_of_reads(
     graph: Graph, roots: Sequence[Node], names: Names, facts: Rows
 ) -> tuple[tuple[Check, ...], tuple[DataCheck, ...], list[Node]]:
-    """Return the run-time bounds checks for the reads below `roots`: those on sizes, those on integer arrays, and the
-    searches that the latter use.
+    """Return the run-time checks of the reads below `roots`: those on sizes, those on data, and the nodes that find the
+    position of bad data for messages.
 
     `roots` are the results as the user wrote them, `facts` the constraints on sizes and free indices.
     """
@@ -217,7 +219,9 @@ def checks_of_reads(
 
 
 def _as_scalar(node: Node, change: Any) -> Scalar:
-    """Return a condition on integers as a scalar expression of the code, with `change` applied to its index forms."""
+    """Return a node that is a condition on integers as a scalar expression of generated code. `change` puts program
+    names into its index forms.
+    """
     match node.op:
         case "const":
             return constant(node.data)
@@ -229,8 +233,8 @@ def _as_scalar(node: Node, change: Any) -> Scalar:
 
 
 def _without_data(rows: Sequence[Constraint]) -> tuple[list[Constraint], set[str], list[Constraint]]:
-    """Replace integer-array entries in `rows` by variables between the array's least and greatest value; return rows,
-    variables, and ``least <= greatest``.
+    """Return `rows` with integer-array entries replaced by new variables, these variables, and the constraints that
+    they are between the array's least and greatest entry.
 
     The third result says for each array which of its two extremes is the greater.
     """

@@ -19,8 +19,8 @@ from sympy_tensordiff.integer.rows import Rows
 
 
 def carried_variables(graph: Graph, node: Node) -> frozenset[int]:
-    """Return the free variables along which the reduction `node` is a running one, as ``i`` in ``Sum_{j <= i} x[j]``;
-    none for other nodes.
+    """Return the indices along which the reduction `node` can continue from its previous value: ``i`` in ``Sum_{j <= i}
+    x[j]``, which gains one term per step. None of them for other nodes.
     """
     if node.op not in RANGED:
         return frozenset()
@@ -35,8 +35,8 @@ def carried_variables(graph: Graph, node: Node) -> frozenset[int]:
 
 
 def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
-    """Return the only factor that depends on ``v`` in the summand of the running sum `node`, such as ``a**(v - w)``;
-    None unless each step of ``v`` multiplies it by the same number in all terms.
+    """Return the factor of the summand by which all terms of a running sum change in a step of ``v``: ``a**(v - w)`` in
+    ``Sum_{w <= v} a**(v - w)*x[w]``. None if there is none.
     """
     if node.op != "sum":
         return None
@@ -58,7 +58,8 @@ def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
 
 
 def _is_chained(rows: Rows, inner: Rows, v: int, w: int, u: int, side: int) -> bool:
-    """Whether a step of `v` multiplies a product over `u` by one new factor, the same in all terms of a sum over `w`.
+    """Whether a step of `v` gives all terms of a sum over `w` the same new factor of their product over `u`: ``a[v]``
+    in ``Sum_{w <= v} Prod_{w < u <= v} a[u]``. `rows` bound `w`, and `inner` bounds `u`.
 
     `side` is 1 where the sum and the product end at `v`, -1 where they begin there.
     """
@@ -77,7 +78,7 @@ def _is_chained(rows: Rows, inner: Rows, v: int, w: int, u: int, side: int) -> b
 
 
 def index_form(graph: Graph, node: Node) -> Affine | None:
-    """Return the value of `node` as an affine index form with integer coefficients; None if it is not one."""
+    """Return an expression of indices and integers, such as ``i + 2*k``, as an affine form; None for other nodes."""
     if node.op == "index":
         form: Affine = node.data
         return form
@@ -104,8 +105,8 @@ def _moving_side(rows: Rows, v: int, w: int) -> int:
 
 
 def has_windows(variables: Sequence[int], rows: Rows) -> bool:
-    """Whether both bounds of one of `variables` depend on others, as in ``i <= j <= i + 2``, so that a full array would
-    waste memory.
+    """Whether one of `variables` is bounded by others from both sides, as ``i <= j <= i + 2``. An array over both would
+    be mostly unused.
     """
     for v in variables:
         own = [row.form for row in rows if row.form.coefficient(v)]
@@ -116,8 +117,8 @@ def has_windows(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the axis `order` of an array with an axis last along which the stored reduction is a running one; None
-    without one.
+    """Return the `order` of the array's axes with one axis moved to the end, along which the reduction continues from
+    entry to entry. None if there is no such axis.
     """
     carried = carried_variables(graph, candidate.node)
     places = [place for place in order if candidate.axes[place] in carried]
@@ -125,8 +126,8 @@ def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]
 
 
 def repeated_carries(graph: Graph, planner: Planner, roots: Sequence[Node]) -> set[Node]:
-    """Return the running reductions, see `carried_variables`, that occur in several loops or sums, with bound variables
-    renamed.
+    """Return the reductions with `carried_variables` that occur in several loops or sums, so that an array of them
+    pays. Their outer indices have standard names.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):

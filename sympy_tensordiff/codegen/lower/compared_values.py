@@ -56,7 +56,9 @@ def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence
 
 @dataclass(frozen=True)
 class TieTerm:
-    """A subexpression of the values under a maximum that rounding may change, and the array that stores it."""
+    """A part of a value under a maximum that rounding may change, such as ``exp(a[k])*c[k]``: the number of its case,
+    its node, and the array that stores it.
+    """
 
     case: int
     node: Node
@@ -65,7 +67,9 @@ class TieTerm:
 
 
 class _Ties(LoopArrays):
-    """Stores values compared with a maximum in arrays, so that the comparison sees the same floating point number."""
+    """Stores values that are compared with their maximum in arrays, so that both sides of the comparison read the same
+    floating-point numbers.
+    """
 
     def __init__(self, graph: Graph, lowering: Lowering) -> None:
         super().__init__(graph, lowering)
@@ -77,9 +81,8 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- which values have arrays
 
     def collect(self, root: Node) -> bool:
-        """Create the arrays for the values of every maximum or minimum below `root` that something is compared with.
-
-        Returns whether `root` compares values that rounding may change.
+        """Create the arrays for values of maxima and minima below `root` that something is compared with. Return
+        whether `root` or an earlier one compares values that rounding may change.
         """
         stack, seen, compared, has_pairs = [root], {root}, dict[Node, None](), False
         while stack:
@@ -94,8 +97,8 @@ class _Ties(LoopArrays):
         return has_pairs or bool(self.arrays)
 
     def parts_of(self, extremum: Node) -> list[TieTerm]:
-        """Return the subexpressions of the values under the maximum `extremum` that rounding may change, each with its
-        array.
+        """Return the parts of the values under the maximum or minimum `extremum` that rounding may change, each with
+        its array, which is created if it is new.
         """
         if extremum not in self.parts:
             variables, rows, body = self.open(extremum)
@@ -117,8 +120,8 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- what reads it
 
     def replaced(self, node: Node, known: Rows = (), nonzero: tuple[Affine, ...] = ()) -> Recursion[Node]:
-        """Return `node` with reads of the arrays in place of the compared values, given constraints `known` and forms
-        that are nonzero.
+        """Return `node` with reads of the arrays in place of compared values. The constraints `known` hold at it, and
+        the forms `nonzero` are not 0. Results are cached.
         """
         known = rows_connected_to(known, node.free, frozenset())
         nonzero = tuple([form for form in nonzero if not form.atoms().isdisjoint(node.free)])
@@ -128,7 +131,7 @@ class _Ties(LoopArrays):
         return self.done[key]
 
     def _replaced(self, node: Node, known: Rows, nonzero: tuple[Affine, ...]) -> Recursion[Node]:
-        """Return `node` with compared values replaced by reads of their arrays, computed without the cache."""
+        """Do the work of `replaced` for one `node`, without the cache."""
         graph = self.graph
         if node.op in BINDERS:
             variables, rows, body = self.open(node)
@@ -151,8 +154,8 @@ class _Ties(LoopArrays):
         return graph.with_args(node, args)
 
     def compared(self, extremum: Node, value: Node, known: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Return `value`, which is compared with `extremum`, as reads of the arrays that hold its values; None if it is
-        not one of these.
+        """Return `value`, which is compared with the maximum `extremum`, with reads of the arrays of its values. None
+        if no part of `value` is stored there.
 
         Raises `UnsupportedError` for a part that may be equal to one of the maximum's and has no entry.
         """
@@ -200,7 +203,9 @@ class _Ties(LoopArrays):
         return None
 
     def with_entries(self, extremum: Node) -> Node:
-        """Return the values under a maximum as reads of the arrays that hold them."""
+        """Return what the maximum `extremum` is taken over, with reads of arrays in place of the parts that rounding
+        may change.
+        """
         terms = []
         for number, (rows, case) in enumerate(self.cases[extremum]):
             own = [part for part in self.parts[extremum] if part.case == number]
@@ -211,7 +216,9 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- how it is filled
 
     def needed(self, roots: Sequence[Node]) -> Iterator[Definition]:
-        """Yield the definitions of the arrays that `roots` read and that have none yet, in the order of computation."""
+        """Yield the definitions of the arrays that `roots` read and that are not defined yet, each after the arrays
+        that it reads itself.
+        """
         read = {part for root in roots for part in reachable(root) if part.op == "tensor"}
         for stored in self.arrays.values():
             if stored.tensor not in read or stored.tensor in self.defined:
@@ -280,8 +287,8 @@ _EXACT = frozenset({sympy.Abs, sympy.Max, sympy.Min, sympy.sign, sympy.floor, sy
 
 
 def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Rows]]:
-    """Yield the alternatives (branches, guarded bodies) of ``node`` whose value depends on rounding, each with the
-    guards around it.
+    """Yield the parts of ``node`` whose values rounding may change, each with the guards around it. They are
+    alternatives: the branches of a choice, or ``node`` itself if it makes none.
     """
     stack: list[tuple[Node, Rows]] = [(node, ())]
     seen = set()
@@ -298,8 +305,8 @@ def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Ro
 
 
 def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
-    """Return the alternatives, up to sign, whose value ``node`` takes: branches, a guarded body, exclusive terms; ()
-    for other nodes.
+    """Return the nodes one of whose values ``node`` takes, perhaps with the other sign: a and b for ``a if c else b``,
+    a for ``-a``; () for other nodes.
     """
     match node.op:
         case "guard":
@@ -314,8 +321,8 @@ def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
 
 
 def may_equal(value: Node, other: Node) -> bool:
-    """Return whether ``value`` may be the same number as ``other``: they read the same tensors, or ``other`` has cases
-    and reads more.
+    """Return whether ``value`` may be the same number as ``other``, judged by the tensors below them: they are the
+    same, or fewer if ``other`` makes choices.
     """
     if value.op in EXTREMA and other.op not in EXTREMA:
         return False

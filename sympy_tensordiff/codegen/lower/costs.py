@@ -26,7 +26,7 @@ _MOST_ENTRIES = 2**25
 
 @dataclass(frozen=True, slots=True)
 class ProductCost:
-    """The cost of a product of matrices: how many there are, their sizes, and the entries copied for it.
+    """The size of a matrix product (or of a batch of them), and the entries that have to be copied for it.
 
     ``results`` are the entries of the product that a loop reads again, 0 where the product is the result.
     """
@@ -64,5 +64,7 @@ def is_worth(product: ProductCost, iterations: int) -> bool:
 
 
 def is_worth_packing(before: int, after: int, entries: int) -> bool:
-    """Whether reducing the multiplications of a product from `before` to `after` pays for scattering `entries`."""
+    """Whether a product that needs `after` instead of `before` multiplications is faster, although `entries` of its
+    result have to be copied.
+    """
     return _LIBRARY * (before - after) > _SPREAD * entries

@@ -54,7 +54,9 @@ class Scaled:
 
 
 def without_large_exponentials(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with ``log(sum(exp(u)))`` and quotients of such sums without the largest exponent."""
+    """Return `roots` with no exponential that overflows in logarithms and quotients of sums: ``log(sum(exp(u)))``
+    becomes ``m + log(sum(exp(u - m)))`` with ``m = max(u)``.
+    """
     parts = reachable(*roots)
     divided = (part.op == "pow" or (part.op == "call" and part.data is sympy.log) for part in parts)
     if not any(is_call(part, sympy.exp) for part in parts) or not any(divided):
@@ -64,7 +66,9 @@ def without_large_exponentials(graph: Graph, roots: Sequence[Node]) -> list[Node
 
 
 class Exponentials:
-    """The rules of `without_large_exponentials`, with results cached by node."""
+    """Rewrites logarithms, quotients and sums so that no exponential in them overflows (see
+    `without_large_exponentials`). Results are cached by node.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -77,14 +81,14 @@ class Exponentials:
     # -------------------------------------------------------------- values as they are computed
 
     def final(self, node: Node) -> Recursion[Node]:
-        """Return `node` rewritten so that no exponential in it overflows, from the cache."""
+        """Return `node` rewritten so that no exponential in it overflows. Results are cached."""
         if node not in self.done:
             self.done[node] = yield self._final(node)
         return self.done[node]
 
     def _final(self, node: Node) -> Recursion[Node]:
-        """Return `node` rewritten: logarithms and quotients of exponentials by their largest exponent, others over
-        rewritten arguments.
+        """Return `node` rewritten by the rules for logarithms and quotients of sums of exponentials, in its arguments
+        too.
         """
         graph = self.graph
         if node.op in BINDERS:
@@ -107,7 +111,9 @@ class Exponentials:
         return graph.with_args(node, args)
 
     def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
-        """Return the variables, constraints and body of a binder; the same fresh variables at each call."""
+        """Return the variables, constraints and body of a sum or comprehension, with new variables that are the same at
+        each call.
+        """
         if node not in self.opened:
             self.opened[node] = self.graph.open(node)
         return self.opened[node]
@@ -117,7 +123,9 @@ class Exponentials:
         return self.graph.add([self.graph.scale(c, node) for node, c in shift.items()])
 
     def _spread(self, node: Node) -> Recursion[Node]:
-        """Return the product `node` multiplied out if a factor is a sum with guarded exponentials; else `node`."""
+        """Return the product `node` multiplied out if one factor is an addition with exponentials below a guard; else
+        `node`.
+        """
         for n, factor in enumerate(node.args):
             for part in _behind_guards(factor) if factor.op == "add" else ():
                 found: Scaled = yield self.scaled(part)
@@ -127,7 +135,9 @@ class Exponentials:
         return node
 
     def _quotient(self, value: Scaled) -> Node:
-        """Return `value` as a product in which ``exp(u)/exp(m)``, m a sum's largest exponent, is ``exp(u - m)``."""
+        """Return `value` as a product in which ``exp(u)/exp(m)`` is written ``exp(u - m)``, so that neither overflows.
+        Here m is the largest exponent of a sum that divides.
+        """
         graph = self.graph
         shift, factors = dict(value.shift), [value.rest]
         for greatest in [node for node in shift if shift[node] < 0 and node in self.terms]:
@@ -143,26 +153,34 @@ class Exponentials:
     # -------------------------------------------------------------- values in scaled form
 
     def scaled(self, node: Node) -> Recursion[Scaled]:
-        """Return `node` as ``exp(shift)*rest``; with the shift 0 if it has no exponential, or if it cannot overflow."""
+        """Return `node` as ``exp(shift)*rest``, so that the exponential can be divided by another one. The shift is 0
+        if nothing in it can overflow.
+        """
         if node not in self.known:
             self.known[node] = yield self._scaled(node)
         return self.known[node]
 
     def degree(self, exponent: Node) -> Any:
-        """Return the size of the number that all terms of `exponent` have as a factor; 1 if they differ in it."""
+        """Return the absolute value of the number by which all terms of `exponent` are multiplied: 2 for ``2*x - 2*y``;
+        1 if the numbers differ.
+        """
         terms = exponent.args if exponent.op == "add" else (exponent,)
         sizes = {abs(self.graph.split_view(term)[0]) for term in terms}
         return sizes.pop() if len(sizes) == 1 else 1
 
     def _scaled(self, node: Node) -> Recursion[Scaled]:
-        """Return `node` as ``exp(shift)*rest`` where the exponential may overflow, else with the shift 0."""
+        """Return `node` as ``exp(shift)*rest`` if its exponential may overflow; else with the shift 0 and itself as the
+        rest.
+        """
         found: Scaled = yield self._rule(node)
         if found.shift and not (found.is_quotient and found.degree == 0):
             return found
         return Scaled({}, (yield self.final(node)))
 
     def _rule(self, node: Node) -> Recursion[Scaled]:
-        """Return `node` as ``exp(shift)*rest`` by the rule for its op; with the shift 0 if there is none."""
+        """Apply the rule for the op of `node`: return it as ``exp(shift)*rest``, with the shift 0 if there is
+        no rule.
+        """
         found = Scaled({}, node)
         if is_call(node, sympy.exp):
             exponent = yield self.final(node.args[0])
@@ -214,7 +232,9 @@ class Exponentials:
         )
 
     def _choice(self, node: Node) -> Recursion[Scaled]:
-        """Return a select between a value and 0 as ``exp(shift)*rest``; where 0 is selected the shift is very small."""
+        """Return a select between a value and 0 as ``exp(shift)*rest``. Where it is 0, the shift is very negative, so
+        that it is no maximum.
+        """
         graph = self.graph
         condition = yield self.final(node.args[0])
         chosen = 2 if node.args[1] is graph.zero else 1
@@ -223,8 +243,8 @@ class Exponentials:
             return found
 
         def where(value: Node, otherwise: Node) -> Node:
-            """Return the select that takes `value` where the original takes its nonzero branch, and `otherwise`
-            elsewhere.
+            """Return a select like the original one, but with `value` in place of its nonzero branch, and `otherwise`
+            in place of 0.
             """
             return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
 
@@ -232,7 +252,9 @@ class Exponentials:
         return replace(found, shift={shift: 1}, rest=where(found.rest, graph.zero))
 
     def _sum(self, node: Node) -> Recursion[Scaled]:
-        """Return a sum over a range as ``exp(shift)*rest``, with the largest shift of its terms."""
+        """Return a sum of exponentials over a range as ``exp(shift)*rest``: the shift is the greatest exponent of a
+        term.
+        """
         graph = self.graph
         variables, rows, body = self.open(node)
         inner_rows, body = (rows + body.data, body.args[0]) if body.op == "guard" else (rows, body)
@@ -256,7 +278,7 @@ class Exponentials:
         return replace(found, shift={**shift, greatest: shift.get(greatest, 0) + 1}, rest=rest, summed=True)
 
     def _addition(self, node: Node) -> Recursion[Scaled]:
-        """Return an addition as ``exp(shift)*rest``, with the largest shift of its terms."""
+        """Return an addition of exponentials as ``exp(shift)*rest``: the shift is the greatest exponent of a term."""
         graph = self.graph
         terms = yield from in_turn(map(self.scaled, node.args))
         if not any(term.shift for term in terms):
@@ -274,7 +296,9 @@ class Exponentials:
         return self.joined(terms, greatest, graph.add(parts))
 
     def joined(self, terms: Sequence[Scaled], shift: Node, rest: Node) -> Scaled:
-        """Return the sum ``exp(shift)*rest`` of some terms."""
+        """Return the record of a sum of `terms` that equals ``exp(shift)*rest``, with the properties of the terms
+        combined.
+        """
         return Scaled(
             {shift: 1},
             rest,
@@ -294,8 +318,8 @@ def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:
 
 
 def _equal_entries(rows: Sequence[Constraint], variables: Sequence[int]) -> dict[IndirectIndex, Affine]:
-    """Return the integer-array entries that depend on `variables` and that an equation in `rows` sets to a form that
-    does not, as ``[v == dst[e]]`` sets ``dst[e]`` to v, with these forms.
+    """Return the integer-array entries that equations in `rows` replace by forms without `variables`: for ``v ==
+    dst[e]`` and the variable e, ``dst[e]`` is v.
     """
     found = {}
     for row in rows:
@@ -308,20 +332,24 @@ def _equal_entries(rows: Sequence[Constraint], variables: Sequence[int]) -> dict
 
 
 def _depends_on_arguments(shift: Mapping[Node, Any]) -> bool:
-    """Return whether the largest exponents are made of tensors or numbers; those of indices alone are tables."""
+    """Return whether the exponents `shift` depend on tensors or scalars that the user passes. If they depend on indices
+    alone, they are the same in all calls.
+    """
     parts = reachable(*shift)
     return any(p.op in ("tensor", "scalar") or (p.op == "index" and bool(data_entries([p.data]))) for p in parts)
 
 
 def finite(graph: Graph, shift: Node) -> Node:
-    """Return `shift` where it is finite, else 0, since an infinite largest exponent cannot be subtracted."""
+    """Return ``shift`` where it is finite, else 0: subtracting an infinite exponent would give nan."""
     size = graph.call(sympy.Abs, (shift,))
     # No infinite constant is needed to tell: twice infinity is not greater.
     return graph.select(graph.compare("lt", size, graph.scale(2, size)), shift, graph.zero)
 
 
 def _behind_guards(total: Node) -> list[Node]:
-    """Return the guarded values among the terms of an addition, and among the factors of its terms."""
+    """Return the values below the guards of an addition, also those in its products: b and c for ``a + [i == j]*b +
+    d*([i < j]*c)``.
+    """
     found, stack = [], list(total.args)
     while stack:
         part = stack.pop()

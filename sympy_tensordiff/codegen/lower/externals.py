@@ -19,7 +19,9 @@ Implementations = dict[External, Callable[..., Any]]
 
 
 def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External], backend: str) -> Implementations:
-    """Return for each user function in `needed` its implementation: from `functions`, else SciPy's, else raise."""
+    """Return the implementation of each user function in `needed`: from the user's `functions`, else from SciPy. Raise
+    `ArgumentError` if there is none.
+    """
     if not isinstance(functions, Mapping | None):
         raise ArgumentTypeError(f"functions must be a mapping from names to callables, not {functions!r}")
     given: dict[tuple[str, tuple[int, ...]], Any] = {}
@@ -35,7 +37,7 @@ def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External], backen
     if unknown:
         what = f"it calls {', '.join(sorted(names))}" if names else "it calls no function that has to be supplied"
         raise ArgumentError(f"functions[{unknown[0]!r}] is not in the expression: {what}")
-    bound = {external: given.get((external.name, _canonical(external.orders))) for external in needed}
+    bound = {external: given.get((external.name, _without_zero_orders(external.orders))) for external in needed}
     for external in needed:
         if external.is_special and bound[external] is None:
             bound[external] = of_scipy(external.name, len(external.orders), backend)
@@ -51,7 +53,7 @@ def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External], backen
 
 
 def called(functions: Mapping[Any, Any], needed: Sequence[External]) -> dict[Any, Any]:
-    """Return the entries of `functions` that the user functions in `needed` use, derivatives included."""
+    """Return those entries of the user's dictionary `functions` that a program needs, including the derivatives."""
     names = {external.name for external in needed}
     return {key: function for key, function in functions.items() if parse_key(key)[0] in names}
 
@@ -65,11 +67,11 @@ def parse_key(key: Any) -> tuple[str, tuple[int, ...]]:
     """
     if isinstance(key, str) and key.rstrip("'"):
         name = key.rstrip("'")
-        return name, _canonical((len(key) - len(name),))
+        return name, _without_zero_orders((len(key) - len(name),))
     if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and isinstance(key[1], tuple | list):
         name, orders = key
         if name and orders and all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in orders):
-            return name, _canonical(tuple(orders))
+            return name, _without_zero_orders(tuple(orders))
     raise ArgumentTypeError(
         f"functions has the key {key!r}: a key is a name, 'g', or a name with how often it is differentiated in each "
         "argument, ('g', (0, 1)); for one argument \"g'\" is short"
@@ -83,13 +85,17 @@ def show_key(external: External) -> str:
     return repr((external.name, external.orders)) if any(external.orders) else repr(external.name)
 
 
-def _canonical(orders: tuple[int, ...]) -> tuple[int, ...]:
-    """Return `orders`, or () if all are 0: the function itself has one key for any number of arguments."""
+def _without_zero_orders(orders: tuple[int, ...]) -> tuple[int, ...]:
+    """Return how often a function is differentiated in each argument; () in place of zeros only, which mean the
+    function itself.
+    """
     return orders if any(orders) else ()
 
 
 class Vectorised:
-    """An implementation for NumPy: called with arrays of one shape, its result checked."""
+    """A user's function for NumPy, which is called with arrays of equal shape. It raises `ArgumentError` if the
+    function fails or returns another shape.
+    """
 
     def __init__(self, external: External, function: Callable[..., Any]) -> None:
         self.label = show_key(external)
@@ -123,14 +129,17 @@ class Vectorised:
 
 
 def for_backend(external: External, function: Callable[..., Any], backend: str) -> Any:
-    """Return the object that generated modules of `backend` call for the implementation `function`."""
+    """Return the object that a generated module of `backend` calls: the user's implementation `function`, compiled by
+    Numba, or wrapped with checks for NumPy.
+    """
     if backend == "numpy":
         return Vectorised(external, function)
     return _for_cuda(external, function) if backend == "cuda" else _for_numba(external, function)
 
 
 def llvm_text(external: External, function: Callable[..., Any], dtype: np.dtype[Any]) -> tuple[str, str]:
-    """Return the LLVM module that Numba makes of a scalar `function` for a dtype, and the name of the function in it.
+    """Return the LLVM text that Numba makes of a scalar `function` for a dtype, and the name of the function in that
+    text.
 
     Raise `UnsupportedError` where Numba compiles nothing.
     """
@@ -147,7 +156,7 @@ def llvm_text(external: External, function: Callable[..., Any], dtype: np.dtype[
 
 
 def _for_numba(external: External, function: Callable[..., Any]) -> Any:
-    """Return `function` compiled by Numba; raise an error here, not in a kernel, if that fails."""
+    """Return the user's `function` compiled by Numba. If that fails, raise an error that names the function."""
     import numba
     from numba.core.registry import cpu_target
 
@@ -185,7 +194,7 @@ def _is_on_device(function: Any) -> bool:
 
 
 def _refusal(external: External, what: str, error: Exception) -> ArgumentError:
-    """Return the error that Numba cannot do `what` (such as compile) with the implementation of a user function."""
+    """Return the error to raise when Numba fails to do `what`, such as "compile", with a user's function."""
     reason = " ".join(str(error).split())[:300]
     return ArgumentError(
         f"the implementation of {show_key(external)} is not for this backend: Numba cannot {what} ({reason}); "

@@ -15,7 +15,7 @@ from sympy_tensordiff.integer.rows import Rows, partition
 
 
 class Terms(NamedTuple):
-    """A sum: its variables, the constraints on them, and the summand."""
+    """A sum to be computed as a matrix product: its variables, the constraints on them, and the summand."""
 
     variables: tuple[int, ...]
     rows: Rows
@@ -24,14 +24,17 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True)
 class Matrix:
-    """A product of factors as one tensor; its axes are labelled by index forms such as ``i + k``."""
+    """A product of factors, seen as a tensor: its axes are labelled by the index forms on which the factors depend,
+    such as ``i + k``.
+    """
 
     factors: tuple[Node, ...]
     labels: tuple[Affine, ...]
 
 
 class TriangularBound(NamedTuple):
-    """The bound ``term <= row + offset`` (or ``>=``) of a sum's only variable, as in ``Sum_{j <= i} a[i, j]*b[j]``.
+    """The bound that makes a sum triangular: ``j <= i + 2`` for ``Sum_{j <= i + 2} a[i, j]*b[j]``, or the same with
+    ``>=``.
 
     ``Sum_{j <= i} a[i, j]*b[j, l]`` multiplies a triangle of ``a``. A term that is not in the range is not computed:
     it may be nan, and 0*nan is nan. So the rows of ``a`` are cut into blocks: the terms that all rows of a block have
@@ -46,8 +49,8 @@ class TriangularBound(NamedTuple):
 
     @staticmethod
     def of(terms: Terms, around: Sequence[int]) -> TriangularBound | None:
-        """Return the triangular bound of a sum, such as ``j <= i``; None unless exactly one outer index bounds its only
-        variable.
+        """Return the bound of a sum over one variable that relates it to one outer index, such as ``j <= i``. None if
+        there is none or more than one.
         """
         if len(terms.variables) != 1:
             return None
@@ -64,15 +67,15 @@ class TriangularBound(NamedTuple):
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
     def near_diagonal(self, first: Affine) -> Constraint:
-        """Return the constraint that keeps the terms near the diagonal: those of some, but not all, rows of a block.
-        `first` is the first row.
+        """Return the constraint for the terms near the diagonal. Rows are taken in blocks: a matrix product sums the
+        terms that all rows of a block have, and a loop adds these others. `first` is the first row.
         """
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)
 
     def range(self, label: Affine, split: Split, planner: Planner, facts: Rows) -> tuple[Affine, Affine] | None:
-        """Return the first and last value of `label`, extended to the ends of a tensor axis if that does not change the
-        result; None if unknown.
+        """Return the first and last value of an index `label` of the matrix product; None if unknown. The summed range
+        is extended to the ends of a tensor axis if that leaves the result unchanged.
         """
         if label != self.term:
             rows = tuple([row for row in split.context.rows if row != self.bound])
@@ -92,7 +95,7 @@ class TriangularBound(NamedTuple):
 
 @dataclass(frozen=True)
 class Split:
-    """A sum of products divided into a matrix product (variables, bounds, factors) and the rest of the sum.
+    """A way to compute a sum of products: a matrix product over some of the variables, and the remaining sum around it.
 
     ``summed`` are the variables that a product of matrices sums over, within ``bounds``, ``factors`` what depends on
     them; ``left`` the other variables, with their ``rows``, ``rest`` the other factors. ``context`` are the loops and
@@ -118,7 +121,9 @@ class Split:
         return min(around) if around else min(self.left.index(v) for v in self.left if v in variables) - len(self.left)
 
     def roles(self, first: Matrix, second: Matrix) -> tuple[list[Affine], list[Affine], list[Affine], list[Affine]]:
-        """Return the labels of a matrix product: in both matrices and kept, in the first, in the second, and summed."""
+        """Return four lists of labels of a matrix product: those in both matrices and the result, in the first only, in
+        the second only, and the summed ones.
+        """
         pair, inner = (first, second), {Affine.variable(v) for v in self.summed}
         summed = [label for label in first.labels if label in inner and label in second.labels]
         both = [label for label in first.labels if label in second.labels and label not in inner]
@@ -126,8 +131,8 @@ class Split:
         return sorted(both, key=self.place), sorted(one, key=self.place), sorted(other, key=self.place), summed
 
     def partial(self, first: Matrix, second: Matrix, others: Sequence[Matrix]) -> Split | None:
-        """Return the split that sums only over variables which none of ``others`` contains; None if these are all or
-        none.
+        """Return the split that sums only over the variables that no matrix in ``others`` contains, so that two of
+        three matrices are multiplied first. None if these are all variables or none.
         """
         labels = {label for matrix in others for label in matrix.labels}
         own = [Affine.variable(v) for v in self.summed]
@@ -147,8 +152,8 @@ class Split:
         )
 
     def own_summed(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
-        """Return the variables to sum over that occur in `matrix` but are not in `summed`, so that it is summed
-        beforehand.
+        """Return the summed variables that only `matrix` contains, not the other operand, so that it can be summed over
+        them before the product. `summed` are the labels that both contain.
         """
         labels = [Affine.variable(v) for v in self.summed]
         return tuple([label.terms[0][0] for label in labels if label in matrix.labels and label not in summed])
@@ -170,7 +175,8 @@ def joined(matrices: Sequence[Matrix]) -> Matrix:
 
 
 def merged(matrices: Sequence[Matrix], entries: Callable[[Matrix], int]) -> list[Matrix]:
-    """Return `matrices` with each one multiplied into another that has all of its labels.
+    """Return fewer matrices with the same product: one whose labels all occur in another is multiplied into it, entry
+    by entry.
 
     Of several others it is merged into the one with the fewest `entries`, which may have to be copied for that.
     """

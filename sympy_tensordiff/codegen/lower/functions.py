@@ -59,7 +59,7 @@ _ERFCX_TERMS = 20
 
 
 def _scaled_erfc(x: Scalar) -> Scalar:
-    """Return ``exp(x**2)*erfc(x)`` for x up to 26.
+    """Return code for ``exp(x**2)*erfc(x)``, accurate for x up to 26; beyond, erfc underflows.
 
     The square of ``h``, which is `x` rounded down to a multiple of 1/64, is exact: ``exp(x**2)`` keeps its digits as
     ``exp(h**2)*exp((x - h)*(x + h))``.
@@ -68,7 +68,9 @@ def _scaled_erfc(x: Scalar) -> Scalar:
 
 
 def _exponentials_of_square(x: Scalar, factor: int | Fraction) -> tuple[Scalar, Scalar]:
-    """Return two scalars whose product is ``exp(factor*x**2)``, computed so that rounding ``x**2`` loses no digits."""
+    """Return two numbers, as code expressions, whose product is ``exp(factor*x**2)``. The rounding error of ``x**2`` is
+    in the second one, so that no digits are lost.
+    """
     rounded = Operation("mul", (Operation("floor", (Operation("mul", (x, Number(64))),)), Number(Fraction(1, 64))))
     rest = Operation("mul", (Operation("add", (x, _negative(rounded))), Operation("add", (x, rounded))))
     square = Operation("pow", (rounded, Number(2)))
@@ -175,8 +177,8 @@ _LARGEST_EXPONENT = 16
 
 
 def has_root(exponent: Node) -> bool:
-    """Whether `exponent` is an odd multiple of 1/2 of moderate absolute value above 1, such as 3/2 or -5/2: roots and
-    products compute the power.
+    """Whether ``x**exponent`` is computed by a square root and products: for odd multiples of 1/2 such as 3/2 or -5/2,
+    if not too large.
     """
     value = exponent.data if exponent.op == "const" else 0
     return isinstance(value, Fraction) and value.denominator == 2 and 1 < abs(value) < _LARGEST_EXPONENT
@@ -224,15 +226,17 @@ def is_spherical_bessel(node: Node) -> bool:
 
 
 def external(node: Node) -> External:
-    """Return the record (name, derivative orders) of the function that the call `node` needs from the user or SciPy."""
+    """Return the function that the call `node` needs from the user or SciPy: its name and the orders of its
+    derivatives.
+    """
     derivative = node.data if isinstance(node.data, Partial) else Partial(node.data, (0,) * len(node.args))
     is_special = not any(derivative.orders) and (derivative.function, len(derivative.orders)) in SPECIAL
     return External(str(derivative.function.__name__), derivative.orders, is_special)
 
 
 def operation(node: Node, args: Sequence[Scalar]) -> Scalar:
-    """Return the code expression for `node`, an arithmetic node, condition or call, of `args`; unknown functions are
-    user functions.
+    """Return the scalar expression for `node` (arithmetic, a condition or a call) with the arguments `args`. A function
+    unknown to backends becomes a user function.
     """
     if node.op == "call":
         name = record_of(node.data).operation

@@ -1,4 +1,5 @@
-"""Sums that differ in their parentheses as one value: ``y - (z - x)`` in a function, ``x + y - z`` in its derivative.
+"""Sums that differ in their parentheses or by a factor as one value: ``y - (z - x)`` in a function, ``x + y - z`` or
+``z - x - y`` in its derivative.
 
 Derivatives are written without the parentheses of the function. Kernels of both would compute every function of such a
 sum twice. All of them become the grouping of the function: differences of neighbours, which are exact, stay
@@ -24,8 +25,8 @@ class FlatSum(NamedTuple):
 
 
 def with_common_groupings(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with additions of the same terms, or of multiples of them, in the first grouping that has
-    parentheses.
+    """Return `roots` with additions of the same terms, or of multiples of them, as multiples of one: of the first that
+    has parentheses, or else of the first.
     """
     flat: dict[Node, Node] = {}
     leaves: dict[Node, int] = {}
@@ -41,7 +42,9 @@ def with_common_groupings(graph: Graph, roots: Sequence[Node]) -> list[Node]:
             sums[part] = _flat_sum(graph, flat[part])
             if leaves[part] > len(part.args):
                 chosen.setdefault(sums[part].terms, part)
-    others = {part: chosen[one.terms] for part, one in sums.items() if chosen.get(one.terms, part) is not part}
+    for part, one in sums.items():
+        chosen.setdefault(one.terms, part)
+    others = {part: chosen[one.terms] for part, one in sums.items() if chosen[one.terms] is not part}
     if not others:
         return list(roots)
     done: dict[Node, Node] = {}
@@ -62,13 +65,15 @@ def with_common_groupings(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _terms(graph: Graph, term: Node) -> list[Node]:
-    """Return the terms of a number times an addition, the number in front of each; another term itself."""
+    """Return ``[2*a, 2*b]`` for a multiple of an addition, ``2*(a + b)``; ``[term]`` for any other term."""
     number, core = graph.split_view(term)
     return [graph.scale(number, one) for one in core.args] if core.op == "add" else [term]
 
 
 def _flat_sum(graph: Graph, addition: Node) -> FlatSum:
-    """Return an addition as a `FlatSum`, with the terms in the order of their identities."""
+    """Return an addition as a `FlatSum`, whose ``terms`` are equal for additions of the same terms, whatever their
+    order and common factor.
+    """
     terms = sorted(((core.id, Fraction(number)) for number, core in map(graph.split_view, addition.args)))
     first = terms[0][1]
     return FlatSum(first, tuple((name, number / first) for name, number in terms))

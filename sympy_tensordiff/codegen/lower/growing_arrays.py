@@ -18,8 +18,8 @@ MAX_READS = 100
 
 
 def without_growing_arrays(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
-    """Return the entries `roots`, with reads of those `arrays` (tensor: its entries) that grow like exponentials
-    replaced by their formulas.
+    """Return the entries `roots` with reads of arrays that may overflow, because they are exponentials, replaced by
+    their formulas. `arrays` maps each tensor to its entries.
 
     Unchanged unless such an entry is a term of a sum below a logarithm or a fraction line.
 
@@ -38,8 +38,8 @@ def without_growing_arrays(graph: Graph, roots: Sequence[Node], arrays: Mapping[
 
 
 def _is_growing(entries: Node, growing: Mapping[Node, Node], known: dict[Node, bool]) -> bool:
-    """Return whether the formula `entries` is an exponential, or a product, sum or power of such; answers are stored in
-    `known`.
+    """Return whether `entries` grow like exponentials: an exponential, or a product, sum or power that contains one.
+    Answers are stored in `known`.
     """
     for part in reachable(entries, known=known):
         match part.op:
@@ -55,7 +55,9 @@ def _is_growing(entries: Node, growing: Mapping[Node, Node], known: dict[Node, b
 
 
 def _has_growing_term(node: Node, growing: Mapping[Node, Node]) -> bool:
-    """Return whether `node` is the logarithm or reciprocal of a sum with a read of an array in `growing` as a term."""
+    """Return whether `node` is ``log(sum)`` or ``1/sum`` and a term of the sum is read from an array in `growing`,
+    which may overflow.
+    """
     is_inverse = node.op == "pow" and node.args[1].op == "const" and node.args[1].data < 0
     if not is_inverse and not (node.op == "call" and node.data is sympy.log):
         return False
@@ -75,7 +77,9 @@ class _Inlining:
         self.done: dict[Node, Node] = {}
 
     def run(self, root: Node) -> Node:
-        """Return `root` with reads of growing arrays replaced by formulas; after `MAX_READS` of them, reads stay."""
+        """Return `root` with reads of growing arrays replaced by their formulas. After `MAX_READS` replacements, the
+        others stay.
+        """
         outside = set(breadth_first(root, lambda part: () if part.op in BINDERS else part.args))
         for part in reachable(root, known=self.done):
             if part in outside:
@@ -83,7 +87,9 @@ class _Inlining:
         return self.done[root]
 
     def replaced(self, part: Node) -> Node:
-        """Return the node `part`, whose arguments are done, with reads of growing arrays replaced by formulas."""
+        """Return `part`, whose arguments have been rewritten, as a formula if it reads a growing array; else with its
+        new arguments.
+        """
         graph = self.graph
         if part.op in BINDERS:
             if not any(inner in self.growing for inner in reachable(part)):

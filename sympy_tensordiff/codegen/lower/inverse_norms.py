@@ -23,8 +23,8 @@ _MAX_INVERSES = 8
 
 
 def with_scaled_vectors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with the power in products like ``s**(-3/2)*outer(x, y)`` multiplied into the operands of the
-    outer product: ``s**(-1/2)`` into each, and the rest into the smallest one.
+    """Return `roots` with products like ``s**(-3/2)*outer(x, y)`` computed as outer products of scaled vectors, such as
+    ``x*s**(-1/2)`` and ``y/s``. This takes fewer multiplications and does not overflow.
     """
     done: dict[Node, Node] = {}
     for part in reachable(*roots):
@@ -34,8 +34,8 @@ def with_scaled_vectors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _with_scaled_vector(graph: Graph, node: Node) -> Node:
-    """Return the einsum `node`, a product of tensors and a power, with the power multiplied into its operands; `node`
-    itself if no operand is smaller than the result.
+    """Return the product of tensors `node` with its power of a norm multiplied into operands that have fewer entries
+    than the result; `node` itself if there are none.
     """
     power = next((arg for arg in node.args if not arg.shape and _inverse_power(arg) is not None), None)
     inverse = None if power is None else _inverse_power(power)
@@ -67,8 +67,8 @@ def _is_outer(node: Node) -> bool:
 
 
 def _scaled(graph: Graph, tensor: Node, power: Node, exponent: Any) -> Node:
-    """Return `tensor` times `power`, which may be a choice between a power and 0, with another `exponent`, as a
-    comprehension.
+    """Return the comprehension `tensor` times `power`, whose exponent is replaced by `exponent`. The power may be a
+    choice between a power and 0.
     """
     axes = [graph.fresh(f"i{n}") for n in range(len(tensor.shape))]
     value = entry(graph, tensor, [Affine.variable(v) for v in axes])
@@ -81,7 +81,7 @@ def _scaled(graph: Graph, tensor: Node, power: Node, exponent: Any) -> Node:
 
 
 def _inverse_power(node: Node) -> Node | None:
-    """Return the power in `node`, which is one like ``s**(-3/2)`` or a choice between one and 0; else None."""
+    """Return the power if `node` is like ``s**(-3/2)``, or a choice between such a power and 0; else None."""
     if node.op == "select" and node.args[2].op == "const" and node.args[2].data == 0:
         node = node.args[1]
     return node if is_inverse_root(node) else None
@@ -93,8 +93,8 @@ def is_inverse_root(node: Node) -> bool:
 
 
 def inverse_norms(graph: Graph, factors: Sequence[Node]) -> list[Node]:
-    """Return the negative powers of norms among `factors`; [] if there is a single factor, or if the only divisor is
-    one norm to the power -1.
+    """Return the factors ``n**-k`` of a product for norms n, which should be divided by one after the other. [] if a
+    single division is enough.
     """
     found = [factor for factor in factors if is_inverse_norm(graph, factor)]
     divisors = [f for f in factors if f.op == "pow" and f.args[1].op == "const" and f.args[1].data < 0]
@@ -103,7 +103,9 @@ def inverse_norms(graph: Graph, factors: Sequence[Node]) -> list[Node]:
 
 
 def is_inverse_norm(graph: Graph, node: Node) -> bool:
-    """Return whether `node` is a negative power of a norm, read from its array or written as `simplify.norms` does."""
+    """Return whether `node` is ``n**-k`` for a Euclidean norm n, which is read from an array of norms or written as a
+    select around a square root.
+    """
     if node.op != "pow" or node.args[1].op != "const" or node.args[1].data not in range(-_MAX_INVERSES, 0):
         return False
     base = node.args[0]

@@ -31,8 +31,8 @@ MAX_CASES = 4
 
 @dataclass(frozen=True)
 class LoopArray:
-    """An array that stores a value for all indices of a loop: the stored function, its tensor node, and its lowest
-    indices.
+    """An array that stores one value per iteration of a loop: the stored formula (`candidate`), its tensor node, and
+    the lowest index of each axis.
     """
 
     candidate: StorageCandidate
@@ -41,12 +41,12 @@ class LoopArray:
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The axes on which the stored values depend; along other axes equal values are repeated."""
+        """The axes on which the stored value depends. Along the other axes, equal values are repeated."""
         return tuple(axis for axis in self.candidate.axes if axis in self.candidate.node.free)
 
 
 class LoopArrays:
-    """The arrays of one program that store values of loops; equal values share one array."""
+    """The arrays of a program that store one value per iteration of a loop. Equal values share one array."""
 
     def __init__(self, graph: Graph, lowering: Lowering) -> None:
         self.graph = graph
@@ -59,7 +59,9 @@ class LoopArrays:
         """Index forms as they are compared where some facts hold."""
 
     def open(self, node: Node) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return the variables, constraints and body of a binder, the same ones each time; record the constraints."""
+        """Return the variables, constraints and body of a binder, always with the same variables, and record the
+        constraints.
+        """
         if node not in self.opened:
             self.opened[node] = variables, rows, _ = self.graph.open(node)
             self.around.update(dict.fromkeys(variables, rows))
@@ -68,8 +70,8 @@ class LoopArrays:
     # -------------------------------------------------------------- which values have arrays
 
     def candidate(self, body: Node, variables: tuple[int, ...], rows: Rows) -> StorageCandidate:
-        """Return `body`, in loops over `variables` bounded by `rows`, as a function of as few integers as possible, to
-        be stored.
+        """Return `body` as a function of as few integers as possible, so that an array can store it. The loops around
+        it are those over `variables`, bounded by `rows`.
 
         Raises `UnsupportedError` where their indices have no bounds.
         """
@@ -93,8 +95,8 @@ class LoopArrays:
         rows: Rows,
         rounded: Mapping[Compound, Affine],
     ) -> StorageCandidate | None:
-        """Return `body` as a function of few integers, with variables for quotients in `rounded`; None if an index has
-        no bounds.
+        """Return `body` as a function of few integers, in loops over `variables`; None if one has no bounds. `rounded`
+        replaces quotients like ``floor(i/2)`` by variables of their own.
         """
         more = (*rows, *(row for part in rounded for row in part.definition()))
         rows = tuple(row.substitute(rounded) for row in more)
@@ -103,7 +105,7 @@ class LoopArrays:
         own = (*variables, *(v for form in rounded.values() for v in form.variables()))
         planner = self.lowering.planner
         near = Context((*outer, *own), rows)
-        all_around = Context((*self.binders(outer), *own), rows + self.around_all(outer))
+        all_around = Context((*self.binders(outer), *own), rows + self.constraints_of_binders(outer))
         contexts = [(near, False), (near, True), (all_around, True)]
         found = next(filter(None, (planner.candidate(body, context, rounded=r) for context, r in contexts)), None)
         if found is None:
@@ -111,12 +113,16 @@ class LoopArrays:
         again = {v: Affine.variable(part) for part, form in rounded.items() for v in form.variables()}
         return replace(found, forms=tuple([form.substitute(again) for form in found.forms]))
 
-    def around_all(self, variables: Sequence[int]) -> Rows:
-        """Return the constraints of the binders of `variables`, and of variables that these ranges depend on."""
+    def constraints_of_binders(self, variables: Sequence[int]) -> Rows:
+        """Return the constraints of the sums and comprehensions that bind `variables` and the indices on which their
+        ranges depend, each once.
+        """
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
     def binders(self, variables: Sequence[int]) -> dict[int, Rows]:
-        """Map each of `variables`, and each variable that its range depends on, to the constraints of its binder."""
+        """Map each index in `variables` to the constraints of the sum or comprehension that it belongs to; so also each
+        index that occurs in these constraints.
+        """
         found: dict[int, Rows] = {}
         waiting = list(variables)
         while waiting:
@@ -127,7 +133,8 @@ class LoopArrays:
         return {v: found[v] for v in sorted(found)}
 
     def rounded(self, body: Node, known: frozenset[int]) -> list[dict[Compound, Affine]]:
-        """Return mappings from quotients in the indices of `body` to fresh variables, to be tried one after the other.
+        """Return choices of quotients in the indices of `body`, such as ``floor(i/2)``, to be replaced by new
+        variables: all of them, then fewer, then none. Each choice maps quotients to variables.
 
         All of them; those whose variables then occur nowhere else; none.
         """
@@ -160,13 +167,16 @@ class LoopArrays:
     # -------------------------------------------------------------- what reads it
 
     def read(self, stored: LoopArray, forms: Sequence[Affine]) -> Node:
-        """Return the read of an array at `forms`, one index form per axis, counted from its lowest index."""
+        """Return the entry of an array at the index `forms`. The forms are absolute; the array's lowest index is
+        subtracted.
+        """
         return self.graph.read(stored.tensor, [form - low for form, low in zip(forms, stored.lows, strict=True)])
 
     def entry(
         self, arrays: Sequence[LoopArray], value: Node, known: Rows, nonzero: Sequence[Affine] = ()
     ) -> Node | None:
-        """Return a read of one of `arrays` that provably equals `value`, or a choice among several by cases; else None.
+        """Return a read of one of `arrays` that is proved to equal `value`, or a choice between reads by cases. None if
+        there is no proof.
 
         Several arrays may hold values of one form, each for a case of its own: the rows of the array decide. If no
         single entry is in bounds at all points, several entries become cases: of ``a[i]*a[j]`` for ``i < j``,
@@ -184,11 +194,11 @@ class LoopArrays:
                     return self.read(stored, forms)
                 if len(cases) < MAX_CASES:
                     cases.setdefault(open_rows, self.read(stored, forms))
-        return self.by_cases(cases, facts, nonzero)
+        return self.choice_by_cases(cases, facts, nonzero)
 
-    def by_cases(self, cases: Mapping[Rows, Node], facts: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Return the guarded sum of the nodes of `cases`, one per case; None unless the cases cover all points with
-        `nonzero` forms.
+    def choice_by_cases(self, cases: Mapping[Rows, Node], facts: Rows, nonzero: Sequence[Affine]) -> Node | None:
+        """Return one node that equals ``cases[rows]`` where the constraints `rows` hold. None if the cases do not cover
+        all points at which `facts` hold and the forms `nonzero` are not 0.
         """
         rest: list[Rows] = [()] if cases else []
         terms: list[Node] = []
@@ -199,8 +209,8 @@ class LoopArrays:
         return None if rest or not terms else self.graph.add(terms)
 
     def forms(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[list[Affine]]:
-        """Yield index tuples at which the array stores exactly `value`, found by matching `value` with the stored
-        expression.
+        """Yield the indices (one form per axis) at which the array stores `value`. They are found by matching `value`
+        with the stored formula.
         """
         around = dict(zip(stored.candidate.axes, stored.candidate.forms, strict=True))
         scope = value.free.union(self.lowering.outside, *(row.form.atoms() for row in known))
@@ -239,8 +249,8 @@ class LoopArrays:
         ]
 
     def comparison(self, stored: LoopArray, known: Rows) -> Comparison:
-        """Return the comparison that treats forms equal by `known`, and ``(a - b)**2`` and ``(b - a)**2``, as the
-        same.
+        """Return the functions with which reads are compared to the entries of `stored`: they give index forms that are
+        equal by `known` one spelling, likewise ``(a - b)**2`` and ``(b - a)**2``.
         """
         facts = (*self.lowering.facts, *known)
         done = self.canonical_form.setdefault(facts, {})
@@ -258,8 +268,8 @@ class LoopArrays:
         return Comparison(canonical_form, canonical_node, partial(_with_whole_periods_added, stored))
 
     def equal_notations(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
-        """Yield ``(substitution, inverse)``: equal notations for variables under the equations and congruences in
-        `known`. A multiple of m is written as m times a new variable, and ``inverse`` maps that to the old ones.
+        """Yield ``(substitution, inverse)`` for variables that can be written differently by `known`. If ``v == p[k]``,
+        v becomes ``p[k]``. If v is even, it becomes ``2*m``, and the inverse maps m to ``v/2``.
         """
         yield {}, {}
         equal: dict[int, Affine] = {}
@@ -277,7 +287,9 @@ class LoopArrays:
                 yield {v: exact}, {whole: quotient(row.form, row.modulus)}
 
     def instances_where(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
-        """Yield index substitutions under which the stored expression equals `value`, quotients matched by proof."""
+        """Yield index substitutions under which the stored formula equals `value`. Quotients in indices need not look
+        alike: it is proved that they are equal.
+        """
         axes, node = stored.axes, stored.candidate.node
         facts = (*self.lowering.facts, *known)
         compare = self.comparison(stored, known)
@@ -288,7 +300,8 @@ class LoopArrays:
                     yield found
 
     def at_ends(self, stored: LoopArray, value: Node, compare: Comparison) -> Iterator[dict[int, Affine]]:
-        """Yield the ends of the axes of an array where its entry is `value`.
+        """Yield ``{axis: end}`` for each choice of first or last indices at which the entry of the array `stored`
+        equals `value`.
 
         Rounded and clamped indices are constant there: ``2*x[j//2] - 3*x[j//3]`` is ``-x[0]`` at ``j = 0``.
         """
@@ -301,8 +314,8 @@ class LoopArrays:
                 yield found
 
     def patterns(self, node: Node, axes: Sequence[int]) -> Iterator[tuple[dict[int, Compound], Node]]:
-        """Yield ``(holes, pattern)``: `node` with quotients and other compound parts of its index forms replaced by
-        variables.
+        """Yield ``(holes, pattern)``: `node` with nonlinear parts of its indices, such as ``floor(i/2)``, replaced by
+        new variables (the holes), to be matched one by one. `holes` maps these to the parts.
         """
         parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
         own = sorted(part for part in parts if part.atoms() <= node.free and not part.atoms().isdisjoint(axes))
@@ -322,7 +335,7 @@ class LoopArrays:
 
 
 def _has_zero(rows: Rows, nonzero: Sequence[Affine]) -> bool:
-    """Whether one of the forms `nonzero` is 0 at all points of `rows`, so that no relevant point is left."""
+    """Whether one of the forms `nonzero` is 0 at all points of `rows`, so that these points need no case."""
     sides = ((Constraint("ge", form - 1), Constraint("ge", -form - 1)) for form in nonzero)
     return is_empty(rows) or any(is_empty((*rows, above)) and is_empty((*rows, below)) for above, below in sides)
 
@@ -343,7 +356,8 @@ def _ends(rows: Rows, axis: int) -> list[Affine]:
 
 
 def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
-    """Yield the indices ``found``, and those shifted by whole periods into the array, for a periodic expression.
+    """Yield the indices ``found`` of an entry of a periodic array; then the same shifted by whole periods to be not
+    below the array's lowest index.
 
     ``y[Mod(j + 1, n)]`` is ``y[p]`` for ``j = p - 1`` and for ``j = Mod(p - 1, n)``, which is never negative.
     """
@@ -368,8 +382,8 @@ def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) ->
 
 
 def _periods(node: Node, axis: int) -> list[Affine]:
-    """Return the periods of `node` along `axis`: the divisors of quotients, and the least common multiple of numeric
-    ones.
+    """Return the periods that `node` may have along `axis`: each divisor in its quotients and remainders, and the least
+    common multiple of the numeric ones.
     """
     found = compounds_in(form for part in reachable(node) for form in index_forms(part))
     divisors = dict.fromkeys(

@@ -27,7 +27,9 @@ UNROLLED = 8
 
 
 class Stride(NamedTuple):
-    """The memory cost of a loop as the innermost one: cache lines per step, then the distance between its reads."""
+    """The memory cost of a loop, if it is the innermost one: cache lines read per iteration, and, to decide between
+    equal ones, how far in front the axes are along which it reads.
+    """
 
     lines: int
     distance: int
@@ -41,8 +43,8 @@ def in_memory_order(
     context: Context,
     hints: Callable[[Affine], int],
 ) -> tuple[tuple[int, ...], Rows]:
-    """Return the ``variables`` of a reduction in the loop order that reads memory contiguously, and their constraints
-    in this order.
+    """Return the ``variables`` of a reduction in the order of loops that reads memory contiguously, the innermost one
+    last, and constraints for this order.
 
     The rows bound each variable by those before it. Both are returned as they are where another order does not read
     fewer cache lines, calls functions more often, or has no bounds.
@@ -70,8 +72,8 @@ def in_memory_order(
 
 
 def stride(parts: Sequence[Node], v: int) -> Stride:
-    """Return the memory cost of stepping ``v``: how far apart the entries read by ``parts`` are at neighbouring
-    values.
+    """Return the memory cost of a loop over ``v`` as the innermost one: how far apart the entries are that ``parts``
+    read in successive iterations.
     """
     lines = distance = 0
     for part in parts:
@@ -86,8 +88,8 @@ def stride(parts: Sequence[Node], v: int) -> Stride:
 
 
 def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | None:
-    """Return constraints with the same integer points in which each variable is bounded by earlier ones; None if one
-    has no bounds.
+    """Return constraints equivalent to ``rows`` in which each variable is bounded by those before it. None if a
+    variable has no bounds.
 
     >>> i, j, n = (Affine.variable(v) for v in (1, 2, 3))
     >>> triangle = (Constraint("ge", j), Constraint("ge", i - j), Constraint("ge", n - i))
@@ -117,7 +119,9 @@ def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | Non
 
 
 def _is_plain(row: Constraint, variables: Sequence[int]) -> bool:
-    """Whether `row` is a bound of `variables` that stays exact when loops are interchanged."""
+    """Whether `row` is a bound with coefficients 1 or -1 of `variables`, so that loops can be interchanged without
+    loss.
+    """
     own = row.form.atoms().intersection(variables)
     if not own:
         return False
@@ -127,13 +131,15 @@ def _is_plain(row: Constraint, variables: Sequence[int]) -> bool:
 
 
 def _extent(planner: Planner, v: int, context: Context) -> Affine:
-    """Return the number of values of `v` as a form of the sizes; `v` itself, for want of a length, if unknown."""
+    """Return the number of values of the loop variable `v` as a form in the sizes; `v` itself if that is unknown."""
     found = planner.range(Affine.variable(v), context)
     return Affine.variable(v) if found is None else found[1] - found[0] + 1
 
 
 def _own_parts(body: Node) -> list[Node]:
-    """Return the parts of `body` down to inner reductions and tensors, these included."""
+    """Return the nodes that a loop over `body` evaluates itself: all nodes down to inner reductions, which are included
+    but not entered.
+    """
     found: dict[Node, None] = {body: None}
     stack = [body]
     while stack:
@@ -147,7 +153,9 @@ def _own_parts(body: Node) -> list[Node]:
 
 
 def _calls(parts: Sequence[Node], variables: Sequence[int], lengths: dict[int, int]) -> int:
-    """Return how many functions, powers and inner sums are evaluated in all, each in the outermost loop possible."""
+    """Return how often functions, powers and inner sums are evaluated if each is hoisted out of all loops on which it
+    does not depend.
+    """
     total = 0
     for part in parts:
         if part.op in ("call", "pow") or part.op in BINDERS:

@@ -42,12 +42,14 @@ _ACCUMULATORS: dict[Reduction, str] = {"sum": "s", "prod": "product", "max": "gr
 
 
 class Lowering(Matrices):
-    """Builds the kernels of one program: translates each node into statements. Parameters are those of `Storage`."""
+    """Translates the nodes of one program into statements of loop nests. Its parameters are those of `Storage`."""
 
     # -------------------------------------------------------------- values
 
     def value(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return the scalar expression of `node` in `block`; statements that it needs are added to blocks."""
+        """Return `node` as a scalar expression for use in `block`. The statements that compute it are added to `block`
+        or to blocks around it.
+        """
         match node.op:
             case "const":
                 return scalars.constant(node.data)
@@ -68,9 +70,7 @@ class Lowering(Matrices):
         return value
 
     def _compute(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return the value of `node` in `block` as a scalar expression: read from an array that stores it, or computed
-        there.
-        """
+        """Return `node` as a scalar expression: a read if an array stores its value, else a computation in `block`."""
         # What an equation of indices guards is worth an array, not the zeros around it.
         stays = node.op in ("read", "compare", "and", "or", "not") or is_where_equal(node)
         asks = not stays and (node.height or is_dear(node) or self._is_repeated(node, block.context))
@@ -114,7 +114,9 @@ class Lowering(Matrices):
         return operation(node, args)
 
     def _stored_value(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return a read of an array that stores `node`, perhaps times a number; None if no array is worth it."""
+        """Return a read of an array with the value of `node`, perhaps times a number. The array is created if that is
+        worthwhile; None if it is not.
+        """
         if (use := self.shifts.members.get(node)) is not None:
             shifted: scalars.Scalar | None = yield self._at_shift(use, block.context)
             return shifted
@@ -138,8 +140,8 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form) for form in index))
 
     def _is_rounded_often(self, node: Node, context: Context) -> bool:
-        """Whether `node` reads at quotients or remainders, as ``x[(i + k) % n]``, that take fewer values than the
-        enclosing loops.
+        """Whether `node` reads a tensor at a quotient or remainder, as ``x[(i + k) % n]``, that takes fewer values than
+        the loops have iterations. A copy then saves divisions.
 
         Then a copy in the order of the loops, ``x[(i + k) % n]`` by ``i + k``, needs no division in them.
         """
@@ -150,8 +152,8 @@ class Lowering(Matrices):
         return self.planner.rank(node, context) < context.dimension
 
     def _is_repeated(self, node: Node, context: Context) -> bool:
-        """Whether the value of `node` recurs: at other indices or in other loops, or as a call or sum that other sums
-        need too.
+        """Whether earlier passes found the value of `node` more than once in the program: at shifted indices, in
+        another loop, or in another sum.
         """
         if node in self.shifts.members or self.graph.split_coefficient(node)[1] in self.shifts.members:
             return True
@@ -160,8 +162,9 @@ class Lowering(Matrices):
         return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return the reduction `node` as a read of an array over the values of an outer tensor entry, as ``r[q]`` in
-        ``Sum_i [r[i] == r[q]]*v[i]``; None if it depends on no such entry, or is not worth an array.
+        """Return a reduction that selects by an entry of an integer array, as ``Sum_i [r[i] == r[q]]*v[i]``, as the
+        read ``s[r[q]]`` of an array with one sum per value. None if it selects by no entry, or an array is not worth
+        it.
         """
         entry = parameter(self.graph, node, block.context.variables)
         if entry is None:
@@ -182,8 +185,8 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
     def _selected_factor(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return the sum `node` as `_selected` does, after moving the factors that do not depend on its own indices in
-        front of it; None if that fails.
+        """Return a sum like ``Sum_i [r[i] == r[q]]*w[q]*v[i]`` as ``w[q]*s[r[q]]``: factors that do not depend on i
+        stay outside of the array s. None if that fails.
         """
         variables, rows, body = self.graph.open(node)
         if node.op != "sum":
@@ -201,7 +204,7 @@ class Lowering(Matrices):
         return scalars.Operation("mul", (number, found))
 
     def _read(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return the read of a tensor's array; for a tensor without an array the entry is computed in place."""
+        """Return the read of a tensor's array. A tensor that has no array is computed at this entry."""
         tensor = node.args[0]
         index = tuple(self.form(form) for form in node.data)
         if tensor.op == "tensor":
@@ -214,7 +217,7 @@ class Lowering(Matrices):
         return Load(stored.array, (*(self.form(form) for form in prefix), *index))
 
     def _entry(self, tensor: Node, place: Sequence[Affine], block: Block) -> Node:
-        """Return the entry of a comprehension at the index `place` as a node; out of bounds it is 0."""
+        """Return the formula of a comprehension's entry at the index `place`. It is 0 out of bounds."""
         variables, rows, body = self.graph.open(tensor)
         forms = dict(zip(variables, place, strict=True))
         known = (*self.facts, *block.context.rows)
@@ -224,7 +227,9 @@ class Lowering(Matrices):
         return entry
 
     def _guard(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return a name for the value of a guard: an accumulator that is 0 unless its `If` statement runs."""
+        """Return the name of a scalar that has the value of the guard's body if its conditions hold, and is 0
+        otherwise. An `If` statement computes it.
+        """
         name = self._local("s")
         block.statements.append(accumulator(name))
         inner = Block(block.context.inside((), node.data), frozenset(), block)
@@ -233,8 +238,8 @@ class Lowering(Matrices):
         return Name(name)
 
     def _choice(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return the select between two branches; one that may be undefined is computed under an `If` where that may
-        save work.
+        """Return a select as a scalar expression. A branch that may be undefined where it is not chosen, or costs much,
+        is computed under its condition only.
         """
         condition, *branches = node.args
         test = yield self.value(condition, block)
@@ -243,7 +248,7 @@ class Lowering(Matrices):
             inner = block
             is_usual = holds and self._holds_nearly_everywhere(condition, branch)
             if not ((branch.total or is_usual) and self.planner.is_safe(branch, block.context.rows)):
-                inner = Block(block.context, frozenset(), block, private=self._private(branch, block))
+                inner = Block(block.context, frozenset(), block, private=self._used_only_by(branch, block))
             values.append((yield self.value(branch, inner)))
             if inner is block:
                 continue
@@ -255,7 +260,8 @@ class Lowering(Matrices):
         return scalars.Operation("select", (test, *values))
 
     def _holds_nearly_everywhere(self, condition: Node, branch: Node) -> bool:
-        """Return whether `branch` may as well be computed where `condition` fails, in a loop without branches.
+        """Return whether `condition` is like ``i != j``, so that computing `branch` always is cheaper than a test in
+        each iteration.
 
         Indices, and a computed number and 0, differ nearly everywhere. Entries of a mask may be 0 nearly everywhere, so
         that long sums stay conditional then.
@@ -267,8 +273,10 @@ class Lowering(Matrices):
         reductions = [part for part in reachable(branch) if part.op in RANGED]
         return all(is_short_range(part.data, v) for part in reductions for v in self.graph.bound(part))
 
-    def _private(self, branch: Node, block: Block) -> frozenset[Node]:
-        """Return the nodes that only `branch` of a select needs, nothing else in the kernel."""
+    def _used_only_by(self, branch: Node, block: Block) -> frozenset[Node]:
+        """Return the nodes that nothing in the kernel needs but this `branch` of a select, so that they may be computed
+        under its condition.
+        """
         total: Counter[Node] = next((around.uses for around in block.outwards() if around.uses is not None), Counter())
         inside: Counter[Node] = Counter([branch])
         private = set()
@@ -279,12 +287,13 @@ class Lowering(Matrices):
         return frozenset(private)
 
     def _must_stay_conditional(self, node: Node, block: Block) -> bool:
-        """Whether `node` calls a user function that may only be called where its condition holds."""
+        """Whether `node` calls a user function, which must not be called where the condition around it fails."""
         is_private = any(around.private is not None and node in around.private for around in block.outwards())
         return is_private and calls_external(node)
 
     def _sums_first(self, node: Node, block: Block) -> Recursion[None]:
-        """Compute the sums among the terms of an addition first, those over the same range in shared loops.
+        """Add the loops of all sums among the terms of an addition before the terms are added. Sums over one range
+        share their loops.
 
         With temporaries they share arrays instead: sums that depend on enclosing indices come first, others read them.
         """
@@ -304,7 +313,8 @@ class Lowering(Matrices):
                     groups.setdefault((inside, id(home), self._points(part)), {})[part] = None
         for (inside, place, _), parts in groups.items():
             home = homes[place]
-            common = self._with_common_functions([*parts], home.context) if self.temporaries else [*parts]
+            own = [part for part in parts if not (self.temporaries and self._is_repeated(part, home.context))]
+            common = self._with_common_functions(own, home.context) if self.temporaries and own else own
             if len(common) > 1:
                 names = yield self._reductions(common, home)
                 home.values.update(zip(common, names, strict=True))
@@ -313,7 +323,8 @@ class Lowering(Matrices):
                     yield self.value(part, block)
 
     def _with_common_functions(self, sums: Sequence[Node], context: Context) -> list[Node]:
-        """Return those of `sums`, over one range, whose summands have functions of all indices in common.
+        """Return those of `sums`, all over one range, whose terms call the same costly function (of all indices) as
+        another sum. One loop for both then saves calls.
 
         A function of fewer indices is worth an array, which a product of matrices may read.
         """
@@ -328,18 +339,24 @@ class Lowering(Matrices):
         return [node for node, found in zip(sums, functions, strict=True) if any(counts[part] > 1 for part in found)]
 
     def _points(self, node: Node) -> tuple[Any, ...]:
-        """Return a key of the range of the sum `node`, equal for equal ranges whatever the variables are called."""
+        """Return a hashable key of the range of the sum `node`: ranges that are equal up to the names of indices have
+        equal keys.
+        """
         own = self.graph.bound(node)
         numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(own)}
         return len(own), tuple(sorted(row.substitute(numbered) for row in node.data))
 
     def _reduction(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Add the loops of the reduction `node`; return its accumulator."""
+        """Add the loops that compute the reduction `node` to `block` or around it, and return the accumulator with its
+        value.
+        """
         names: list[Name] = yield self._reductions([node], block)
         return names[0]
 
     def _reductions(self, nodes: Sequence[Node], block: Block) -> Recursion[list[Name]]:
-        """Add shared loops for reductions of one kind over the same range; return their accumulators."""
+        """Add one loop nest that computes several reductions of one kind over the same range; return their
+        accumulators.
+        """
         op: Reduction = nodes[0].op  # type: ignore[assignment]
         variables, rows, body = self.graph.open(nodes[0])
         bodies = [body]
@@ -373,8 +390,8 @@ class Lowering(Matrices):
         return [Name(name) for name in names]
 
     def _record_chain(self, node: Node, summand: Node, context: Context) -> None:
-        """Record the factor of `summand` by which a running sum changes along the last axis, as ``a`` in ``Sum_{j <= i}
-        a**(i - j)*x[j]``.
+        """Record the factor by which a running sum changes along the last axis: ``a`` in ``Sum_{j <= i} a**(i -
+        j)*x[j]``. The scheduler then computes the sum in one pass.
         """
         if not self._axes or context.variables != self._axes or len(self.graph.bound(node)) != 1:
             return
@@ -385,7 +402,9 @@ class Lowering(Matrices):
     def _additions(
         self, array: str, variables: Sequence[int], part: ScatterTerm, block: Block
     ) -> Recursion[tuple[loops.Statement, ...]]:
-        """Return the loops over `variables`, outermost first, that add the scatter `part` to `array`."""
+        """Return loops over `variables` around a statement that adds the value of the scatter `part` to an entry of
+        `array`.
+        """
         blocks = nested_blocks(variables, part.rows, block)
         innermost = Block(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
         value = yield self.value(part.value, innermost)
@@ -398,7 +417,9 @@ class Lowering(Matrices):
     def _nest(
         self, variables: Sequence[int], rows: Rows, blocks: Sequence[Block], inside: Sequence[loops.Statement]
     ) -> tuple[loops.Statement, ...]:
-        """Return loops over `variables`, with the statements of their blocks, around the statements `inside`."""
+        """Return nested loops over `variables` around the statements `inside`. Each loop also has the statements of its
+        block.
+        """
         statements = tuple(inside)
         for n in reversed(range(len(variables))):
             lows, highs = self._bounds(variables[n], frozenset(variables[n + 1 :]), rows)
@@ -409,7 +430,9 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return a reduction with its inner variables in a separate inner reduction, if that has fewer values."""
+        """Return the variables, constraints and body of a reduction, with inner variables moved into a reduction of
+        their own in the body if this takes fewer values than there are iterations.
+        """
         if not self.temporaries:
             return variables, rows, body
         for n in range(1, len(variables)):
@@ -428,7 +451,9 @@ class Lowering(Matrices):
         return lows, highs
 
     def _product(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return a product; factors that do not depend on the inner loops are multiplied outside of them."""
+        """Return a product as a scalar expression. Factors that are constant in inner loops are multiplied outside of
+        these.
+        """
         groups: dict[int, tuple[Block, list[Node]]] = {}
         powers = inverse_norms(self.graph, node.args)
         roots = [factor for factor in node.args if is_inverse_root(factor)] if len(node.args) > 1 else []
@@ -452,7 +477,8 @@ class Lowering(Matrices):
     def _divided_by_norms(
         self, powers: Sequence[Node], groups: Sequence[tuple[Block, list[Node]]], block: Block
     ) -> Recursion[scalars.Scalar]:
-        """Return a product with negative `powers` of norms; factors in `groups` come with the block of their loop.
+        """Return a product of factors and negative `powers` of norms, such as ``x*n**-3``. It is divided step by step,
+        so that powers of norms do not overflow; `groups` are the other factors by the block of their loop.
 
         The factors are divided by the norms in turn: the whole power may overflow or underflow, and so may the product
         of all factors.
@@ -501,7 +527,9 @@ class Lowering(Matrices):
     # -------------------------------------------------------------- where values are computed
 
     def _outermost_block(self, node: Node, block: Block) -> Block:
-        """Return the outermost enclosing block in which `node` can be computed (loop-invariant code motion)."""
+        """Return the outermost block around `block` in which `node` can be computed, since it depends on no loop
+        further inside (code motion).
+        """
         best = block
         while block.parent is not None and block.own.isdisjoint(node.free):
             private = block.private is not None and node in block.private

@@ -48,7 +48,7 @@ def arrays_of(roots: Sequence[Node]) -> set[Node]:
 
 
 class _Materialising:
-    """The algorithm of `arrays_of`: decides for each tensor whether it is stored, users before arguments."""
+    """Decides for `arrays_of` which tensors are stored in arrays. A tensor is visited after all nodes that use it."""
 
     def __init__(self, parts: Sequence[Node]) -> None:
         self.arrays: set[Node] = set()
@@ -97,7 +97,8 @@ class _Materialising:
                 self.record_use(arg, node, user, _repeats(node, arg))
 
     def record_use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
-        """Record a use of `node` in the loop that fills the array `user`; store it if it is costly and used often.
+        """Record that `by`, in the loop that fills the array `user`, uses `node`. Store `node` in an array if it is
+        costly and now used more than once.
 
         It becomes an array if it is repeated or has several users, and is more than a few operations.
         """
@@ -130,7 +131,9 @@ def is_dear(node: Node) -> bool:
 
 
 def is_general_power(node: Node) -> bool:
-    """Whether `node` is a power that neither a few products and divisions nor a square root compute."""
+    """Whether computing the power `node` needs a logarithm: a few products, divisions or a square root are not
+    enough.
+    """
     if node.op != "pow":
         return False
     exponent = node.args[1].data if node.args[1].op == "const" else None
@@ -184,7 +187,8 @@ def is_product(node: Node) -> bool:
 
 
 def solved_place(node: Node) -> int | None:
-    """Return the position of an operand ``inv(A)`` of a product, where a linear solve replaces the inverse; else None.
+    """Return the position of the operand ``inv(A)`` in a product like ``inv(A)*B``, which a linear solver computes
+    without the inverse; None for other nodes.
 
     One of its last two axes is summed over; the other one is an axis of the product that the other operand does not
     have. Those in front are axes of all three.
@@ -202,8 +206,8 @@ def solved_place(node: Node) -> int | None:
 
 
 def direction_of(node: Node) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    """Return ``(position, summed labels, other labels)`` of the matrix in whose direction cofactors are differentiated;
-    else None.
+    """Return the position of the direction X in a contraction of the derivative of a matrix's cofactors with a matrix
+    X. Also return the derivative's labels: those summed with X, and the others. None for other nodes.
 
     With it come the labels of the cofactors that are summed with it, and the others.
     """
@@ -234,7 +238,9 @@ def determinant(node: Node) -> tuple[str, Node] | None:
 
 
 def factorized(node: Node) -> Node | None:
-    """Return the matrix whose triangular factors (LU, Cholesky) the library call for `node` needs; None without."""
+    """Return the matrix whose triangular factors (LU, Cholesky) a library needs to compute `node`; None if it needs
+    none.
+    """
     if node.op == "inv" or (node.op == "cof" and node.data == 0):
         return node.args[0]
     if (found := determinant(node)) is not None:
@@ -244,7 +250,9 @@ def factorized(node: Node) -> Node | None:
 
 
 def is_positive(graph: Graph, matrix: Node) -> bool:
-    """Whether `matrix` is known to be positive definite: declared, or a sum, positive multiple or inverse of such."""
+    """Whether `matrix` is known to be positive definite: it is declared so, or is a sum, a positive multiple or an
+    inverse of such matrices.
+    """
     stack = [matrix]
     while stack:
         node = stack.pop()
@@ -262,7 +270,7 @@ def is_positive(graph: Graph, matrix: Node) -> bool:
 
 
 def array_operands(node: Node) -> tuple[Node, ...] | None:
-    """Return the arguments that the library call for `node` takes as arrays; None if it is not a library call."""
+    """Return the arguments of `node` that a library call reads as arrays; None if no library computes `node`."""
     if node.op in ("inv", "cof", "lse", "scan"):
         return node.args
     if (found := determinant(node)) is not None:
@@ -283,7 +291,9 @@ _ARITHMETIC = RANGED | {"add", "mul", "pow", "call"}
 
 
 def uses(*bodies: Node) -> Counter[Node]:
-    """Return how often each node is an argument below `bodies`, not counting the bodies of comprehensions."""
+    """Return for each node below `bodies` how many nodes have it as an argument; bodies of comprehensions are not
+    entered.
+    """
     found: Counter[Node] = Counter()
     seen = set(bodies)
     stack = list(bodies)
@@ -297,8 +307,8 @@ def uses(*bodies: Node) -> Counter[Node]:
 
 
 def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
-    """Return the outermost sums and their functions in `node` that depend only on `known` variables and are used
-    elsewhere too.
+    """Return the sums in `node` (or functions of them) that depend on `known` variables only and are used elsewhere
+    too; those inside of others are left out.
 
     ``totals`` count uses in all of a kernel, and in all results. What only one branch of a choice needs is left there,
     and so is what calls a function of the user's.
@@ -325,7 +335,7 @@ def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -
 
 
 def _used_elsewhere(node: Node, totals: Sequence[Counter[Node]]) -> set[Node]:
-    """Return the nodes below `node` that something outside of it uses, directly or through such nodes."""
+    """Return the nodes below `node` that are used by nodes outside of it too, and all nodes below these."""
     here = uses(node)
     found = {part for part in here if any(total[part] > here[part] for total in totals)}
     stack = list(found)
@@ -354,7 +364,9 @@ LARGEST_TABLE = 2**20
 
 
 def is_table(candidate: StorageCandidate, arguments: Container[Node]) -> bool:
-    """Whether the stored values depend on no argument and no size and are few, so that they are computed only once."""
+    """Whether the stored values are few and depend on no argument and no size, so that they can be computed once for
+    all calls.
+    """
     if not candidate.node.free <= frozenset(candidate.axes):
         return False
     if any(part.op == "tensor" or part in arguments for part in reachable(candidate.node)):

@@ -55,7 +55,9 @@ class Matrices(Storage):
     """Whether the backend has products over trapezoids."""
 
     def _as_product(self, node: Node, context: Context) -> Recursion[Node | None]:
-        """Return the sum `node` as a read of an array that a matrix product fills; None if loops are as good."""
+        """Return the sum `node` as the read of an array that a library's matrix product fills; None if loops are as
+        fast.
+        """
         if not self.library or node.args[0].op != "mul" or self._is_excluded(node):
             return None
         for split in self._splits(node, context):
@@ -74,8 +76,8 @@ class Matrices(Storage):
         yield from self._split_sum(terms, context, slant) if slant is not None else ()
 
     def _is_excluded(self, node: Node) -> bool:
-        """Whether `node` reads at integer-array entries or calls user functions, which may only be evaluated at the
-        points asked for.
+        """Whether `node` reads at integer-array entries or calls user functions. Such values may only be computed where
+        they are needed, so not for a whole matrix.
         """
         if self.graph.integers and any(data_entries(index_forms(part)) for part in reachable(node)):
             return True
@@ -98,15 +100,17 @@ class Matrices(Storage):
         return Terms((*outer.variables, *inner.variables), (*outer.rows, *inner.rows), body)
 
     def _stored_at(self, node: Node, context: Context) -> tuple[Affine, ...] | None:
-        """Return the index at which an array stores `node`; None if none does."""
+        """Return the index at which an existing array stores the value of `node`; None if there is no such array."""
         candidate = self.planner.candidate(node, context) if node in self._structures else None
-        stored = None if candidate is None else self._serving(candidate)
+        stored = None if candidate is None else self._array_containing(candidate)
         return None if stored is None or candidate is None else self._index(stored, candidate)
 
     def _split_sum(
         self, terms: Terms | None, context: Context, slant: TriangularBound | None = None
     ) -> Iterator[Split]:
-        """Yield the ways to sum over some variables of `terms` by a matrix product, over the others by loops."""
+        """Yield the ways to compute the sum `terms` by a matrix product over some of its variables, inside of loops
+        over the others. With `slant`, one bound is triangular.
+        """
         if terms is None:
             return
         graph = self.graph
@@ -143,13 +147,15 @@ class Matrices(Storage):
         )
 
     def _has_range(self, v: int, rows: Sequence[Constraint]) -> bool:
-        """Whether the bounds of `v` depend on no other index, and no other index on `v`."""
+        """Whether the range of `v` depends on no other index, and no other range depends on `v`, so that an array axis
+        can have it.
+        """
         own = [row for row in rows if v in row.form.atoms()]
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
 
     def _chosen(self, split: Split) -> tuple[Matrix, Matrix, Ranges, Split] | None:
-        """Return the two groups of factors whose matrix product is cheapest, with label ranges; None if loops are
-        cheaper.
+        """Return the factors of a split in the two groups whose matrix product is cheapest, with the ranges of the
+        labels. None if loops are cheaper.
 
         Among equals one of two factors in a sum of the others comes first: other sums may need it.
         """
@@ -174,13 +180,15 @@ class Matrices(Storage):
                 units = cost.units
                 if part.is_partial:
                     units += max(0, iterations // max(cost.summed, 1) - cost.results)
-                    units -= self._along(first, second, part)
+                    units -= self._count_contiguous_reads(first, second, part)
                 if is_worth(cost, iterations) and (best is None or units < best[0]):
                     best = units, (first, second, ranges, part)
         return None if best is None else best[1]
 
-    def _along(self, first: Matrix, second: Matrix, split: Split) -> int:
-        """Return the number of reads that are contiguous in the summed index, to compare products of equal cost."""
+    def _count_contiguous_reads(self, first: Matrix, second: Matrix, split: Split) -> int:
+        """Return how many of the operands' reads have a summed index in their last axis, so that they are contiguous.
+        It decides between products of equal cost.
+        """
         reads = (part for m in (first, second) for f in m.factors for part in reachable(f) if part.op == "read")
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)
 
@@ -189,7 +197,9 @@ class Matrices(Storage):
         return Matrix(factors, self.planner.labels(self.graph.mul(factors), split.context, split.summed))
 
     def _ranges(self, pair: tuple[Matrix, Matrix], split: Split) -> Ranges | None:
-        """Return the ranges of all labels; None if the pair is not a matrix product with independent labels."""
+        """Return the range of each label of a product of two matrices. None if it is not a matrix product: the labels
+        must be independent.
+        """
         both, first, second, summed = split.roles(*pair)
         if not first or not second or not summed:
             return None
@@ -211,7 +221,7 @@ class Matrices(Storage):
         return ranges if is_long and slant.row in (*first, *second) else None
 
     def _range(self, label: Affine, split: Split) -> tuple[Affine, Affine] | None:
-        """Return the lowest and highest value of an index `label`; None if unknown."""
+        """Return the lowest and highest value of an index `label`, such as ``i + k``; None if unknown."""
         if split.slant is None:
             return self.planner.range(label, split.context)
         return split.slant.range(label, split, self.planner, self.facts)
@@ -244,7 +254,7 @@ class Matrices(Storage):
         return prod(self.hints(length(ranges[label])) for label in labels)
 
     def _is_whole(self, matrix: Matrix, ranges: Ranges) -> bool:
-        """Return whether ``matrix`` is a single tensor that is passed without a copy."""
+        """Return whether ``matrix`` is a single tensor that a library can read without a copy."""
         read = matrix.factors[0]
         if len(matrix.factors) > 1 or read.op != "read" or not read.args[0].free <= self.outside:
             return False
@@ -292,8 +302,8 @@ class Matrices(Storage):
         return self.graph.read(tensor, [labels[n] - ranges[labels[n]][0] for n in axes])
 
     def _in_order(self, first: Matrix, second: Matrix, split: Split) -> tuple[Matrix, Matrix]:
-        """Return the two matrices as left and right operand, so that the innermost enclosing index is the last axis of
-        the result.
+        """Return the two matrices in the order, left and right, that makes the innermost index around the sum the last
+        axis of the result.
         """
         _, rows, columns, _ = split.roles(first, second)
         is_turned = max(map(split.place, rows)) > max(map(split.place, columns))
@@ -312,11 +322,13 @@ class Matrices(Storage):
     def _operand(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
-        """Return the array that stores a matrix, new or existing, and its axis labels; None if this is impossible."""
+        """Return the name of an array with the entries of a matrix, and the labels of its axes. It may be an existing
+        array. None if it cannot be stored.
+        """
         own_summed = split.own_summed(matrix, roles[2])
         if self._is_whole(matrix, ranges) and not own_summed:
             read = matrix.factors[0]
-            found = yield self._whole(read.args[0])
+            found = yield self._stored_whole(read.args[0])
             if found is not None:
                 return found, read.data
         known = self._known_array(matrix, roles, ranges, split)
@@ -324,7 +336,7 @@ class Matrices(Storage):
             return known
         node, around = self._matrix_entry(matrix, roles, split), split.context
         order = self._orders(matrix, roles, ranges, split)[0]
-        if self.planner.under(node, order, [ranges[label] for label in order], around) is None:
+        if self.planner.candidate_over(node, order, [ranges[label] for label in order], around) is None:
             return None
         other = roles[1][-1] if order[-1] == roles[2][-1] else roles[2][-1]
         if self._count_reads_along(order[-1], other, matrix, split):
@@ -338,13 +350,15 @@ class Matrices(Storage):
         if known is not None:
             return known
         order = self._orders(matrix, roles, ranges, split)[0]  # what it reads may be known by now
-        chosen = self.planner.under(node, order, [ranges[label] for label in order], around)
+        chosen = self.planner.candidate_over(node, order, [ranges[label] for label in order], around)
         assert chosen is not None
-        kept = yield self._keep(chosen, around, tuple(range(len(chosen.axes))))
+        kept = yield self._create_array(chosen, around, tuple(range(len(chosen.axes))))
         return kept.array, chosen.forms
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
-        """Return one entry of a matrix: the product of its factors, summed over variables in no other factor."""
+        """Return the formula of an entry of one operand of a matrix product: its factors, multiplied and summed over
+        those variables that no other operand contains.
+        """
         own_summed = split.own_summed(matrix, roles[2])
         node = self.graph.mul(matrix.factors)
         bounds = [row for row in split.bounds if not row.form.atoms().isdisjoint(own_summed)]
@@ -389,7 +403,7 @@ class Matrices(Storage):
         """Return an existing array that stores a matrix, and its axis labels; None if there is none."""
         node = self._matrix_entry(matrix, roles, split)
         for order in self._orders(matrix, roles, ranges, split):
-            candidate = self.planner.under(node, order, [ranges[label] for label in order], split.context)
+            candidate = self.planner.candidate_over(node, order, [ranges[label] for label in order], split.context)
             for stored in () if candidate is None else self.stored.get(candidate.node, ()):
                 assert candidate is not None
                 same = (stored.candidate.lows, stored.candidate.highs) == (candidate.lows, candidate.highs)
@@ -397,7 +411,7 @@ class Matrices(Storage):
                     return stored.array, tuple([candidate.forms[n] for n in stored.order]) or candidate.forms
         return None
 
-    def _whole(self, tensor: Node) -> Recursion[str | None]:
+    def _stored_whole(self, tensor: Node) -> Recursion[str | None]:
         """Return the name of an array with all entries of a tensor, computed first if need be; None if no such array
         can be made.
         """
@@ -407,7 +421,9 @@ class Matrices(Storage):
         return found[0].array if found is not None and not found[1] else None
 
     def _remaining_sum(self, product: Node, ranges: Ranges, split: Split) -> Node:
-        """Return the remaining sum around the read `product`; for triangular bounds plus terms near the diagonal."""
+        """Return the sum around a matrix product that computes the rest of its variables; `product` is the read of its
+        result. For a triangular bound, terms near the diagonal are added.
+        """
         graph = self.graph
         if split.slant is not None:
             rows = (*split.bounds, *split.rows, split.slant.near_diagonal(ranges[split.slant.row][0]))

@@ -27,14 +27,16 @@ from sympy_tensordiff.simplify.canonical_signs import CanonicalSigns
 
 @dataclass(frozen=True)
 class Context:
-    """The array axes and loops that enclose an expression, outermost first, and the constraints that hold there."""
+    """The array axes and loops around an expression, outermost first, and the constraints that hold where it is
+    computed.
+    """
 
     variables: tuple[int, ...]
     rows: Rows
 
     @property
     def dimension(self) -> int:
-        """The number of independent axes and loops: variables minus equations among them."""
+        """The number of independent indices among the axes and loops: each equation between them determines one."""
         equations = [r for r in self.rows if r.kind == "eq" and not r.form.atoms().isdisjoint(self.variables)]
         return len(self.variables) - len(equations)
 
@@ -45,7 +47,8 @@ class Context:
 
 @dataclass(frozen=True)
 class StorageCandidate:
-    """An expression as a function of a few index forms, such as ``i + k``, which become the axes of an array.
+    """A value that could be stored in an array: a function of a few index forms, such as ``i + k``, which become the
+    axes.
 
     ``node`` is the part with ``axes`` in place of the forms; ``rows`` say where it is needed;
     ``lows`` and ``highs`` bound each axis over the sizes.
@@ -59,8 +62,10 @@ class StorageCandidate:
     highs: tuple[tuple[Affine, ...], ...]
 
     @property
-    def rank(self) -> int:
-        """The number of axes, less one if a form has a floor quotient, since that takes fewer values."""
+    def axis_count(self) -> int:
+        """The number of axes to compare with the number of loops: one less if a form has a floor quotient, as in
+        ``x[floor(i/2)]``, since such an axis is shorter than the loop.
+        """
         return len(self.axes) - any(form.compounds() for form in self.forms)
 
     def order(self, context: Context) -> tuple[int, ...]:
@@ -77,7 +82,8 @@ Domain = tuple[Rows, tuple[tuple[Affine, ...], ...], tuple[tuple[Affine, ...], .
 
 @dataclass(frozen=True)
 class Stored:
-    """An array that stores a candidate's values: the candidate's forms are its first axes, comprehension axes follow.
+    """An array that stores the values of a `StorageCandidate`. Its axes are the candidate's, in the order `order`; if
+    the values are tensors, their axes follow.
 
     ``order`` says which of the candidate's each axis is, where that is another order.
     """
@@ -89,7 +95,9 @@ class Stored:
 
 
 class Planner:
-    """Finds the few integer combinations of indices, as ``i + k``, on which an expression depends, and their ranges."""
+    """Finds on which few integers an expression depends, as ``x[i + k]**2`` on ``i + k``, and the range of each, so
+    that an array can store its values.
+    """
 
     def __init__(self, graph: Graph, facts: Rows) -> None:
         self.graph = graph
@@ -103,19 +111,22 @@ class Planner:
         self._numbered_nodes: dict[tuple[Node, tuple[int, ...]], Node] = {}
 
     def rank(self, node: Node, context: Context) -> int:
-        """Return the number of linearly independent index forms on which `node` depends in `context`."""
+        """Return on how many linearly independent integers `node` depends: one for ``x[i + k]``, two for ``x[i +
+        k]*y[k]``.
+        """
         used = [v for v in context.variables if v in node.free]
         vectors = (_vector(inner, used) for form in self._forms(node) for inner in _with_inner_forms(form))
         return len(independent(dict.fromkeys(vector for vector in vectors if any(vector))))
 
     def candidate(self, node: Node, context: Context, rounded: bool = False) -> StorageCandidate | None:
-        """Return `node` as a function of as few integers as possible, for storage; None if one of these has no bounds.
+        """Return `node` as a function of as few integers as possible, so that an array with these as axes can store it.
+        None if an integer has no bounds.
 
         Bounds that are quotients count only where they may be ``rounded``.
         """
         forms, inverse = self._basis(node, context)
         axes = self._numbered(len(forms))
-        node = self._over(node, axes, list(inverse), list(inverse.values()))
+        node = self._over_axes(node, axes, list(inverse), list(inverse.values()))
         # A quotient may be a form once it is written in axes, and the node then depends on fewer of them.
         if not node.free.issuperset(axes):
             used = [axis for axis in axes if axis in node.free]
@@ -132,7 +143,9 @@ class Planner:
         return None if domain is None else StorageCandidate(node, axes, tuple(forms), *domain)
 
     def _renamed(self, forms: Sequence[Affine], context: Context) -> tuple[tuple[Affine, ...], Context]:
-        """Return forms and context with standard names for the loops, so that equal loop nests share a cache key."""
+        """Return `forms` and `context` with the loops renamed to standard names, so that equal loop nests have equal
+        cache keys.
+        """
         while len(self._loops) < len(context.variables):
             self._loops.append(self.graph.fresh(f"j{len(self._loops)}"))
         loops = tuple(self._loops[: len(context.variables)])
@@ -141,7 +154,9 @@ class Planner:
         return tuple([form.substitute(names) for form in forms]), Context(loops, tuple(rows))
 
     def _domain(self, forms: Sequence[Affine], axes: Sequence[int], context: Context, rounded: bool) -> Domain | None:
-        """Return the constraints on the combinations `forms`, and bounds for each one; None if one has no bounds."""
+        """Return the range of each of `axes`, which take the values of `forms`, as ``(constraints, lower bounds, upper
+        bounds)``. None if an axis has no bounds.
+        """
         rows = self._needed(forms, axes, context)
         if rows is None:
             return None
@@ -155,8 +170,8 @@ class Planner:
         return rows, tuple(lows), tuple(highs)
 
     def candidates(self, node: Node, context: Context) -> list[StorageCandidate]:
-        """Return `node` as storage candidates: first over quotients such as ``i // 2`` as axes, if these are fewer,
-        then over plain forms.
+        """Return one or two ways to store `node`: with quotients such as ``i // 2`` as axes, if there are fewer of
+        these, and with ordinary index forms. [] if an index has no bounds.
         """
         plain = self.candidate(node, context)
         if plain is None or not (found := self.quotients(node, context)):
@@ -179,8 +194,8 @@ class Planner:
         return sorted(part for part in own if not part.atoms().isdisjoint(context.variables))
 
     def labels(self, node: Node, context: Context, units: Collection[int]) -> tuple[Affine, ...]:
-        """Return independent index forms whose integer combinations are the index forms in `node`; each variable in
-        `units` is a form of its own.
+        """Return independent index forms, such as ``i + k``, of which all indices in `node` are integer combinations.
+        Indices with a variable in `units` are split into single variables.
         """
         used = [v for v in context.variables if v in node.free]
         unit = _units(len(used))
@@ -194,11 +209,11 @@ class Planner:
             basis = unit
         return tuple([Affine(dict(zip(used, vector, strict=True))) for vector in basis])
 
-    def under(
+    def candidate_over(
         self, node: Node, labels: Sequence[Affine], ranges: Sequence[tuple[Affine, Affine]], context: Context
     ) -> StorageCandidate | None:
-        """Return `node` as a storage candidate with the axes `labels` and given ranges; None if it is not a function of
-        these.
+        """Return `node` as a storage candidate whose axes take the values of `labels`, in the given `ranges`; None if
+        it is not a function of these.
         """
         used = [v for v in context.variables if v in node.free]
         basis = [tuple([label.coefficient(v) for v in used]) for label in labels]
@@ -207,10 +222,12 @@ class Planner:
         if inverse is None or rows is None:
             return None
         lows, highs = (tuple([(form,) for form in forms]) for forms in zip(*ranges, strict=True))
-        return StorageCandidate(self._over(node, axes, used, inverse), axes, tuple(labels), rows, lows, highs)
+        return StorageCandidate(self._over_axes(node, axes, used, inverse), axes, tuple(labels), rows, lows, highs)
 
     def range(self, label: Affine, context: Context) -> tuple[Affine, Affine] | None:
-        """Return the lowest and highest value of `label` as forms of the sizes; None unless each is a single form."""
+        """Return the lowest and the highest value of `label` in the loops of `context`, as forms in the sizes; None if
+        one is not a single form.
+        """
         (renamed,), loops = self._renamed([label], context)
         if (renamed, loops) not in self._ranges:
             axes = self._numbered(1)
@@ -220,15 +237,15 @@ class Planner:
         return self._ranges[renamed, loops]
 
     def entries(self, labels: Iterable[Affine], context: Context, hints: Callable[[Affine], int]) -> int:
-        """Return the expected number of entries of an array with an axis for each of ``labels``; ``hints`` gives the
-        expected value of an extent. Labels whose range is unknown count as one.
+        """Return the expected number of entries of an array with an axis for each of ``labels``. ``hints`` gives the
+        expected value of an extent; an unknown one counts as 1.
         """
         ranges = [self.range(label, context) for label in labels]
         return prod(hints(found[1] - found[0] + 1) for found in ranges if found is not None)
 
     def numbered(self, node: Node, variables: Sequence[int]) -> Node:
-        """Return `node` with `variables` renamed to standard axes in order of occurrence: equal for expressions equal
-        up to names.
+        """Return `node` with `variables` renamed to standard axes, in order of occurrence, so that expressions that are
+        equal up to names become equal.
         """
         key = node, tuple(variables)
         if key not in self._numbered_nodes:
@@ -240,7 +257,9 @@ class Planner:
         return self._numbered_nodes[key]
 
     def is_safe(self, node: Node, rows: Rows) -> bool:
-        """Whether the divisors in `node` are positive wherever `rows` hold, so that it may be computed."""
+        """Whether all divisors in `node` are positive wherever `rows` hold, so that computing it there cannot divide by
+        0.
+        """
         divisors = symbolic_divisors(form for form in self._forms(node) if form.compounds())
         return all(is_implied(Constraint("ge", divisor - 1), (*self.facts, *rows)) for divisor in divisors)
 
@@ -257,15 +276,19 @@ class Planner:
             self._axes.append(self.graph.fresh(f"i{len(self._axes)}"))
         return tuple(self._axes[:count])
 
-    def _over(self, node: Node, axes: Sequence[int], used: Sequence[int], inverse: Sequence[Sequence[int]]) -> Node:
-        """Return `node` with the variables `used` replaced by combinations of `axes`, given by the matrix `inverse`."""
+    def _over_axes(
+        self, node: Node, axes: Sequence[int], used: Sequence[int], inverse: Sequence[Sequence[int]]
+    ) -> Node:
+        """Return `node` as a function of `axes`: each variable in `used` is replaced by the integer combination of axes
+        in its row of `inverse`.
+        """
         values = [Affine.variable(axis) for axis in axes]
         sums = (sum((c * value for c, value in zip(row, values, strict=True)), Affine()) for row in inverse)
         return self.graph.substitute(node, dict(zip(used, sums, strict=True)))
 
     def _basis(self, node: Node, context: Context) -> tuple[list[Affine], dict[int, tuple[int, ...]]]:
-        """Return independent integer combinations that generate all index forms in `node`, and each variable in terms
-        of these.
+        """Return independent index forms of which all indices in `node` are integer combinations, and each variable as
+        a combination of these.
         """
         used = [v for v in context.variables if v in node.free]
         # In their own directions, which no substitution of the variables changes.
@@ -280,8 +303,8 @@ class Planner:
         return forms, dict(zip(used, inverse, strict=True))
 
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: Context) -> Rows | None:
-        """Return the constraints of the context in terms of `axes`, one axis for each of `forms`; None if they are
-        infeasible.
+        """Return the constraints on `axes`, which take the values of `forms`, that follow from the context; None if
+        they contradict each other.
         """
         rows = [row for row in context.rows if not data_entries([row.form])]
         rows += [Constraint("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
@@ -291,7 +314,9 @@ class Planner:
     def box(
         self, axis: int, others: Sequence[int], rows: Rows, rounded: bool
     ) -> tuple[tuple[Affine, ...], tuple[Affine, ...]]:
-        """Return the lower and the upper bounds of `axis` over the sizes; those with quotients only if ``rounded``."""
+        """Return the lower and the upper bounds of `axis` as forms in the sizes, with `others` eliminated. Bounds with
+        a quotient are left out unless ``rounded``.
+        """
         projected = project(rows, others, self.facts)
         lows, highs = [], []
         for row in remove_redundant(projected or (), self.facts):
@@ -350,7 +375,7 @@ def _vector(form: Affine, used: Sequence[int]) -> tuple[int, ...]:
 
 
 def _with_inner_forms(*forms: Affine) -> list[Affine]:
-    """Return `forms`, and the forms inside of quotients and other compounds in them."""
+    """Return `forms` with the forms inside of their quotients and other nonlinear terms."""
     found = list(forms)
     for form in found:
         found += (inner for compound in sorted(form.compounds()) for inner in compound.forms())
@@ -386,14 +411,14 @@ def index_forms(node: Node) -> Sequence[Affine]:
 
 
 def is_rounded(node: Node, variables: frozenset[int]) -> bool:
-    """Whether `variables` occur inside of floor quotients, maxima or products in index forms below `node`."""
+    """Whether `variables` occur inside of quotients, remainders, maxima or products in the indices below `node`."""
     forms = (form for part in reachable(node) for form in index_forms(part))
     return any(not form.hidden().isdisjoint(variables) for form in forms)
 
 
 def _as_bound(form: Affine) -> Affine:
-    """Return the form of a constraint with the sign that makes it a bound of its bound variable: ``p - k`` for ``k - p
-    >= 0``.
+    """Return the form of a constraint, or its negative, so that its only bound variable has the coefficient -1: ``p -
+    k`` for both ``k - p >= 0`` and ``p - k >= 0``.
     """
     coefficients = [c for v, c in form.terms if isinstance(v, int) and v < 0]
     return form * -1 if len(coefficients) == 1 and coefficients[0] > 0 else form
@@ -402,7 +427,8 @@ def _as_bound(form: Affine) -> Affine:
 def _integer_inverse(
     basis: Sequence[tuple[int, ...]], vectors: Sequence[tuple[int, ...]] | dict[tuple[int, ...], None], width: int
 ) -> list[tuple[int, ...]] | None:
-    """Return an integer right inverse L of `basis` that reproduces all `vectors`, or None if there is none.
+    """Return an integer matrix L with ``basis @ L == identity`` such that each of `vectors` is an integer combination
+    of `basis`; None if there is none.
 
     None if the basis does not reach all integers, or a vector is not an integer combination of it.
     """

@@ -6,23 +6,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sympy_tensordiff.codegen.ir.programs import Carried, Check, Program, Recorded, Recurrence
+from sympy_tensordiff.codegen.ir.programs import Argument, Carried, Check, Program, Recorded, Recurrence
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.graph.interning import Node
 from sympy_tensordiff.graph.scans import needed_states, step_constants, variables_in
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.integer.indirect import data_entries
+from sympy_tensordiff.integer.rows import Rows
 
 Build = Callable[[Sequence[Any], tuple[Any, ...]], Program]
 """Returns the program of expressions, given its arguments."""
 
 
 def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[Node, str], build: Build) -> Recurrence:
-    """Return the recurrence step that computes several results of one scan; sizes are variables of the graph.
+    """Return the step that computes one or several results of a scan in a loop over time. Sizes in it are variables of
+    the graph.
 
     The scans `nodes` have the same recurrence and operands; `names` are the names of their arrays, `operands` maps
-    operands to theirs, and `build` makes the program of one step. Raise `ArgumentError` if the number of steps is 0,
-    `UnsupportedError` if a step reads an integer array.
+    operands to theirs, and `build` makes the program of one step. Raise `ArgumentError` if the number of steps is 0.
     """
     scan, length = nodes[0].data.scan, nodes[0].data.length
     if length.is_constant and length.constant < 1:
@@ -48,11 +50,6 @@ def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[No
     variables = [v for v, _ in states]
     args = [*variables, *rows, *constants, *integers, *([scan.time] if scan.time in free else [])]
     body = build(args, tuple(exprs))
-    if any(given.dtype == "integer" for given in body.arguments):
-        raise UnsupportedError(
-            f"{scan} reads an array of integers in its steps, which kernels do not: gather before the scan, and give "
-            "the result as xs"
-        )
     argument = {arg: given.name for arg, given in zip(args, body.arguments, strict=True)}
     result = {expr: array.name for expr, array in zip(exprs, body.outputs, strict=True)}
     return Recurrence(
@@ -61,7 +58,7 @@ def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[No
         tuple([(argument[v], array) for v, array in rows.items()]),
         tuple([(argument[v], array) for v, array in constants.items()]),
         tuple([(argument[symbol], form) for symbol, form in integers.items()]),
-        body,
+        replace(body, search=None),
         length,
         scan.reverse,
         argument.get(scan.time, ""),
@@ -69,29 +66,87 @@ def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[No
 
 
 def over_forms(step: Recurrence, form: Callable[[Affine], Affine]) -> Recurrence:
-    """Return the recurrence `step` with `form` applied to each affine form in it."""
+    """Return the recurrence `step` with the function `form` applied to its length and its integer arguments, as to
+    rename sizes.
+    """
     integers = tuple([(name, form(one)) for name, one in step.integers])
     return replace(step, length=form(step.length), integers=integers)
 
 
+def ranges_of_data(arguments: Sequence[Argument], steps: Sequence[Recurrence]) -> tuple[Argument, ...]:
+    """Return the arguments of a program with the ranges of integers that the bodies of its recurrences rely on; raise
+    `UnsupportedError` if two uses of one argument need different ranges.
+    """
+    found = {argument.name: argument for argument in arguments}
+    for step in steps:
+        arrays = dict(step.constants)
+        for used in step.body.arguments:
+            if used.dtype != "integer" or used.below is None:
+                continue
+            own, below = found[arrays[used.name]], used.below.substitute(dict(step.integers))
+            if own.below not in (None, below):
+                raise UnsupportedError(
+                    f"{own.label} selects entries in a scan and elsewhere, of axes of the lengths {below} and "
+                    f"{own.below}: declare its range, as in td.TensorSymbol('idx', n, dtype=int, below=m)"
+                )
+            found[own.name] = replace(own, below=below, selects=own.selects or used.selects)
+    return tuple(found.values())
+
+
 def checks_of_steps(step: Recurrence) -> list[Check]:
-    """Return the run-time checks that the body of a recurrence needs, valid for every time step."""
+    """Return the run-time checks that the body of a recurrence needs, valid for every time step; raise
+    `UnsupportedError` if data may lead a read of a step out of its tensor.
+    """
     message = f"a scan would have {step.length} steps, which is not positive"
     found = [Check((Constraint("ge", -step.length),), message)] if step.length.terms else []
-    forms = dict(step.integers)
-    inside: tuple[Constraint, ...] = ()
-    if step.time:
-        time = Affine.variable(f"time of {step.array}")
-        forms[step.time] = time
-        inside = Constraint("ge", time), Constraint("ge", step.length - 1 - time)
-    for check in (*step.body.assumptions, *step.body.checks):
-        rows = tuple([row.substitute(forms) for row in check.violation])
-        points = tuple([row.substitute(forms) for row in check.points])
-        if step.time and any(step.time in row.form.atoms() for row in (*check.violation, *check.points)):
-            points = (*(points or rows), *inside)
-            projected = project((*rows, *inside), [f"time of {step.array}"])
+    for check in (*step.body.assumptions, *step.body.checks, *_guarded_by_data(step)):
+        rows, points = _at_some_time(step, check.violation), _at_some_time(step, check.points)
+        if any(step.time in row.form.atoms() for row in (*check.violation, *check.points)):
+            points = points or rows
+            projected = project(rows, [_time(step)])
             if projected is None:
                 continue
             rows = tuple(projected)
         found.append(Check(rows, f"in the steps of a scan: {check.message}", points))
     return found
+
+
+def _guarded_by_data(step: Recurrence) -> list[Check]:
+    """Return the checks of the reads in a body that happen for some data only and whose indices are no data: as if they
+    happened for all; raise `UnsupportedError` if an index is data without a range that fits.
+    """
+    found = []
+    for check in step.body.data_checks:
+        load, index = check.load, check.load.index[check.axis]
+        if not data_entries([index]):
+            rows = tuple(
+                [row for row in check.violation if not any(str(v).startswith(_ENDS) for v in row.form.atoms())]
+            )
+            found.append(Check(rows, f"{load.array}[…, {index}, …] is read outside of the shape of {load.array}", rows))
+        elif project(_at_some_time(step, check.violation), [_time(step)]) is not None:
+            raise UnsupportedError(
+                f"in the steps of a scan, data of {check.data or 'several tensors'} may lead a read out of its "
+                "tensor, which no call checks: declare a range of the data that fits, as in "
+                "td.TensorSymbol('idx', n, dtype=int, below=m)"
+            )
+    return found
+
+
+_ENDS = "least ", "greatest "
+"""The beginnings of the names of the extremes of arrays of integers."""
+
+
+def _at_some_time(step: Recurrence, rows: Rows) -> Rows:
+    """Return constraints of the body of a recurrence over the sizes of the program and the time, and the range of the
+    time if they have it; () for none.
+    """
+    time = Affine.variable(_time(step))
+    forms = {**dict(step.integers), step.time: time}
+    own = tuple([row.substitute(forms) for row in rows])
+    has_time = any(step.time in row.form.atoms() for row in rows)
+    return (*own, Constraint("ge", time), Constraint("ge", step.length - 1 - time)) if has_time else own
+
+
+def _time(step: Recurrence) -> str:
+    """Return the name of the variable for the time in constraints on a recurrence."""
+    return f"time of {step.array}"

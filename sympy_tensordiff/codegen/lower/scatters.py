@@ -22,7 +22,8 @@ from sympy_tensordiff.integer.rows import Rows, unit_bounds_of
 
 @dataclass(frozen=True)
 class ScatterTerm:
-    """The loop nest ``array[index] += value`` over all points of ``variables`` in ``rows``.
+    """A term that is computed as ``array[index] += value`` in loops over ``variables``, which the constraints ``rows``
+    bound.
 
     ``conditions`` are tested at each point. The first of the variables, of these ``extents``, start at 0.
     ``exclusive``: no two points have one entry. ``reduction``: how an entry and a value are combined.
@@ -45,14 +46,14 @@ _EXTREMA = {"max": -inf, "min": inf}
 def split_scatters(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body` into the terms that are computed entry by entry, and those that are scatter-adds into an array with
-    `axes`.
+    """Split `body` into a node computed entry by entry and terms that are added to entries chosen by data, such as
+    ``y[p[k]] += v[k]``. ``rows`` bound the array's `axes`.
 
     ``rows`` say where the axes run. A maximum or minimum that data select is computed in one scatter, and its array
     starts from infinity of the sign in question.
     """
     if body.op in _EXTREMA and selects(graph, body, axes):
-        part = _part(graph, axes, rows, guard, body, ())
+        part = _as_scatter(graph, axes, rows, guard, body, ())
         return (body, []) if part is None else (graph.const(_EXTREMA[body.op]), [part])
     rest, parts = [], []
     waiting = [body]
@@ -72,7 +73,7 @@ def split_scatters(
                 if len(terms) > 1:
                     waiting += [graph.mul([*others, summand]) for summand in reversed(terms)]
                     break
-                part = _part(graph, axes, rows, guard, factor, others)
+                part = _as_scatter(graph, axes, rows, guard, factor, others)
                 if part is not None:
                     parts.append(part)
                     break
@@ -82,16 +83,16 @@ def split_scatters(
 
 
 def extrema_over_segments(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with maxima of a value where an equation holds, and of -oo elsewhere, as maxima over the points at
-    which it holds; minima likewise.
+    """Return `roots` with each maximum of ``v[k] if p[k] == i else -oo`` restricted to the points with ``p[k] == i``,
+    so that one pass computes it for all i; minima likewise.
     """
     is_asked = bool(graph.integers) and any(part.op in _EXTREMA for part in reachable(*roots))
     return rewritten(graph, roots, lambda node: _over_segment(graph, node)) if is_asked else list(roots)
 
 
 def _over_segment(graph: Graph, node: Node) -> Node:
-    """Return the extremum `node` over the points at which the one equation under which it has a value holds; other
-    nodes as they are.
+    """Return a maximum over k of ``v[k] if p[k] == i else -oo`` as the maximum over those k with ``p[k] == i``; a
+    minimum likewise. Other nodes are returned unchanged.
     """
     if node.op not in _EXTREMA or node.args[0].op != "add":
         return node
@@ -104,13 +105,13 @@ def _over_segment(graph: Graph, node: Node) -> Node:
     others = [term for term in body.args if term is not chosen[0]]
     complement = {(Constraint("ge", sign * equation.form - 1),) for sign in (1, -1)}
     is_guarded = all(term.op == "guard" for term in others) and {term.data for term in others} == complement
-    if not (is_guarded or (len(others) == 1 and _is_left_out_unless(graph, others[0], equation, left_out))):
+    if not (is_guarded or (len(others) == 1 and _is_zero_where_equal(graph, others[0], equation, left_out))):
         return node
     return graph.reduce(node.op, variables, (*rows, equation), chosen[0].args[0])
 
 
-def _is_left_out_unless(graph: Graph, term: Node, equation: Constraint, left_out: Node) -> bool:
-    """Return whether `term` is 0 where `equation` holds, and `left_out` elsewhere."""
+def _is_zero_where_equal(graph: Graph, term: Node, equation: Constraint, left_out: Node) -> bool:
+    """Return whether `term` is the select that is 0 where `equation` holds and `left_out` (an infinity) elsewhere."""
     if term.op != "select" or term.args[0].op != "compare" or term.args[0].data not in ("eq", "ne"):
         return False
     sides = term.args[0].args
@@ -121,8 +122,8 @@ def _is_left_out_unless(graph: Graph, term: Node, equation: Constraint, left_out
 
 
 def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
-    """Whether a term of the reduction `node` fixes or bounds one of `axes` by an integer-array entry, as ``[p[k] ==
-    i]`` does.
+    """Whether an integer-array entry in the reduction `node` determines or bounds one of `axes`, as in ``Sum_k [p[k] ==
+    i]*v[k]`` the axis i.
     """
     for summand in _terms(graph, node):
         rows = _tests(graph, summand)
@@ -132,8 +133,8 @@ def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
 
 
 def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectIndex | None:
-    """Return the entry ``r[q]`` outside of a reduction that is compared with entries inside, as in ``Sum_i v(i)*[r[i]
-    == r[q]]``; else None.
+    """Return the entry ``r[q]`` with which a reduction compares entries: in ``Sum_i v[i]*[r[i] == r[q]]``, where q is
+    an index outside. None if there is none.
 
     Only the value of ``r[q]`` counts, so that an array of the sums for all values serves all ``q``.
     """
@@ -149,19 +150,21 @@ def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectI
 
 
 def _terms(graph: Graph, node: Node) -> list[Node]:
-    """Return the sum `node` of an addition as a list of sums, one per term; other reductions as they are."""
+    """Return a sum of an addition as one sum per term; any other reduction as the only element of a list."""
     (body,) = node.args
     return [graph.rebind(node, arg) for arg in body.args] if body.op == "add" and node.op == "sum" else [node]
 
 
 def _tests(graph: Graph, node: Node) -> Rows:
-    """Return the constraints of the range of the reduction `node`, and those under which its summand is not 0."""
+    """Return the constraints under which a point contributes to the reduction `node`: its range, and the guard of its
+    summand.
+    """
     rows: Rows = node.data
     return rows + unguarded(graph, node.args[0])[0] if node.op == "sum" else rows
 
 
 def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
-    """Return the guard constraints of a summand, and the value under them."""
+    """Return a summand without its guards, and the constraints of these: ``((rows), value)`` for ``[rows]*value``."""
     rows: Rows = ()
     while True:
         factors = body.args if body.op == "mul" else (body,)
@@ -175,7 +178,8 @@ def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
 def _solved(
     rows: Sequence[Constraint], axes: Collection[int], by_data: bool = True
 ) -> tuple[Constraint, int, Affine] | None:
-    """Return ``(equation, axis, value)`` for the first equation that determines one of `axes`; None without one.
+    """Return ``(equation, axis, value)`` for the first equation in `rows` that determines one of `axes`, such as ``p[k]
+    == i``. None without one.
 
     The equation has data if `by_data` is set, else none.
     """
@@ -190,19 +194,19 @@ def _solved(
 
 
 def _window(rows: Sequence[Constraint], axis: int) -> Rows:
-    """Return the constraints by which integer-array entries bound `axis` from both sides, as ``p[k] <= i < p[k + 1]``;
-    else ().
+    """Return the two constraints by which integer-array entries bound `axis`, as in ``p[k] <= i < p[k + 1]``; ()
+    without such bounds.
     """
     found = [row for row in rows if row.kind == "ge" and data_entries([row.form]) and axis not in row.form.hidden()]
     signs = {row.form.coefficient(axis) for row in found}
     return tuple([row for row in found if abs(row.form.coefficient(axis)) == 1]) if signs >= {1, -1} else ()
 
 
-def _part(
+def _as_scatter(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
 ) -> ScatterTerm | None:
-    """Return the reduction `node`, times `others` if it is a sum, as a scatter; None if an integer-array entry would
-    have to bound its loops.
+    """Return the reduction `node`, multiplied by `others`, as a scatter: loops that add to entries at data-dependent
+    indices. None if its loops would be bounded by integer-array entries.
     """
     variables, bounds, body = graph.open(node)
     conditions, value = unguarded(graph, body) if node.op == "sum" else ((), body)
@@ -232,9 +236,9 @@ def _part(
     own = tuple(row for row in bounds if not row.form.atoms().isdisjoint(inner))
     outer = tuple(row for row in bounds if row not in own)
     kept = tuple(v for v in variables if v in indexed)
-    if not _bound(kept, outer):
+    if not _are_bounded_in_order(kept, outer):
         inner, own, outer, kept = (), (), bounds, variables
-    if not _bound(kept, outer) or not _bound(inner, own):
+    if not _are_bounded_in_order(kept, outer) or not _are_bounded_in_order(inner, own):
         return None
     if inner:
         value = graph.reduce(node.op, inner, own, value)
@@ -243,14 +247,14 @@ def _part(
     tests += tuple(row for row in (*ranges, *outer) if _is_test(row, loops))
     ranges = tuple(row for row in ranges if row not in tests)
     outer = tuple(row for row in outer if row not in tests)
-    if not _bound(loops, (*ranges, *outer)):
+    if not _are_bounded_in_order(loops, (*ranges, *outer)):
         return None
     term = _ordered(graph, (*kept, *inside), free, (*ranges, *outer), tests, tuple(index.values()), value)
     return replace(term, reduction=cast("Reduction", node.op))
 
 
-def _bound(variables: Sequence[int], rows: Rows) -> bool:
-    """Whether each of `variables` has a lower and an upper bound in terms of earlier ones."""
+def _are_bounded_in_order(variables: Sequence[int], rows: Rows) -> bool:
+    """Whether each of `variables` has lower and upper bounds in which only earlier ones occur."""
     for n, v in enumerate(variables):
         later = frozenset(variables[n + 1 :])
         signs = {row.form.coefficient(v) > 0 for row in rows if _bounds_of(row, v, later)}
@@ -260,8 +264,8 @@ def _bound(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def _bounds_of(row: Constraint, v: int, later: frozenset[int]) -> bool:
-    """Whether `row` is an inequality that bounds `v` in terms of variables that are not `later`, with `v` not inside a
-    remainder.
+    """Whether `row` is an inequality that can bound the loop over `v`: it contains none of the `later` loops, and `v`
+    in no remainder.
     """
     alone = row.form.coefficient(v) != 0 and v not in row.form.hidden()
     return row.kind == "ge" and alone and row.form.atoms().isdisjoint(later)
@@ -282,7 +286,8 @@ def _ordered(
     index: tuple[Affine, ...],
     value: Node,
 ) -> ScatterTerm:
-    """Return the scatter with its loops in order: first the loops bounded by sizes alone, counted from 0.
+    """Return a scatter with its loops sorted: first those bounded by sizes alone, then the `free` axes, then the
+    others.
 
     Then come the free axes, then the others. The first ones run in the memory order of the integer array.
     """
@@ -327,8 +332,8 @@ def _axes(entries: Sequence[IndirectIndex], variable: int) -> list[int]:
 def split_diagonals(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], facts: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body` into terms for all entries and terms that are 0 off a diagonal, written as scatters over the
-    diagonal.
+    """Split `body` into a node for all entries, and terms that are 0 off a diagonal. The latter are written as scatters
+    over the diagonal.
 
     ``facts`` are the constraints on the sizes.
     """
@@ -344,8 +349,8 @@ def split_diagonals(
 
 
 class _Diagonal:
-    """The entries at which the equations and congruences of a guard hold, as ``x[i, i]``: their index, and the axes
-    still free.
+    """The entries of an array at which a guard's equations and congruences hold, such as ``x[i, i]``: their index, and
+    the axes over which they are listed (i).
     """
 
     def __init__(self, graph: Graph, axes: Sequence[int], extents: Sequence[Affine], conditions: Rows) -> None:
@@ -367,7 +372,9 @@ class _Diagonal:
         self.index = {key: place.substitute(new) for key, place in self.index.items()}
 
     def stride(self, row: Constraint, axis: int, first: Affine) -> None:
-        """Replace `axis`, which is in one residue class, by ``first + modulus*k`` with a new axis k."""
+        """Replace `axis` by ``first + m*k`` with a new axis k, since the congruence ``row``, such as ``i mod m == 1``,
+        holds for every m-th value only.
+        """
         new, step = self.graph.fresh(self.graph.names[axis]), row.modulus
         order = [new if key == axis else key for key in self.left]
         self.left[new] = quotient(self.left.pop(axis) - first + step - 1, step)
@@ -375,7 +382,9 @@ class _Diagonal:
         self.replace(row, axis, step * Affine.variable(new) + first)
 
     def part(self, facts: Rows, value: Node) -> ScatterTerm | None:
-        """Return the scatter of `value` on these entries; None if no equation or congruence restricts the axes."""
+        """Return the scatter that adds `value` at these entries; None if the guard has no equation or congruence for
+        the axes.
+        """
         if all(place == Affine.variable(axis) for axis, place in self.index.items()):
             return None
         variables, extents = tuple(self.left), tuple(self.left.values())
@@ -386,7 +395,9 @@ class _Diagonal:
 
 
 def _residue(tests: Rows, axes: Collection[int]) -> tuple[Constraint, int, Affine] | None:
-    """Return ``(congruence, axis, first value)`` if a constraint selects one residue class of an axis; else None."""
+    """Return ``(congruence, axis, first value)`` for a congruence that restricts an axis to every m-th index from
+    ``first value`` on; None without one.
+    """
     for row in tests:
         own = row.form.atoms().intersection(axes)
         if row.kind == "mod" and len(own) == 1 and not data_entries([row.form]):

@@ -25,15 +25,15 @@ Scaled = tuple[Number, list[Node]]
 
 
 def separated_sums(graph: Graph, roots: Sequence[Node], is_shared: Callable[[Node, Sequence[int]], bool]) -> list[Node]:
-    """Return `roots` with each sum split into the terms that are contiguous along the same index, but for sums that
-    several places share.
+    """Return `roots` with sums split so that each one reads memory in one order: ``Sum_j (A[i, j] + A[j, i])*x[j]``
+    becomes two sums. Sums that several places share stay whole.
     """
     return [_with_separated_sums(graph, root, is_shared) for root in roots]
 
 
 def _with_separated_sums(graph: Graph, root: Node, is_shared: Callable[[Node, Sequence[int]], bool]) -> Node:
-    """Return `root`, a comprehension or a number, with its sums outside of other binders split; `root` itself if
-    none is.
+    """Return `root`, a comprehension or a scalar, with each of its outermost sums split as by `_separated`, unless
+    `is_shared`; `root` itself if nothing changes.
     """
     variables: tuple[int, ...] = ()
     body = root
@@ -58,8 +58,8 @@ def _with_separated_sums(graph: Graph, root: Node, is_shared: Callable[[Node, Se
 
 
 def _separated(graph: Graph, node: Node, axes: Sequence[int]) -> Node:
-    """Return the sum `node` as several sums, one for each index along which the entries in its terms are contiguous;
-    unchanged if that is one index.
+    """Return the sum `node` as several sums, one per index along which the entries in its terms are contiguous. It is
+    unchanged if that is the same index for all terms.
 
     `axes` are the indices of the entry. Each term must have one entry of a tensor that depends on all indices, so that
     reading it takes most of the time; the other entries depend on summed indices only. The sum is returned unchanged,
@@ -90,7 +90,7 @@ def _separated(graph: Graph, node: Node, axes: Sequence[int]) -> Node:
 
 
 def _terms(graph: Graph, body: Node) -> list[Scaled]:
-    """Return the terms of `body` with the additions among its factors multiplied out; none if they are too many."""
+    """Return the terms of `body`, with products of additions multiplied out; [] if they are too many."""
     found: list[Scaled] = []
     waiting: list[Scaled] = [(1, [body])]
     while waiting and len(found) + len(waiting) <= MAX_TERMS:
@@ -108,7 +108,7 @@ def _terms(graph: Graph, body: Node) -> list[Scaled]:
 
 
 def _added(graph: Graph, terms: Sequence[Scaled]) -> Node:
-    """Return the addition of `terms`, with the factors that all of them have taken out."""
+    """Return the sum of `terms`, with their common factors in front of it."""
     first = terms[0][1]
     common = [factor for factor in first if all(factor in factors for _, factors in terms)]
     rests = [graph.scale(number, graph.mul([f for f in factors if f not in common])) for number, factors in terms]
@@ -116,8 +116,8 @@ def _added(graph: Graph, terms: Sequence[Scaled]) -> Node:
 
 
 def _may_cancel(one: Sequence[tuple[Node, Number]], two: Sequence[tuple[Node, Number]]) -> bool:
-    """Return whether a term of `one` may cancel one of `two`: differences, as ``a[i, j] - a[j, i]``, are exact in one
-    sum.
+    """Return whether terms in two groups may cancel, like ``a[i, j] - a[j, i]`` for a symmetric matrix. Computed in one
+    sum they cancel exactly.
 
     Entries of one tensor with numbers of different size do not cancel where the entries are equal.
     """
@@ -127,7 +127,7 @@ def _may_cancel(one: Sequence[tuple[Node, Number]], two: Sequence[tuple[Node, Nu
 
 
 def is_short_range(rows: Rows, v: int) -> bool:
-    """Return whether constant bounds of `v` in `rows` make its loop one that is unrolled."""
+    """Return whether `v` has constant bounds in `rows` with so few values between that its loop will be unrolled."""
     own = [row.form for row in rows if row.kind == "ge" and row.form.atoms() == {v}]
     lows = [-form.constant for form in own if form.coefficient(v) == 1]
     highs = [form.constant for form in own if form.coefficient(v) == -1]
@@ -140,5 +140,5 @@ def _is_read(factor: Node) -> bool:
 
 
 def _is_short(extent: Affine) -> bool:
-    """Return whether an axis of this extent is unrolled."""
+    """Return whether a loop over an axis of this `extent` will be unrolled."""
     return bool(extent.is_constant and extent.constant <= UNROLLED)

@@ -11,8 +11,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class ShiftNormaliser:
-    """Gives storage candidates that are equal up to a shift of their axes the same axes, so that they share an
-    array.
+    """Gives ``exp(x[a])`` and ``exp(x[a + 1])``, which are equal up to a shift of the axis, the same axes, so that they
+    share an array.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -21,7 +21,9 @@ class ShiftNormaliser:
         """The starts of the first candidate, by its node with axes that start at 0."""
 
     def with_known_axes(self, found: StorageCandidate) -> StorageCandidate:
-        """Return the candidate with its axes shifted to match the first candidate seen that is equal up to shifts."""
+        """Return the candidate with its axes shifted by integers, so that it equals the first candidate seen that
+        differs by a shift only.
+        """
         starts = _least_shifts(found)
         first = self._first.setdefault(
             self.graph.substitute(found.node, _shift_substitution(found, [-s for s in starts])), starts
@@ -30,12 +32,16 @@ class ShiftNormaliser:
 
 
 def at_origin(graph: Graph, found: StorageCandidate) -> StorageCandidate:
-    """Return the candidate with its axes shifted so that the smallest constant in index forms is 0."""
+    """Return the candidate with its axes shifted so that its least read is at the axis itself: ``x[a] + x[a + 1]`` for
+    ``x[a - 1] + x[a]``.
+    """
     return _moved(graph, found, [-start for start in _least_shifts(found)])
 
 
 def _moved(graph: Graph, found: StorageCandidate, by: Sequence[int]) -> StorageCandidate:
-    """Return the candidate `found` with its axes shifted by the integers `by`; its forms and bounds change likewise."""
+    """Return the candidate `found` with its axes moved by the integers `by`: an array that stores the same values at
+    other positions, ``x[a + 1]`` at a instead of ``x[a]``.
+    """
     if not any(by):
         return found
     places = _shift_substitution(found, by)
@@ -55,7 +61,9 @@ def _shift_substitution(found: StorageCandidate, by: Sequence[int]) -> dict[int,
 
 
 def _least_shifts(found: StorageCandidate) -> tuple[int, ...]:
-    """Return for each axis the smallest constant added to it in index forms: -1 for ``x[i - 1] + x[i]``."""
+    """Return for each axis i the smallest c among the indices ``i + c`` at which the candidate reads: -1 for ``x[i - 1]
+    + x[i]``. It is 0 for an axis without such an index.
+    """
     constants: dict[int, tuple[int, int]] = {}
     own = frozenset(found.axes)
     for form in (form for part in reachable(found.node) for form in index_forms(part)):

@@ -51,7 +51,9 @@ MOST_PARTS = 2000
 
 @dataclass(frozen=True)
 class Instance:
-    """One use of a value that is needed at several shifts: ``node == number * candidate``, at the candidate's forms."""
+    """One use of a value that is needed at several shifts: ``2*exp(x[k + 1])`` is the number 2 times the candidate
+    ``exp(x[a])`` at the form ``k + 1``.
+    """
 
     node: Node
     number: Number
@@ -60,7 +62,9 @@ class Instance:
 
 @dataclass(eq=False)
 class _LoopBody:
-    """The nodes that a loop computes at each point of a context."""
+    """The expressions that one loop nest computes at each of its points, and those of their subexpressions that may be
+    worth an array.
+    """
 
     nodes: tuple[Node, ...]
     context: Context
@@ -78,13 +82,13 @@ class _LoopBody:
     """About how many operations these parts take."""
 
     def store(self, node: Node) -> None:
-        """Record that `node` is an entry of an array, so that nothing in it is computed here."""
+        """Record that an array stores `node`, so that this loop reads it and need not compute what is below it."""
         self.stored.add(node)
         self.is_changed = True
 
     def find(self, values: Iterable[tuple[Node, Rows]], number: Callable[[Node], int]) -> Iterable[int]:
-        """Group the parts in `values` by their structure, given by `number`, and store the groups in `structures`;
-        return the numbers of the structures.
+        """Group the candidate `values` of the body by structure, that is, up to their indices, and return the numbers
+        of the structures. The groups are stored in `structures`.
         """
         self.structures, self.reading, self.work, self.is_changed = {}, set(), {}, False
         for part in reachable(*self.nodes):
@@ -96,7 +100,9 @@ class _LoopBody:
 
 
 class _Candidate(NamedTuple):
-    """A value that is worth an array, with its uses and the operations that are saved."""
+    """A value that may be worth an array: the operations that this saves, the array's domain, and the uses of the
+    value.
+    """
 
     saved: int
     domain: StorageCandidate
@@ -154,7 +160,8 @@ class Shifts:
     """Whether there are calls of user functions in nodes."""
 
     def survey(self, entries: Sequence[Node]) -> None:
-        """Find the values that the loops of a whole program use several times, and that are worth an array.
+        """Decide which values the loops of a whole program use several times, possibly at shifted indices, and are
+        worth an array. Record them in `domains` and `members`.
 
         `entries` are its results and temporaries, before any of them is lowered. A stored value has a loop of its own,
         whose parts are counted as well.
@@ -163,7 +170,7 @@ class Shifts:
         if len(places) == 1 and not has_shifts(entries):
             return
         values: dict[int, _Candidate | None] = {}
-        while (found := self._best(places, values)) is not None:
+        while (found := self._most_saving_value(places, values)) is not None:
             domain = found.domain
             self.domains[domain.node] = domain
             for place, use in found.uses:
@@ -172,7 +179,8 @@ class Shifts:
             places.append(_LoopBody((domain.node,), Context(domain.axes, domain.rows), True))
 
     def search(self, bodies: Sequence[Node], context: Context, is_array: bool) -> None:
-        """Record in `members` each value in a loop body that is an entry of an array chosen by the survey.
+        """Record in `members` each value in the loop `bodies` that an array can provide. `survey` chose these arrays
+        before.
 
         `is_array`: whether the bodies are entries of an array, not the terms of a reduction.
         """
@@ -187,14 +195,18 @@ class Shifts:
                     place.store(use.node)
 
     def is_inside(self, use: Instance, context: Context) -> bool:
-        """Return whether the array for a value contains all entries that `use` reads in `context`."""
+        """Return whether the array that stores a value contains all entries that its `use` needs in the loops of
+        `context`.
+        """
         domain = self.domains[use.candidate.node]
         forms = dict(zip(domain.axes, use.candidate.forms, strict=True))
         known = (*self.planner.facts, *context.rows)
         return all(is_implied(row.substitute(forms), known) for row in domain.rows)
 
-    def _best(self, places: Sequence[_LoopBody], values: dict[int, _Candidate | None]) -> _Candidate | None:
-        """Return the value whose storage saves most; None without one.
+    def _most_saving_value(
+        self, places: Sequence[_LoopBody], values: dict[int, _Candidate | None]
+    ) -> _Candidate | None:
+        """Return the value whose storage saves the most operations in the program; None if storing none of them pays.
 
         `values` are those found before, by the numbers of their structures; those in loops that have changed since then
         are looked at again. How much a structure may save at most is known from its number of uses, so that the uses
@@ -214,7 +226,7 @@ class Shifts:
         for number in sorted(groups, key=lambda number: -most[number]):
             if most[number] <= (0 if best is None else best.saved):
                 break
-            values[number] = found = self._best_of(groups[number])
+            values[number] = found = self._most_saving_of(groups[number])
             best = found if best is None or (found is not None and found.saved > best.saved) else best
         return best
 
@@ -225,8 +237,10 @@ class Shifts:
         count = len({(place, part) for place, part, _ in uses})
         return self._saved(max(self._work_at(place, part) for place, part, _ in uses), count, 1) if count > 1 else 0
 
-    def _best_of(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> _Candidate | None:
-        """Return the value of one structure whose storage saves most; None without one."""
+    def _most_saving_of(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> _Candidate | None:
+        """Return the value whose storage saves the most among `uses`, which are equal up to indices; None if storing
+        none of them pays.
+        """
         values: dict[Node, list[tuple[_LoopBody, Instance]]] = {}
         for place, part, guards in uses:
             context = place.context.inside((), guards)
@@ -245,7 +259,7 @@ class Shifts:
         return best
 
     def _found_values(self, place: _LoopBody) -> Iterator[tuple[Node, Rows]]:
-        """Yield the parts of a loop body that may be worth an array, with the guards around each, outermost first.
+        """Yield the values in a loop body that may be worth an array, outermost first, each with the guards around it.
 
         The parts of values that are stored meanwhile are left out.
         """
@@ -273,19 +287,21 @@ class Shifts:
             stack += new
 
     def _is_as_small(self, node: Node, variables: frozenset[int]) -> bool:
-        """Whether `node` depends on no more of `variables` than an array that it reads."""
+        """Whether an array of the values of `node` would be as small as an array that it reads: that one has the same
+        indices among `variables`, or more.
+        """
         for part in reachable(node, known=self._reads):
             below = frozenset[frozenset[int]]().union(*(self._reads[arg] for arg in part.args))
             self._reads[part] = below | {part.free} if part.op == "read" else below
         return any(free >= node.free & variables for free in self._reads[node])
 
     def _instance(self, part: Node, context: Context) -> Instance | None:
-        """Return `part` as a number times a stored value at index forms, with shifts counted from 0; None if it cannot
-        be stored.
+        """Return `part` as ``number*value``, with the value a function of a few index forms, like ``x[k + 1]`` as
+        ``x[a]`` at ``a = k + 1``. None if it is not a function of bounded integers.
         """
         value, forms = part, dict[Variable, Affine]()
         for v in context.variables:
-            if v in part.free and (found := unrolled(self.graph, value, v, context.rows)) is not None:
+            if v in part.free and (found := with_shifts_from_zero(self.graph, value, v, context.rows)) is not None:
                 value, forms[v] = found
         candidate = self.planner.candidate(value, context)
         if candidate is None or not candidate.axes:
@@ -296,22 +312,24 @@ class Shifts:
         return Instance(part, number, replace(candidate, node=value, forms=at))
 
     def _number_and_core(self, node: Node) -> tuple[Number, Node]:
-        """Return `node` as ``(number, core)``, with one core for all multiples, such as ``2*a - 2*b`` and ``b - a``."""
+        """Return `node` as ``(number, core)`` such that all multiples of a value have the same core: ``2*a - 2*b`` and
+        ``b - a``.
+        """
         graph, done = self.graph, self._normals
         for part in reachable(node, known=done):
             found = graph.with_args(part, [done[arg] for arg in part.args])
             if found.op == "mul":
-                factors = [primitive(graph, factor) for factor in found.args]
+                factors = [without_common_factor(graph, factor) for factor in found.args]
                 found = graph.mul([*(graph.const(number) for number, _ in factors), *(core for _, core in factors)])
             elif found.op == "pow" and found.args[1].op == "const" and found.args[1].data % 2 == 0:
-                number, core = primitive(graph, found.args[0])
+                number, core = without_common_factor(graph, found.args[0])
                 found = graph.pow(graph.scale(number if number > 0 else -number, core), found.args[1])
             done[part] = found
-        return primitive(graph, done[node])
+        return without_common_factor(graph, done[node])
 
     def _common_candidate(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
-        """Return one candidate for all points at which any of `candidates` is needed; None if it has no bounds or reads
-        out of bounds.
+        """Return one storage candidate that contains the points of all `candidates`. None if it has no bounds, would
+        read out of bounds, or is larger than the arrays that it reads.
         """
         first, facts = candidates[0], self.planner.facts
         rows = dict.fromkeys(row for one in candidates for row in one.rows)
@@ -332,13 +350,13 @@ class Shifts:
         return first if is_small and self.planner.is_safe(first.node, found) else None
 
     def _saved(self, work: int, count: int, loops: int) -> int:
-        """Return the operations that are saved if a value of `work` operations is stored, which `loops` loops use
-        `count` times; at most 0 where it is better computed again.
+        """Return the operations saved by storing a value that costs `work` operations and is used `count` times in
+        `loops` loops. At most 0 if it is better computed again.
         """
         return work * (count - 1) - READ * (count + 2) - STREAM * (loops - 1)
 
     def _is_work(self, place: _LoopBody, node: Node) -> bool:
-        """Return whether `node` takes more operations in a loop than two reads."""
+        """Return whether computing `node` in this loop costs more than two reads, so that storing it may pay."""
         total, seen, stack = 0, {node}, [node]
         while stack and total <= 2 * READ:
             part = stack.pop()
@@ -366,8 +384,9 @@ class Shifts:
         return known[node]
 
 
-def primitive(graph: Graph, node: Node) -> tuple[Number, Node]:
-    """Return ``(number, rest)``, the common numeric factor of the terms of an addition taken out; 1 with a float.
+def without_common_factor(graph: Graph, node: Node) -> tuple[Number, Node]:
+    """Return ``(number, rest)`` with ``number*rest == node``: the common numeric factor of the terms of an addition, as
+    2 for ``2*a - 4*b``. The number is 1 if a coefficient is a float.
 
     The sign is that of the term that came into the graph first.
     """
@@ -389,9 +408,9 @@ def whole(number: Fraction) -> Fraction | int:
     return number.numerator if number.denominator == 1 else number
 
 
-def unrolled(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
-    """Return ``(node, start)`` with periodic reads ``u[Mod(v - 1, n)]`` shifted so that the smallest shift is 0; None
-    if impossible.
+def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
+    """Return ``(node, start)``: the periodic reads ``u[Mod(v - 1, n)] + u[v]`` as ``u[v] + u[Mod(v + 1, n)]``, whose
+    least shift is 0, and the index ``Mod(v - 1, n)`` at which this is read. None if ``v`` has other uses.
 
     ``u[Mod(v - 1, n)] + u[v]`` is ``u[v] + u[Mod(v + 1, n)]`` at ``Mod(v - 1, n)``. None where ``v`` is not the index
     of a whole axis, or occurs elsewhere.
@@ -422,7 +441,7 @@ def unrolled(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine
 
 
 def shift_of(form: Affine, v: int, extent: Affine) -> int | None:
-    """Return the number ``s`` if `form` is ``v`` (0), or ``Mod(v + s, extent)``; else None."""
+    """Return 0 if `form` is ``v``, and s if it is ``Mod(v + s, extent)``; None for any other form."""
     place = Affine.variable(v)
     if form == place:
         return 0
@@ -430,7 +449,7 @@ def shift_of(form: Affine, v: int, extent: Affine) -> int | None:
 
 
 def remainder(form: Affine, extent: Affine) -> Affine:
-    """Return ``Mod(form, extent)``; for a single variable, already below the extent, the variable."""
+    """Return ``Mod(form, extent)``. A single variable is returned as it is, since it is less than `extent` already."""
     return form if not form.constant else form - times(extent, quotient_by(form, extent))
 
 

@@ -20,44 +20,47 @@ Function = Callable[..., Any]
 
 
 class Special(NamedTuple):
-    """A function made of SciPy's functions ``names``: a formula for arrays, and one for Numba, None if it has none."""
+    """A special function computed by SciPy: the names of the SciPy functions used, a formula of them for arrays, and
+    one for compiled code (None if there is none).
+    """
 
     names: tuple[str, ...]
     formula: Callable[..., Function]
     compiled: Callable[..., Function] | None
 
 
-def _of(*names: str, formula: Callable[..., Function] | None = None) -> Special:
-    """Return the `Special` record of a function built by `formula` from SciPy's functions `names`, for NumPy
-    and Numba.
+def _from_scipy(*names: str, formula: Callable[..., Function] | None = None) -> Special:
+    """Return the record of a function that `formula` builds from SciPy's functions `names`, both for arrays and for
+    compiled code.
     """
     made = formula or (lambda function: function)
     return Special(names, made, made)
 
 
 def _for_arrays(name: str, formula: Callable[..., Function]) -> Special:
-    """Return the `Special` record of a function for NumPy only, built by `formula` from one SciPy function."""
+    """Return the record of a function that `formula` builds from the SciPy function `name`, for arrays only."""
     return Special((name,), formula, None)
 
 
 def _log_integral(expi: Function) -> Function:
-    """Return the logarithmic integral by the exponential one."""
+    """Return the logarithmic integral as a function, ``li(x) = expi(log(x))``, from the exponential integral `expi`."""
     log = np.log
     return lambda x: expi(log(x))
 
 
 def _expint(expn: Function) -> Function:
-    """Return the exponential integral for arrays; it is nan for orders other than 0, 1, 2, …"""
+    """Return the exponential integral E_n(x) for arrays; nan unless n is 0, 1, 2, …"""
     return lambda n, x: np.where((n >= 0) & (np.floor(n) == n), expn(np.floor(n).astype(int), x), np.nan)
 
 
 def _expint_compiled(expn: Function) -> Function:
-    """Return the exponential integral for compiled code; other orders than 0, 1, 2, … have no values."""
+    """Return the exponential integral E_n(x) for compiled code, for n = 0, 1, 2, …"""
     return lambda n, x: expn(n, x) if n >= 0 and n % 1 == 0 else math.nan
 
 
 def _polygamma_compiled(psi: Function) -> Function:
-    """Return polygamma by the sum of n! (-1)**(n + 1)/(x + k)**(n + 1), its tail by Euler and Maclaurin.
+    """Return polygamma for compiled code: the sum of ``n!*(-1)**(n + 1)/(x + k)**(n + 1)`` over k, with the
+    Euler-Maclaurin formula for large k.
 
     At negative x, a part of the sum over all integers k that does not depend on how far x is from 0::
 
@@ -125,7 +128,7 @@ def _principal(lambertw: Function) -> Function:
 
 
 def _whole_order(function: Function) -> Function:
-    """Return `function` with its first argument, the order, converted to an integer."""
+    """Return `function` wrapped so that its first argument, an order, is converted to an integer."""
     return lambda n, x: function(n.astype(int), x)
 
 
@@ -135,39 +138,43 @@ def _difference(betainc: Function, beta: Function) -> Function:
 
 
 SPECIAL: dict[tuple[Any, int], Special] = {
-    (sympy.beta, 2): _of("beta"),
-    (sympy.binomial, 2): _of("binom"),
-    (sympy.besselj, 2): _of("jv"),
-    (sympy.bessely, 2): _of("yv"),
-    (sympy.besseli, 2): _of("iv"),
-    (scaled_besseli, 2): _of("ive"),
-    (sympy.besselk, 2): _of("kv"),
+    (sympy.beta, 2): _from_scipy("beta"),
+    (sympy.binomial, 2): _from_scipy("binom"),
+    (sympy.besselj, 2): _from_scipy("jv"),
+    (sympy.bessely, 2): _from_scipy("yv"),
+    (sympy.besseli, 2): _from_scipy("iv"),
+    (scaled_besseli, 2): _from_scipy("ive"),
+    (sympy.besselk, 2): _from_scipy("kv"),
     (sympy.jn, 2): _for_arrays("spherical_jn", _whole_order),
     (sympy.yn, 2): _for_arrays("spherical_yn", _whole_order),
-    (sympy.airyai, 1): _of("airy 0"),
-    (sympy.airyaiprime, 1): _of("airy 1"),
-    (sympy.airybi, 1): _of("airy 2"),
-    (sympy.airybiprime, 1): _of("airy 3"),
-    (sympy.erfi, 1): _of("erfi"),
-    (sympy.erfinv, 1): _of("erfinv"),
-    (sympy.erfcinv, 1): _of("erfcinv"),
-    (sympy.fresnels, 1): _of("fresnel 0"),
-    (sympy.fresnelc, 1): _of("fresnel 1"),
-    (sympy.Ei, 1): _of("expi"),
-    (sympy.li, 1): _of("expi", formula=_log_integral),
+    (sympy.airyai, 1): _from_scipy("airy 0"),
+    (sympy.airyaiprime, 1): _from_scipy("airy 1"),
+    (sympy.airybi, 1): _from_scipy("airy 2"),
+    (sympy.airybiprime, 1): _from_scipy("airy 3"),
+    (sympy.erfi, 1): _from_scipy("erfi"),
+    (sympy.erfinv, 1): _from_scipy("erfinv"),
+    (sympy.erfcinv, 1): _from_scipy("erfcinv"),
+    (sympy.fresnels, 1): _from_scipy("fresnel 0"),
+    (sympy.fresnelc, 1): _from_scipy("fresnel 1"),
+    (sympy.Ei, 1): _from_scipy("expi"),
+    (sympy.li, 1): _from_scipy("expi", formula=_log_integral),
     (sympy.expint, 2): Special(("expn",), _expint, _expint_compiled),
-    (sympy.Si, 1): _of("sici 0"),
-    (sympy.Ci, 1): _of("sici 1"),
-    (sympy.Shi, 1): _of("shichi 0"),
-    (sympy.Chi, 1): _of("shichi 1"),
+    (sympy.Si, 1): _from_scipy("sici 0"),
+    (sympy.Ci, 1): _from_scipy("sici 1"),
+    (sympy.Shi, 1): _from_scipy("shichi 0"),
+    (sympy.Chi, 1): _from_scipy("shichi 1"),
     (sympy.polygamma, 2): Special(("polygamma",), _polygamma, _polygamma_compiled),
-    (sympy.lowergamma, 2): _of("gammainc", "gamma", formula=lambda part, all_: lambda a, x: part(a, x) * all_(a)),
-    (sympy.uppergamma, 2): _of("gammaincc", "gamma", formula=lambda part, all_: lambda a, x: part(a, x) * all_(a)),
-    (sympy.betainc, 4): _of("betainc", "beta", formula=_difference),
-    (sympy.elliptic_k, 1): _of("ellipk"),
-    (sympy.elliptic_e, 1): _of("ellipe"),
-    (sympy.elliptic_e, 2): _of("ellipeinc"),
-    (sympy.elliptic_f, 2): _of("ellipkinc"),
+    (sympy.lowergamma, 2): _from_scipy(
+        "gammainc", "gamma", formula=lambda part, all_: lambda a, x: part(a, x) * all_(a)
+    ),
+    (sympy.uppergamma, 2): _from_scipy(
+        "gammaincc", "gamma", formula=lambda part, all_: lambda a, x: part(a, x) * all_(a)
+    ),
+    (sympy.betainc, 4): _from_scipy("betainc", "beta", formula=_difference),
+    (sympy.elliptic_k, 1): _from_scipy("ellipk"),
+    (sympy.elliptic_e, 1): _from_scipy("ellipe"),
+    (sympy.elliptic_e, 2): _from_scipy("ellipeinc"),
+    (sympy.elliptic_f, 2): _from_scipy("ellipkinc"),
     (sympy.zeta, 1): _for_arrays("zeta", lambda zeta: zeta),
     (sympy.zeta, 2): _for_arrays("zeta", lambda zeta: zeta),
     (sympy.LambertW, 1): _for_arrays("lambertw", _principal),
@@ -178,7 +185,8 @@ _BY_NAME = {(function.__name__, count): special for (function, count), special i
 
 
 def implementation(name: str, count: int, backend: str) -> Function | None:
-    """Return SciPy's function by SymPy's name, for arrays or compiled code; None where a backend has none.
+    """Return SciPy's implementation of the function that SymPy calls `name`, with `count` arguments; None if there is
+    none for this `backend`.
 
     >>> float(implementation("besselj", 2, "numpy")(0, 0.0))
     1.0
@@ -193,7 +201,9 @@ def implementation(name: str, count: int, backend: str) -> Function | None:
 
 
 def _array_function(name: str) -> Function:
-    """Return SciPy's array function by its name; ``"name n"`` is the n-th of its several results."""
+    """Return SciPy's array function with this name. For ``"name n"``, return the function that gives its result number
+    n.
+    """
     from scipy import special
 
     name, _, part = name.partition(" ")
@@ -229,8 +239,10 @@ _PLAIN: dict[int, Callable[[Any], Function]] = {
 }
 
 
-def _two(function: Any, part: int) -> Function:
-    """Return result number `part` of a compiled function that writes two results to pointers."""
+def _result_of_two(function: Any, part: int) -> Function:
+    """Return a function of x that calls `function`, which writes two results to memory, and returns result number
+    `part`.
+    """
     empty = np.empty
 
     def of_two(x: float) -> Any:
@@ -242,8 +254,10 @@ def _two(function: Any, part: int) -> Function:
     return of_two
 
 
-def _four(function: Any, part: int) -> Function:
-    """Return result number `part` of a compiled function that writes four results to pointers."""
+def _result_of_four(function: Any, part: int) -> Function:
+    """Return a function of x that calls `function`, which writes four results to memory, and returns result number
+    `part`.
+    """
     empty = np.empty
 
     def of_four(x: float) -> Any:
@@ -255,4 +269,4 @@ def _four(function: Any, part: int) -> Function:
     return of_four
 
 
-_PARTS = {2: _two, 4: _four}
+_PARTS = {2: _result_of_two, 4: _result_of_four}

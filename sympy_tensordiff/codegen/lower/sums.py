@@ -33,7 +33,8 @@ from sympy_tensordiff.simplify.canonical_signs import content_of
 
 
 class Exchanged(NamedTuple):
-    """A sum over a sum with the two interchanged: the new sum, its inner sum, and whether that order is better.
+    """A nested sum with its two sums interchanged, ``Sum_j Sum_i`` for ``Sum_i Sum_j``: the new sum, its inner sum, and
+    whether this order is better.
 
     `is_fewer`: the inner sum depends on fewer indices; `is_along`: more reads run along rows.
     """
@@ -46,17 +47,20 @@ class Exchanged(NamedTuple):
 
 
 def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """Return `roots` with nested sums interchanged where that is better, and the inner sums that several places need.
+    """Return `roots` with nested sums interchanged where that saves work, and the set of inner sums that several places
+    need, so that an array of each pays.
 
     The latter are given as `Planner.numbered` does, over the numbered axes. Of one index, they are those that several
     values are made of, too: ``log(S[i])`` and ``1/S[i]`` read one ``S``.
     """
     parts = reachable(*roots)
     known = {numbered(planner, part) for part in parts if part.op == "sum"}
-    shared = _of_several(graph, planner, parts)
+    shared = _sums_with_several_uses(graph, planner, parts)
 
     def ordered(node: Node) -> Node:
-        """Return the sum `node` interchanged with its inner sum if that is better. Record shared inner sums."""
+        """Return the nested sum `node` with its two sums interchanged if that is better. Inner sums that are used
+        elsewhere are recorded.
+        """
         if node.op != "sum":
             return node
         found = _exchanged(graph, node, planner.facts)
@@ -73,8 +77,8 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
 
 
 def nested_around_known_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """Return `roots` with sums over several indices nested around a sum over some of these that occurs elsewhere, and
-    these inner sums, named as by `ordered_sums`.
+    """Return `roots` with sums like ``Sum_{i, j} a[i]*b[i, j]`` written as ``Sum_i a[i]*Sum_j b[i, j]`` if the inner
+    sum occurs elsewhere too. Also return these inner sums.
     """
     sums = [part for part in reachable(*roots) if part.op == "sum"]
     known = {numbered(planner, part) for part in sums}
@@ -83,7 +87,9 @@ def nested_around_known_sums(graph: Graph, planner: Planner, roots: Sequence[Nod
     shared: set[Node] = set()
 
     def nested(node: Node) -> Node:
-        """Return the sum `node` around a known sum, which is recorded; any other node is returned unchanged."""
+        """Return the sum `node` written around an inner sum that occurs elsewhere, and record that one; return any
+        other node unchanged.
+        """
         if node.op == "sum" and len(graph.bound(node)) in lengths:
             split = _with_known(graph, planner, node, known)
             if split is not None:
@@ -95,12 +101,14 @@ def nested_around_known_sums(graph: Graph, planner: Planner, roots: Sequence[Nod
 
 
 def with_coprime_terms(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with the common divisor of the terms of a factor in front of each sum: ``Sum (a/2 - b)*c`` is
-    ``Sum (a - 2*b)*c/2``, so that equal sums are found.
+    """Return `roots` with numeric factors moved in front of sums: ``Sum (a/2 - b)*c`` becomes ``Sum (a - 2*b)*c/2``, so
+    that sums that are multiples of each other are recognised.
     """
 
     def coprime(node: Node) -> Node:
-        """Return the sum `node` times a number; any other node is returned unchanged."""
+        """Return the sum `node` as a number times a sum of terms with coprime integer coefficients; any other node
+        unchanged.
+        """
         factors = graph.factors(node.args[0]) if node.op == "sum" else ()
         if not any(factor.op == "add" for factor in factors):
             return node
@@ -122,8 +130,8 @@ MAX_SPLIT = 4
 
 
 def _with_known(graph: Graph, planner: Planner, node: Node, known: Container[Node]) -> tuple[Node, Node] | None:
-    """Return ``(sum, name)``: the sum `node` as an outer sum over an inner one that other values use too, and the
-    renamed inner sum, which is in ``known``; None if it cannot be written so.
+    """Return ``(sum, inner)``: the sum `node` written as an outer sum over an inner one in ``known``, and that inner
+    sum. None if no order of its indices gives one.
     """
     variables, rows, body = graph.open(node)
     factors = graph.factors(body)
@@ -150,9 +158,9 @@ def _is_bounded(v: int, rows: Rows) -> bool:
     return any(kind == "eq" for _, kind in signs) or {(True, "ge"), (False, "ge")} <= signs
 
 
-def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[Node]:
-    """Return the one-index sums among `parts` that several different values use, such as ``max_k S[k]`` and a sum over
-    the same ``S``; a multiple of a value counts as the same.
+def _sums_with_several_uses(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[Node]:
+    """Return the sums over one outer index, such as ``S[k]``, that several different values read: a maximum and a sum,
+    or ``log(S[k])`` and ``1/S[k]``.
     """
     around: dict[Node, set[Node]] = {}
     for part in parts:
@@ -170,7 +178,9 @@ def _of_several(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[No
 
 
 def _sums_of_one_index(planner: Planner, binder: Node) -> set[Node]:
-    """Return the sums over one index in the body of `binder`, outside of inner sums, with outer indices numbered."""
+    """Return the sums in the body of `binder` that depend on one index of its loops, with that index renamed to a
+    standard name. Inner binders are not entered.
+    """
     body = breadth_first(binder.args[0], lambda node: () if node.op in BINDERS else node.args)
     return {numbered(planner, part) for part in body if part.op == "sum" and len(_outer_variables(part)) == 1}
 
@@ -201,12 +211,14 @@ def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:
 
 
 def _outer_variables(node: Node) -> set[int]:
-    """Return the variables of enclosing binders that occur in `node`: the negative ones."""
+    """Return the indices in `node` that an enclosing sum or comprehension binds. They have negative identities."""
     return {v for v in node.free if v < 0}
 
 
 def numbered(planner: Planner, node: Node, opened: Sequence[int] = ()) -> Node:
-    """Return `node` with its bound indices, and those in `opened`, renamed to standard axes."""
+    """Return `node` with the indices of enclosing binders, and those in `opened`, renamed to standard ones, so that
+    equal values compare equal.
+    """
     return planner.numbered(node, sorted(v for v in node.free if v < 0 or v in opened))
 
 
@@ -224,7 +236,8 @@ def _count_contiguous_reads(factors: Sequence[Node], variables: Sequence[int]) -
 
 
 class Opened(NamedTuple):
-    """A term ``number * Sum(prod(factors))`` of an addition, with the factors outside of the sum moved inside.
+    """A term of an addition as ``number * Sum(prod(factors))``: factors in front of its sum are moved into it, so that
+    two such terms can be merged.
 
     Sums over equal ranges, which depend on the same indices, have the same ``variables``. The sum as it was depends on
     ``free``; a factor that was outside of it may depend on more.
@@ -239,14 +252,18 @@ class Opened(NamedTuple):
 
 
 def joined_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with sums of an addition over equal ranges and with common factors merged into one sum."""
+    """Return `roots` with additions like ``Sum_i a[i]*b[i] + Sum_i a[i]*c[i]`` written as one sum, ``Sum_i a[i]*(b[i] +
+    c[i])``.
+    """
     parts = reachable(*roots)
     if not any(part.op == "add" and sum(not term.is_guard_free for term in part.args) > 1 for part in parts):
         return list(roots)
     used = Counter(numbered(planner, arg) for part in parts for arg in part.args if arg.op == "sum")
 
     def joined(node: Node) -> Node:
-        """Return the addition `node` with its sums merged that have no other use; other nodes unchanged."""
+        """Return the addition `node` with those of its sums merged that are used nowhere else; other nodes
+        unchanged.
+        """
         own = {term: _sums_in(graph, term) for term in node.args} if node.op == "add" else {}
         single = {term: [s for s in sums if used[numbered(planner, s)] == 1] for term, sums in own.items()}
         return _joined(graph, node, {term: sums for term, sums in single.items() if sums})
@@ -255,13 +272,13 @@ def joined_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> list[N
 
 
 def _sums_in(graph: Graph, term: Node) -> list[Node]:
-    """Return the sums among the factors of `term`."""
+    """Return the sums among the factors of `term`; `term` itself if it is a sum."""
     return [factor for factor in graph.factors(graph.split_coefficient(term)[1]) if factor.op == "sum"]
 
 
 def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]]) -> Node:
-    """Return `addition` with pairs of terms merged into one sum as long as possible; ``single`` lists the sums of each
-    term.
+    """Return `addition` with pairs of its terms merged into one sum until no pair can be. ``single`` lists the sums of
+    each term that are used once.
     """
     if len(single) < 2:
         return addition
@@ -271,7 +288,7 @@ def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]])
     while waiting:
         term, opened = waiting.popleft()
         for place, (_, others) in enumerate(left):
-            joined = (_as_one(graph, one, two) for one, two in product(others, opened))
+            joined = (_as_single_sum(graph, one, two) for one, two in product(others, opened))
             found = next((new for new in joined if new is not None), None)
             if found is not None:
                 del left[place]
@@ -284,7 +301,9 @@ def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]])
 
 
 def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[tuple[int, ...], Rows]]) -> Opened:
-    """Return `term` with all factors moved into its sum `node`; equal ranges share variables, stored in ``spaces``."""
+    """Return `term` with the factors in front of its sum `node` moved into the sum. Sums over equal ranges get the same
+    variables, from ``spaces``.
+    """
     variables, rows, body = graph.open(node)
     places = {v: Affine.variable(-(1 + n)) for n, v in enumerate(variables)}
     key = node.free, len(variables), frozenset(row.substitute(places) for row in rows)
@@ -297,8 +316,10 @@ def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[t
     return Opened(key, node.free, variables, rows, number, graph.factors(inside))
 
 
-def _as_one(graph: Graph, one: Opened, two: Opened) -> Node | None:
-    """Return the sum of two terms as one sum; None if their ranges differ or that takes more work."""
+def _as_single_sum(graph: Graph, one: Opened, two: Opened) -> Node | None:
+    """Return the sum of two terms as a single sum; None if their ranges differ, they share no factor that depends on
+    its index, or it would take more work.
+    """
     if one.range != two.range:
         return None
     common = [factor for factor in one.factors if factor in two.factors]

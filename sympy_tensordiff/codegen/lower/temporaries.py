@@ -37,7 +37,7 @@ class Entry(NamedTuple):
 
 
 class Storage:
-    """Builds the kernels of one program, and decides which values get temporary arrays.
+    """Builds the kernels of one program. It decides which intermediate values are stored in temporary arrays.
 
     `names` maps variables and scalar nodes (sizes, free indices, scalar arguments) to names, `arrays` maps tensors'
     names to arrays. `facts` are the constraints on sizes and free indices. Without `temporaries`, only comprehensions
@@ -108,8 +108,8 @@ class Storage:
     # -------------------------------------------------------------- arrays
 
     def expect(self, results: Sequence[Node], shares: bool = True) -> None:
-        """Announce the `results` to be computed later, so that subexpressions they share are recognised; `shares`:
-        whether values of several loops may be stored.
+        """Register the nodes that will be computed, to find the values that they share. With `shares`, values may be
+        stored that several loops use.
         """
         self._uses_in_results = uses(*results)
         if self.temporaries and shares:
@@ -120,7 +120,9 @@ class Storage:
         return trampoline(self._output(node, name))
 
     def _output(self, node: Node, name: str) -> Recursion[programs.Array]:
-        """Add the kernel that computes the result `node` into an array called `name`; return it (a recursion)."""
+        """Do the work of `output` as a recursion: add the kernel that computes `node` into the array `name`, and return
+        the array.
+        """
         graph = self.graph
         extents: Sequence[Affine] = ()
         axes: tuple[int, ...] = ()
@@ -135,7 +137,7 @@ class Storage:
             body = node
         array = programs.Array(name, tuple(self.form(extent) for extent in extents))
         yield self._store_common_parts(body, Context((), ()))
-        yield self._keep_tables(body)
+        yield self._store_tables(body)
         yield self._kernel(name, axes, extents, (), body)
         if node.op == "comprehension" and node not in self.stored:
             self.stored[node] = [Stored(name, StorageCandidate(node, (), (), (), (), ()), ())]
@@ -143,7 +145,9 @@ class Storage:
         return array
 
     def _register_result(self, name: str, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> None:
-        """Record that the result array `name` stores `body` over `axes`, so that other kernels can read it."""
+        """Record that the result array `name` has the entries `body` at the indices `axes`, so that other kernels may
+        read them there.
+        """
         if not (body.height or is_dear(body)) or body.op == "read":
             return
         candidate = self.planner.candidate(body, Context(tuple(axes), ranges(axes, extents)))
@@ -177,7 +181,7 @@ class Storage:
         self.names.update(renamed)
 
     def _start_block(self, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> Block:
-        """Return the outermost block of a new kernel, inside of its loops over `axes`."""
+        """Return the outermost block of a new kernel, into which statements of the loops over `axes` are written."""
         self._locals, self._tried_locals, self._uses, self._axes = set(), {}, uses(body), tuple(axes)
         for v in axes:
             self.names[v] = self._local(self.graph.names[v])
@@ -187,7 +191,7 @@ class Storage:
         return Block(context, frozenset(axes), uses=uses(body))
 
     def _scatter(self, name: str, number: int, part: ScatterTerm) -> Recursion[None]:
-        """Add a scatter kernel: for each point of the leading loops it adds values at data-dependent indices.
+        """Add a kernel that adds the values of the scatter `part` to the array `name`, at indices that depend on data.
 
         Conditions that the declared ranges of integer tensors prove are not tested.
         """
@@ -205,13 +209,13 @@ class Storage:
     def _temporary(
         self, node: Node, context: Context, shared: bool = False
     ) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
-        """Return an array that stores `node`, created if new, and the index of its entry; None if storing is not worth
-        it.
+        """Return an array that stores `node`, which is created if it is new, and the index of the value in it. None if
+        storing it does not pay.
 
         A ``shared`` value gets an array wherever it can be stored.
         """
         wanted = shared or node.op == "comprehension" or (is_dear(node) and self.tables)
-        wanted = wanted or self._continues(node, context)
+        wanted = wanted or self._is_running_reduction(node, context)
         if not wanted and node not in self._structures and not self._may_be_worth_storing(node, context):
             return None  # the quick answer in most cases
         if node.free.isdisjoint(context.variables):
@@ -220,13 +224,13 @@ class Storage:
                     return stored, ()
         candidates = self._candidates(node, context)
         for found in candidates:
-            if (serving := self._serving(found)) is not None:
+            if (serving := self._array_containing(found)) is not None:
                 return serving, self._index(serving, found)
         if not shared and is_dear(node):
             shared = wanted = self.tables and bool(candidates) and is_table(candidates[0], self.names)
         if not (node.height or shared or self._is_redundant_call(node, candidates, context)):
             return None  # a call of a function, of which there is no array
-        if not candidates or not (wanted or self._worth_keeping(node, candidates[0].rank, context)):
+        if not candidates or not (wanted or self._is_worth_storing(node, candidates[0].axis_count, context)):
             return None
         candidate = candidates[0]
         is_rounded = node.op == "read" or (not wanted and len(candidate.axes) >= context.dimension)
@@ -237,12 +241,13 @@ class Storage:
             return None
         yield self._store_common_parts(node, context)
         self._in_progress.add(candidate.node)
-        stored = yield self._keep(candidate, context)
+        stored = yield self._create_array(candidate, context)
         self._in_progress.discard(candidate.node)
         return stored, self._index(stored, candidate)
 
     def _store_common_parts(self, node: Node, home: Context) -> Recursion[None]:
-        """Store each sum inside of `node` that is also used elsewhere in an array, before `node` itself is stored.
+        """Store the sums inside of `node` that are used elsewhere too, so that ``1/S`` and ``1/S**2`` read one array of
+        ``S``.
 
         So ``1/S`` and ``1/S**2`` read one ``S``. Outermost parts only: their kernels handle the nodes below. The parts
         depend on no other variables than those of ``home``.
@@ -253,9 +258,9 @@ class Storage:
         for part in shared_parts(node, totals, self.outside.union(home.variables)):
             yield self._temporary(self.graph.split_coefficient(part)[1], home, shared=True)
 
-    def _keep_tables(self, node: Node) -> Recursion[None]:
-        """Store each comprehension with a costly function that `node` reads as an array first, so that `node` reads the
-        array instead of calling the function again.
+    def _store_tables(self, node: Node) -> Recursion[None]:
+        """Store each comprehension with a costly function that `node` reads, if it depends on no loop. `node` then
+        reads an array instead of calling the function.
         """
         for part in reachable(node):
             table = part.args[0] if part.op == "read" else part
@@ -263,27 +268,33 @@ class Storage:
                 yield self._temporary(table, Context((), ()))
 
     def _at_shift(self, use: Instance, context: Context) -> Recursion[scalars.Scalar | None]:
-        """Return the read of the stored entry for a shifted `use`; None if it is not stored, or is being computed."""
+        """Return the read of an array at a shifted index in place of the value `use`, times a factor; the array is
+        created if new. None if the array does not contain the entry, or is being filled.
+        """
         candidate = use.candidate
         if candidate.node in self._in_progress or not self.shifts.is_inside(use, context):
             return None
-        stored = self._serving(replace(candidate, rows=self.shifts.domains[candidate.node].rows))
+        stored = self._array_containing(replace(candidate, rows=self.shifts.domains[candidate.node].rows))
         if stored is None:
             self._in_progress.add(candidate.node)
-            stored = yield self._keep(replace(self.shifts.domains[candidate.node], forms=candidate.forms), context)
+            stored = yield self._create_array(
+                replace(self.shifts.domains[candidate.node], forms=candidate.forms), context
+            )
             self._in_progress.discard(candidate.node)
         entry = scalars.Load(stored.array, tuple(self.form(form) for form in self._index(stored, candidate)))
         return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
 
     def _candidates(self, node: Node, context: Context) -> list[StorageCandidate]:
-        """Return the ways to store `node` in an array, first those with the same axes as earlier arrays."""
+        """Return the ways to store `node` in an array, preferably with axes that coincide with those of an existing
+        array.
+        """
         found = self.planner.candidates(node, context)
         if node.op == "read":  # over its remainders it would be the array that it reads
             found = found[-1:]
         return list(dict.fromkeys((*map(self.shift_normaliser.with_known_axes, found), *found)))
 
-    def _serving(self, candidate: StorageCandidate) -> Stored | None:
-        """Return an existing array that contains all entries of `candidate`; None without one."""
+    def _array_containing(self, candidate: StorageCandidate) -> Stored | None:
+        """Return an existing array that stores all values of `candidate`; None if there is none."""
         known = (*self.facts, *candidate.rows)
         arrays = self.stored.get(candidate.node, ())
         return next((a for a in arrays if all(is_implied(row, known) for row in a.candidate.rows)), None)
@@ -294,7 +305,7 @@ class Storage:
         return tuple(index[place] for place in stored.order) or index
 
     def allocated(self, candidate: StorageCandidate) -> tuple[str, tuple[Affine, ...], list[Affine]]:
-        """Return the name, the lowest indices and the extents of a new array for a candidate."""
+        """Return the name of a new array for `candidate`, and for each axis its lowest value and its extent."""
         name = self._fresh(self.graph.labels.get(candidate.node, "t"))
         lows = tuple(self._extreme(low, True, name) for low in candidate.lows)
         extents = []
@@ -305,7 +316,7 @@ class Storage:
             extents.append(extent)
         return name, lows, extents
 
-    def _keep(
+    def _create_array(
         self, candidate: StorageCandidate, context: Context, order: tuple[int, ...] | None = None
     ) -> Recursion[Stored]:
         """Create an array that stores `candidate`, with its axes in `order`, and add the kernel that fills it."""
@@ -338,8 +349,8 @@ class Storage:
         return stored
 
     def _extreme(self, forms: Sequence[Affine], greatest: bool, owner: str) -> Affine:
-        """Return the greatest (or least) of `forms`; for several a new size variable that the host computes before the
-        kernels.
+        """Return the greatest (or least) of `forms`. For several, this is a new size that the host computes before the
+        kernels run, named after `owner`.
         """
         if len(forms) == 1:
             return forms[0]
@@ -352,21 +363,27 @@ class Storage:
         return Affine.variable(v)
 
     def _may_be_worth_storing(self, node: Node, context: Context) -> bool:
-        """Return whether an array for `node` may have fewer axes than there are enclosing loops: a cheap test."""
-        rank = self.planner.rank(node, context)
-        return self._worth_keeping(node, rank - bool(self.planner.quotients(node, context)), context)
+        """Return whether an array of the values of `node` may have fewer axes than there are loops around it. This is a
+        cheap test; `_is_worth_storing` decides.
+        """
+        axis_count = self.planner.rank(node, context)
+        return self._is_worth_storing(node, axis_count - bool(self.planner.quotients(node, context)), context)
 
-    def _worth_keeping(self, node: Node, rank: int, context: Context) -> bool:
-        """Whether an array for `node`, with `rank` axes, has fewer axes than there are enclosing axes and loops."""
+    def _is_worth_storing(self, node: Node, axis_count: int, context: Context) -> bool:
+        """Whether an array with `axis_count` axes for the values of `node` has fewer axes than there are loops around
+        it, so that values are used again.
+        """
         if not self.temporaries:
             # The paper's form recomputes; sums of sums inside of sums would do so exponentially often.
             nested = node.op in RANGED and any(a.op in RANGED for a in reachable(node.args[0]))
             if not nested:
                 return False
-        return rank < context.dimension
+        return axis_count < context.dimension
 
-    def _continues(self, node: Node, context: Context) -> bool:
-        """Whether `node` is a running reduction along an enclosing index, so that one pass fills an array of them."""
+    def _is_running_reduction(self, node: Node, context: Context) -> bool:
+        """Whether `node` continues along an enclosing index, as ``Sum_{j <= i} x[j]`` does along i, so that one pass
+        fills an array of all its values.
+        """
         if not self.temporaries or node in self.chained:
             return False
         carried = carried_variables(self.graph, node).intersection(context.variables)
@@ -377,10 +394,11 @@ class Storage:
     def _is_redundant_call(self, node: Node, candidates: Sequence[StorageCandidate], context: Context) -> bool:
         """Whether the enclosing loops evaluate the call `node` many times for each distinct value."""
         is_call = self.temporaries and bool(candidates) and is_dear(node) and not calls_external(node)
-        return is_call and candidates[0].rank < context.dimension and self._takes_fewer(candidates[0], context)
+        return is_call and candidates[0].axis_count < context.dimension and self._takes_fewer(candidates[0], context)
 
     def _takes_fewer(self, candidate: StorageCandidate, context: Context) -> bool:
-        """Whether an array over quotients or remainders has fewer entries than the enclosing loops have iterations.
+        """Whether an array of `candidate`, whose axes are quotients or remainders, has fewer entries than the loops
+        have iterations.
 
         ``i // 2`` takes fewer values than ``i``; ``(i + k) % n`` may take more than ``k``, and ``100*i + k`` more than
         both together.

@@ -32,8 +32,8 @@ Labels = tuple[int, ...]
 
 
 def without_large_tensors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with logarithms and quotients of sums of exponentials of whole tensors computed after subtracting
-    the largest exponents.
+    """Return `roots` with whole-tensor formulas like ``log(sum(exp(X), axis=1))`` rewritten so that no exponential
+    overflows: the greatest exponents are subtracted before.
     """
     kept: set[Node] = set()
     while any(_is_exponential(part) and part not in kept for part in reachable(*roots)):
@@ -48,7 +48,8 @@ def without_large_tensors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 class _TensorExponentials(Exponentials):
-    """The rules of `without_large_tensors`, with results cached by node. Shifts have the shape of what they belong to.
+    """The rules of `without_large_tensors`, with results cached by node. A shift has the shape of the tensor from which
+    it was taken.
 
     The exponentials in `kept` stay as they are.
     """
@@ -59,7 +60,7 @@ class _TensorExponentials(Exponentials):
         self.scaled_exponentials: set[Node] = set()
 
     def _final(self, node: Node) -> Recursion[Node]:
-        """Return `node` rewritten: logarithms and quotients of exponentials by their largest exponent."""
+        """Return `node` rewritten by the rules for logarithms and quotients of sums of exponentials."""
         graph = self.graph
         if node.op in BINDERS or not node.has_tensor_ops:
             return node
@@ -91,7 +92,9 @@ class _TensorExponentials(Exponentials):
         return self.graph.ein(1, operands, labels, dict(enumerate(like.shape)))
 
     def _rule(self, node: Node) -> Recursion[Scaled]:
-        """Return `node` as ``exp(shift)*rest`` by the rule for its op; with the shift 0 if there is none."""
+        """Apply the rule for the op of `node`: return it as ``exp(shift)*rest``, with the shift 0 if there is
+        no rule.
+        """
         if _is_exponential(node) and node not in self.kept:
             self.scaled_exponentials.add(node)
             exponent = yield self.final(node.args[0])
@@ -121,7 +124,8 @@ class _TensorExponentials(Exponentials):
         return replace(found, rest=self.graph.select(condition, *branches))
 
     def _addition(self, node: Node) -> Recursion[Scaled]:
-        """Return an addition with a sum over axes as ``exp(shift)*rest``, with the largest shift of its terms.
+        """Return an addition in which a term is a sum of exponentials over axes as ``exp(shift)*rest``: the shift is
+        the greatest exponent.
 
         Other additions are left to `exponentials`: differences are rewritten before, so that they keep their digits.
         """
@@ -139,7 +143,9 @@ class _TensorExponentials(Exponentials):
         return self.joined(terms, greatest, self.graph.add(parts))
 
     def _contraction(self, node: Node) -> Recursion[Scaled]:
-        """Return an einsum as ``exp(shift)*rest``: exponents that depend on summed indices less their maximum."""
+        """Return an einsum of exponentials as ``exp(shift)*rest``: the greatest exponent over each summed index is
+        moved into the shift.
+        """
         graph, (coefficient, inputs, output, extents) = self.graph, node.data
         terms = yield from in_turn(map(self.scaled, node.args))
         sizes: dict[Hashable, Affine] = dict(enumerate(extents))
@@ -181,7 +187,9 @@ class _TensorExponentials(Exponentials):
         return Scaled({part: c for part, c in shift.items() if c}, rest, degree, above, below, summed)
 
     def _largest(self, tensor: Node, axes: Labels, kept: Labels) -> Node:
-        """Return the maxima of `tensor` with these `axes` over all but the `kept` ones; 0 where they are infinite."""
+        """Return the maxima of `tensor`, whose axes have the labels `axes`, over the axes that are not `kept`. A
+        maximum that is infinite becomes 0.
+        """
         graph = self.graph
         variables = {axis: graph.fresh(f"k{axis}") for axis in axes}
         body = entry(graph, tensor, [Affine.variable(variables[axis]) for axis in axes])
@@ -195,8 +203,8 @@ class _TensorExponentials(Exponentials):
 
 
 def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:
-    """Return the tensor that the view `part` with these `labels` spreads or transposes, with its own labels; other
-    tensors as they are.
+    """Return the tensor that the view `part` broadcasts or transposes, and the labels of its axes; another tensor with
+    its `labels` unchanged.
     """
     if not is_view(part) or not part.args or part.data.coefficient != 1 or len(set(part.data.output)) < len(labels):
         return part, labels
@@ -205,7 +213,8 @@ def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:
 
 
 def _is_iterated(operand: Node, value: Scaled, labels: Labels, output: Labels) -> bool:
-    """Return whether an operand of a sum divides by, or has, other exponentials that depend on summed indices.
+    """Return whether an operand already divides by exponentials, or contains some that are not extracted, along summed
+    indices. Shifting it again, as in Sinkhorn's iteration, would need arrays for each step.
 
     Iterations, as Sinkhorn's, divide by sums of the same exponentials again and again: each would have arrays of its
     own.
@@ -216,17 +225,17 @@ def _is_iterated(operand: Node, value: Scaled, labels: Labels, output: Labels) -
 
 
 def _has_exponentials(tensor: Node) -> bool:
-    """Return whether an exponential is part of the entries of `tensor`, not only of numbers in it."""
+    """Return whether the entries of `tensor` contain exponentials of tensors. Exponentials of scalars do not count."""
     return any(map(_is_exponential, breadth_first(tensor, lambda part: part.args if part.shape else ())))
 
 
 def _is_exponential(node: Node) -> bool:
-    """Return whether `node` is the exponential of a whole tensor, and no softmax, which cannot overflow."""
+    """Return whether `node` is the exponential of a whole tensor. A softmax, which cannot overflow, does not count."""
     return bool(node.shape) and node.op == "call" and node.data is sympy.exp and not _has_log_sum(node.args[0])
 
 
 def _has_log_sum(exponent: Node) -> bool:
-    """Return whether `exponent` is a sum with a multiple of a log-sum-exp, as that of a softmax, which cannot
+    """Return whether `exponent` subtracts a log-sum-exp, as the exponent of a softmax does: its exponential cannot
     overflow.
     """
     # No node is made here: operands of products are ordered by the time at which they are made.

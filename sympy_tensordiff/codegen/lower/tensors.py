@@ -52,7 +52,7 @@ RecurrenceBuilder: TypeAlias = Callable[[Sequence[Node], Sequence[str], Mapping[
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One array of a program and how it is filled: by its entries in index notation, or by a library call.
+    """The definition of one array of a program: the formula of its entries, or the library call that fills it.
 
     ``array`` represents it in the index notation of later definitions.
     """
@@ -75,7 +75,7 @@ def define_arrays(
     factorizes: bool = True,
     recurrence: RecurrenceBuilder | None = None,
 ) -> list[Definition]:
-    """Return the definitions of all arrays needed for the tensors `roots`, in the order of computation.
+    """Return the definitions of all arrays that are needed to compute the tensors `roots`, in the order of computation.
 
     `results` are the names of the roots, `arrays` maps tensors' names to arrays, and no array gets a name in `taken`.
     `hints` are the expected lengths of axes. `factorizes`: whether a library computes triangular factors, which several
@@ -94,7 +94,9 @@ def _array(graph: Graph, name: str, node: Node) -> Node:
 
 
 def same_recurrence(nodes: Iterable[Node], depths: Mapping[Node, int]) -> dict[Node, list[Node]]:
-    """Group scans with the same recurrence, operands and depth: map each member of a group to all of its members."""
+    """Map each scan among `nodes` to the group of scans that one loop can compute: those with the same recurrence,
+    operands and depth (see `scan_depths`).
+    """
     groups: dict[object, list[Node]] = {}
     for node in nodes:
         if node.op == "scan":
@@ -105,7 +107,8 @@ def same_recurrence(nodes: Iterable[Node], depths: Mapping[Node, int]) -> dict[N
 
 
 def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
-    """Return the greatest number of scans that read each other at or below each node; 0 without any.
+    """Return for each node the length of the longest chain of scans that read each other, up to the node itself; 0
+    without any scan.
 
     Scans of one depth depend on none of each other, so that one loop may compute several.
     """
@@ -116,8 +119,8 @@ def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
 
 
 def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
-    """Map each array that is a transposed multiple of a library call's result, which nothing else uses, to that result:
-    the call can write the array directly.
+    """Map each array that only transposes or scales the result of a library call to that result, if nothing else uses
+    it. The call can then fill the array directly.
     """
     uses = Counter(roots)
     for part in reachable(*roots):
@@ -134,7 +137,7 @@ def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
 
 
 class _Definitions:
-    """Collects the definitions of arrays of a program in `found`, in the order of computation."""
+    """Collects in `found` the definitions of all arrays of a program, in the order in which they are computed."""
 
     def __init__(
         self,
@@ -194,7 +197,7 @@ class _Definitions:
                 self.found.append(Definition(name, _array(graph, name, root), self.arrays.get(root, root)))
 
     def factorized(self, node: Node) -> Node | None:
-        """Return the matrix whose triangular factors the array `node` is computed from; None if it needs none."""
+        """Return the matrix whose triangular factors are needed to compute the array `node`; None if it needs none."""
         value = self.moved.get(node, node)
         return None if self.solved_place(value) is None and is_product(value) else factorized(value)
 
@@ -210,7 +213,7 @@ class _Definitions:
         return None if len(node.args[place].shape) > 2 or len(node.args[1 - place].shape) > 1 else place
 
     def definition(self, node: Node) -> Definition:
-        """Return the definition of the array `node`: a log-sum-exp, a library call or entries."""
+        """Return how the array `node` is filled: by a log-sum-exp, a library call, or a formula for its entries."""
         name = self.names[node]
         array = _array(self.graph, name, node)
         if node.op == "lse":  # see `_with_shares`
@@ -222,7 +225,9 @@ class _Definitions:
         return Definition(name, array, trampoline(self.entries(node)))
 
     def scan(self, nodes: Sequence[Node]) -> list[Definition]:
-        """Return one definition per result in `nodes` of one scan; the step of the first fills them all."""
+        """Return the definitions of the arrays for all results (`nodes`) of one scan. The first one has the step that
+        fills them all.
+        """
         assert self.recurrence is not None
         names = [self.names[node] for node in nodes]
         operands = {arg: self.name(arg) for node in nodes for arg in node.args}
@@ -234,26 +239,30 @@ class _Definitions:
     # -------------------------------------------------------------- library calls
 
     def step(self, node: Node, name: str) -> ProductStep | Apply | None:
-        """Return the library call that computes `node`; None where loops do."""
+        """Return the library call that computes `node`; None if loops compute it."""
         if (found := determinant(node)) is not None:
-            return self.of_factors(name, found[0], found[1])
+            return self.step_of_factors(name, found[0], found[1])
         match node.op:
             case "inv":
-                return self.of_factors(name, "inv", node.args[0])
+                return self.step_of_factors(name, "inv", node.args[0])
             case "cof" if node.data:
                 return Apply(name, "cofactor", self.name(node.args[0]), (node.data,))
             case "cof":
-                return self.of_factors(name, "det", node.args[0])
+                return self.step_of_factors(name, "det", node.args[0])
         return self.product(node, name) if is_product(node) else None
 
-    def of_factors(self, name: str, function: str, matrix: Node) -> Apply:
-        """Return the call of `function` on `matrix`, or on its triangular factors if another step needs them, too."""
+    def step_of_factors(self, name: str, function: str, matrix: Node) -> Apply:
+        """Return the step that applies `function`, such as "inv", to `matrix`; to its triangular factors if these are
+        computed for several steps.
+        """
         if matrix in self.factors:
             return Apply(name, function, self.factors[matrix], factored=self.name(matrix))
         return Apply(name, function, self.name(matrix))
 
     def product(self, node: Node, name: str) -> ProductStep:
-        """Return the library call of a product: derivative of cofactors, a solution of equations, or a contraction."""
+        """Return the library call that computes a product: a contraction, a solution of linear equations, or a
+        derivative of cofactors.
+        """
         if (found := direction_of(node)) is not None:
             return self.cofactor_tangent(node, *found, name)
         place = self.solved_place(node)
@@ -279,8 +288,8 @@ class _Definitions:
         return CofactorTangent(name, node.data.output, matrix, Operand(self.name(node.args[place]), direction))
 
     def moved_step(self, node: Node, name: str) -> ProductStep | Apply:
-        """Return the library call that stores `node`, a transposed multiple of a call's result, directly, without a
-        copy afterwards.
+        """Return the library call that fills the array `node`, a transposed multiple of the call's result, without a
+        copy.
         """
         step = self.step(self.moved[node], name)
         assert step is not None
@@ -299,7 +308,7 @@ class _Definitions:
     # -------------------------------------------------------------- index notation
 
     def entries(self, node: Node) -> Recursion[Node]:
-        """Return `node` in index notation, a scalar or a comprehension, over reads of arrays."""
+        """Return the formula of the array `node` in index notation, with reads of other arrays in it."""
         graph = self.graph
         if node.op == "comprehension" or not (node.shape or node.op == "ein"):
             scalar: Node = yield self.written(node)
@@ -309,8 +318,8 @@ class _Definitions:
         return graph.comprehension(axes, node.shape, body) if axes else body
 
     def scalar(self, node: Node) -> Recursion[Node]:
-        """Return the scalar or comprehension `node` with whole-tensor operations replaced by reads of arrays or
-        explicit sums.
+        """Return a scalar or comprehension in index notation: operations on whole tensors in it become reads of arrays,
+        or sums.
         """
         if node in self.arrays:
             array = self.arrays[node]
@@ -320,7 +329,9 @@ class _Definitions:
         return self.done[node]
 
     def written(self, node: Node) -> Recursion[Node]:
-        """Return `node` in index notation by its definition, even if it is an array itself."""
+        """Return the formula of `node` in index notation, also if `node` is an array itself, so that the array can be
+        filled by it.
+        """
         if node.op == "read" and node.args[0].op not in ("tensor", "comprehension"):
             tensor = node.args[0]
             if tensor in self.arrays:
@@ -333,7 +344,7 @@ class _Definitions:
         return result
 
     def inside(self, node: Node) -> Recursion[Node]:
-        """Return `node` over converted arguments; the body of a binder is converted over fresh variables."""
+        """Return `node` with its arguments, or the body of a sum or comprehension, converted to index notation."""
         graph = self.graph
         if node.op in BINDERS and node.has_tensor_ops:
             variables, _, body = graph.open(node)
@@ -350,8 +361,8 @@ class _Definitions:
 
 
 def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Container[str]) -> list[Definition]:
-    """Return `definitions` in which each log-sum-exp is split into several arrays, which the softmaxes of the same
-    tensor read instead of computing them again.
+    """Return `definitions` with each log-sum-exp split into several arrays, such as the exponentials and their sum,
+    which softmaxes of the same tensor can read.
     """
     rest, found = list(definitions), list[Definition]()
     names = {definition.name for definition in definitions}
@@ -368,7 +379,9 @@ def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Contain
 
 
 class _Logarithm:
-    """The arrays for one log-sum-exp: the maximum (shift), exponentials (power), their total, its inverse (share)."""
+    """The arrays for one log-sum-exp of z: the maximum of z ("shift"), the exponentials of ``z - shift`` ("power"),
+    their sum ("total") and its inverse ("share").
+    """
 
     def __init__(self, graph: Graph, definition: Definition, taken: Container[str], names: set[str]) -> None:
         assert definition.entries is not None
@@ -383,11 +396,13 @@ class _Logarithm:
             self.arrays[what] = graph.tensor(f"array {name}", tuple(shape))
 
     def outer(self, items: Sequence[T]) -> list[T]:
-        """Return the elements of `items`, one per axis, that belong to axes that are not summed."""
+        """Return the elements of `items` (one per axis) for the axes over which the log-sum-exp does not sum."""
         return [item for axis, item in enumerate(items) if axis not in self.summed]
 
     def with_shares(self, entries: Node | None) -> Node | None:
-        """Return `entries` with ``exp(z - logsumexp(z))`` replaced by ``power*share``, of two arrays; None for None."""
+        """Return `entries` with each ``exp(z[i] - logsumexp(z))`` replaced by the product of entries of the arrays
+        "power" and "share". None for None.
+        """
         if entries is None or self.definition.array not in (parts := reachable(entries)):
             return entries
         done: dict[Node, Node] = {}
@@ -413,13 +428,15 @@ class _Logarithm:
         return None
 
     def read(self, what: str, index: Sequence[Affine]) -> Node:
-        """Return the read at `index`, an index of the log-sum-exp's tensor, of its auxiliary array named `what`: shift,
-        power, total or share.
+        """Return the read of the auxiliary array `what` ("shift", "power", "total" or "share") at `index`, an index of
+        the tensor z.
         """
         return self.graph.read(self.arrays[what], index if what == "power" else self.outer(index))
 
     def definitions(self, is_shared: bool) -> Iterator[Definition]:
-        """Yield the definitions of the arrays of the logarithm, those of shares only if `is_shared`."""
+        """Yield the definitions of the auxiliary arrays of the log-sum-exp. The arrays "power" and "share" of softmaxes
+        are defined only if `is_shared`.
+        """
         graph, index = self.graph, [Affine.variable(axis) for axis in self.axes]
         inner = [axis for axis in self.axes if axis not in self.outer(self.axes)]
         rows = ranges(inner, [self.tensor.shape[axis] for axis in self.summed])
@@ -437,7 +454,9 @@ class _Logarithm:
         yield replace(self.definition, entries=self.comprehension(value, self.outer(self.axes)))
 
     def defined(self, what: str, value: Node) -> Definition:
-        """Return the definition of the array called `what` (shift, power, total, share) with the entries `value`."""
+        """Return the definition of the auxiliary array `what` ("shift", "power", "total" or "share") with the entries
+        `value`.
+        """
         array = self.arrays[what]
         axes = self.axes if what == "power" else self.outer(self.axes)
         return Definition(array.data[0].removeprefix("array "), array, self.comprehension(value, axes))

@@ -26,9 +26,9 @@ from sympy_tensordiff.simplify.canonical_signs import with_canonical_signs
 from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS
 
 
-def in_terms(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` with common factors of all terms of an addition in front of it, with canonical signs of
-    differences, and with products multiplied out that contain terms on a diagonal.
+def with_expanded_diagonals(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """Return `nodes` with ``x*s - y*s`` written ``s*(x - y)``, ``b - a`` as ``-(a - b)``, and with products multiplied
+    out that have a factor like ``f[i] + [i == j]*g[i]``, so that the diagonal term is computed on the diagonal only.
     """
     nodes = rewritten(graph, nodes, partial(_with_common_factors, graph))
     nodes = rewritten(graph, with_canonical_signs(graph, nodes, numbers=False), partial(_with_choices, graph))
@@ -36,6 +36,7 @@ def in_terms(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 ENTRIES = frozenset({"read", "scalar", "index"})
+"""Nodes that may stand in front of an addition as its common factors."""
 
 
 def _with_common_factors(graph: Graph, total: Node) -> Node:
@@ -57,8 +58,8 @@ def _with_common_factors(graph: Graph, total: Node) -> Node:
 
 
 def _with_choices(graph: Graph, total: Node) -> Node:
-    """Return an addition with ``x`` under ``f > 0`` plus ``x`` under ``f < 0`` written as one select ``x if f != 0 else
-    0``.
+    """Return an addition with ``[f > 0]*x + [f < 0]*x`` written as ``x if f != 0 else 0``. This is done if ``x``
+    contains a reduction, which then takes one loop instead of two.
 
     Only where ``x`` has a reduction inside: it is computed in one loop with a choice instead of in two loops, which
     everything that reads it would have again.
@@ -82,7 +83,9 @@ def _with_choices(graph: Graph, total: Node) -> Node:
 
 
 def _entries_in_terms(graph: Graph, node: Node) -> Node:
-    """Return the scalar or comprehension `node` with products of additions that have a diagonal term multiplied out."""
+    """Return a scalar or comprehension with products multiplied out that have a diagonal term ``[i == j]*f`` in a
+    factor.
+    """
     if node.op != "comprehension":
         return _in_terms(graph, node)
     variables, _, body = graph.inside(node, ())
@@ -91,7 +94,9 @@ def _entries_in_terms(graph: Graph, node: Node) -> Node:
 
 
 def _in_terms(graph: Graph, root: Node) -> Node:
-    """Return the scalar `root` with products at its top multiplied out that contain a diagonal term ``[i == j]*f``."""
+    """Return the scalar `root` with its outermost products multiplied out if a factor has a diagonal term ``[i ==
+    j]*f``.
+    """
     outer = {root}
     nodes = reachable(root)
     for node in reversed(nodes):
@@ -116,12 +121,12 @@ def _multiplied_out(graph: Graph, product: Node) -> Node:
 
 
 def _is_diagonal(term: Node) -> bool:
-    """Whether `term` is guarded by an equation, so that most of its entries are 0."""
+    """Whether `term` has a guard with an equation, such as ``[i == j]``, so that most of its entries are 0."""
     return any(map(is_where_equal, term.args if term.op == "mul" else (term,)))
 
 
 def is_where_equal(node: Node) -> bool:
-    """Whether `node` is a guard with an equation, and so 0 unless indices agree."""
+    """Whether `node` is a guard with an equation, such as ``[i == j]*f``, which is 0 unless the indices are equal."""
     return node.op == "guard" and any(row.kind == "eq" for row in node.data)
 
 
@@ -148,11 +153,13 @@ def defined_at_zero(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _product(graph: Graph, node: Node, args: Sequence[Node]) -> Node:
-    """Return the product `node` over its new factors ``args``, as a select if it may be ``0*inf``."""
+    """Return the product `node` with the new factors ``args``. If it may be ``0*inf``, return a select that is 0 where
+    a factor is 0.
+    """
     for power in node.args:
         if power.op == "pow" and power.args[0].op != "const" and power.args[1].op not in ("const", "index"):
             logarithms = [n for n, factor in enumerate(node.args) if _is_logarithm(factor, power.args[0])]
-            scales = _scales(graph, node, power)
+            scales = _factors_of_derivatives(graph, node, power)
             if logarithms or scales:
                 own = node.args.index(power)
                 value = args[own]
@@ -178,7 +185,8 @@ def _is_positive(exponent: Node) -> bool:
 
 
 def _has_logarithm(graph: Graph, factor: Node, base: Node) -> bool:
-    """Whether `factor` is a multiple of the logarithm of a product with the factor `base`, or a sum with such a term.
+    """Whether `factor` contains, as a factor or in a term, the logarithm of a product with the factor `base`, so that
+    it is infinite where that is 0.
 
     The other terms of the sum are logarithms or finite: times `base`, they tend to 0 as well.
     """
@@ -194,20 +202,22 @@ def _has_logarithm(graph: Graph, factor: Node, base: Node) -> bool:
 
 
 def _unless_zero(graph: Graph, factor: Node, other: Node) -> Node:
-    """Return ``factor*other``, but 0 where ``factor`` is 0, even if ``other`` is infinite or nan."""
+    """Return ``factor*other`` as a select that is 0 where ``factor`` is 0, even if ``other`` is infinite or nan
+    there.
+    """
     return graph.select(graph.compare("ne", factor, graph.zero), graph.mul((factor, other)), graph.zero)
 
 
 def _is_logarithm(factor: Node, base: Node) -> bool:
-    """Whether `factor` is ``log(base)`` or a positive power of it."""
+    """Whether `factor` is ``log(base)`` or a positive power of this logarithm."""
     if factor.op == "pow" and factor.args[1].op == "const" and factor.args[1].data > 0:
         factor = factor.args[0]
     return factor.op == "call" and factor.data is sympy.log and factor.args[0] is base
 
 
-def _scales(graph: Graph, node: Node, power: Node) -> list[int]:
-    """Return the positions of the factors ``e + 1``, ``e + 2``, ... of a product with ``base**e``, as derivatives of
-    powers have.
+def _factors_of_derivatives(graph: Graph, node: Node, power: Node) -> list[int]:
+    """Return the positions of factors like ``e + 1`` and ``e + 2`` in a product with ``base**e``. The derivatives of a
+    power have such factors.
     """
     found: list[int] = []
     for order in range(1, _MOST_ORDERS + 1):
@@ -236,12 +246,16 @@ _MAX_NESTED_PRODUCTS = 8
 
 
 def expanded(graph: Graph, roots: Sequence[Node], facts: Rows) -> list[Node]:
-    """Return `roots` with products inside of sums multiplied out, each sum moved to the factors that depend on it."""
+    """Return `roots` with products inside of sums multiplied out, and each factor moved out of the sums on whose index
+    it does not depend.
+    """
     return rewritten(graph, roots, lambda node: _sum(graph, node, facts) if node.op == "sum" else node)
 
 
 def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
-    """Return the sum `node` multiplied out into a sum of sums; unchanged if a factor depends on all indices."""
+    """Return the sum `node` as several sums, with its products multiplied out. It is unchanged if a factor depends on
+    all of its indices.
+    """
     variables, rows, body = graph.open(node)
     indices = frozenset(v for v in body.free if v < 0 or v in variables)
     found = _terms(body, indices)
@@ -256,7 +270,9 @@ def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
 
 
 def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
-    """Return the terms of a scalar as lists of factors; additions multiplied out if a term has fewer ``indices``."""
+    """Return a scalar as a list of terms, each a list of factors. Additions are multiplied out where this gives terms
+    that depend on fewer of ``indices``.
+    """
     if level == _MAX_NESTED_PRODUCTS:
         return [(node,)]
     if node.op == "add" and any(arg.free & indices < node.free & indices for arg in node.args):
@@ -275,7 +291,9 @@ def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[No
 
 
 def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequence[Node], facts: Rows) -> Node:
-    """Return the sum of a product as nested sums, each over the factors that depend on its index."""
+    """Return the sum of a product over several indices as nested sums, where each factor is outside of the sums on
+    whose index it does not depend.
+    """
     inner: list[int] = []
     for v in reversed(variables):
         inner.insert(0, v)
@@ -292,12 +310,16 @@ def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequenc
 
 
 def with_canonical_differences(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with ``Sum_i x[i]*(W[i, p] + W[p, i])`` as two sums: each reads the tensor along its rows."""
-    return rewritten(graph, roots, lambda node: _apart(graph, node) if node.op == "sum" else node)
+    """Return `roots` with ``Sum_i x[i]*(W[i, p] + W[p, i])`` split into two sums, so that each of them reads W along
+    its rows.
+    """
+    return rewritten(graph, roots, lambda node: _split_twins(graph, node) if node.op == "sum" else node)
 
 
-def _apart(graph: Graph, node: Node) -> Node:
-    """Return the sum `node` as several sums if a factor is like ``W[i, p] + W[p, i]``; else unchanged."""
+def _split_twins(graph: Graph, node: Node) -> Node:
+    """Return the sum `node` as two or more sums if a factor is like ``W[i, p] + W[p, i]``, one for each order of the
+    indices; else unchanged.
+    """
     factors, bound = graph.factors(node.args[0]), graph.bound(node)
     twins = next((factor for factor in factors if _are_twins(graph, factor, bound)), None)
     if twins is None:
@@ -307,7 +329,7 @@ def _apart(graph: Graph, node: Node) -> Node:
 
 
 def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
-    """Whether `node` adds multiples of entries of one tensor with permuted indices, as ``W[i, p] + W[p, i]``.
+    """Whether `node` adds entries of one tensor with permuted indices, as ``W[i, p] + W[p, i]``, perhaps times numbers.
 
     One of the indices alone is bound: it runs along the rows of one entry, and along the columns of another.
     """
@@ -328,24 +350,26 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 
 
 def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[Node]:
-    """Return the calls of functions of sums that occur in several binders, with indices renamed so that equal calls
-    agree; with `large` also the calls that have more values than each array that they read.
+    """Return the costly calls, such as ``exp(Sum ...)``, that several loops or sums evaluate, with indices renamed so
+    that equal calls compare equal. With `large`, include calls on more indices than any array that they read has.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):
         if node.op in BINDERS:
-            calls = [part for part in _inside(node) if is_dear(part) and not is_external(part)]
+            calls = [part for part in _nodes_in_body(node) if is_dear(part) and not is_external(part)]
             calls = [call for call in calls if call.height or (large and not _is_no_larger(call))]
             places.update({planner.numbered(call, sorted(v for v in call.free if v < 0)) for call in calls})
     return {call for call, count in places.items() if count > 1}
 
 
-def _inside(binder: Node) -> list[Node]:
-    """Return the nodes below a binder, down to inner binders and costly calls, these included but not entered."""
+def _nodes_in_body(binder: Node) -> list[Node]:
+    """Return the nodes in the body of `binder`; inner binders and costly calls are included, but not what is below
+    them.
+    """
     return list(breadth_first(binder.args[0], lambda node: () if node.op in BINDERS or is_dear(node) else node.args))
 
 
 def _is_no_larger(call: Node) -> bool:
-    """Whether an array of the values of `call` has at most as many axes as an array that it reads."""
+    """Whether an array of the values of `call` would have no more axes than some array that it reads."""
     read = max((len(part.data) for part in reachable(call) if part.op == "read"), default=0)
     return sum(1 for v in call.free if v < 0) <= read

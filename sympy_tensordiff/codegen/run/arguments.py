@@ -75,15 +75,17 @@ class ArgumentChecker:
             raise ArgumentError(f"{needed} needed ({expected}), {len(values)} given")
 
     def result_dtype(self, read: Sequence[Any]) -> np.dtype[Any]:
-        """Return NumPy's promoted dtype of all inputs; integers count as float64, Python numbers do not widen it."""
+        """Return the dtype of the results: NumPy's promotion of all inputs. Integer arrays count as float64; Python
+        numbers do not widen it.
+        """
         real = [v for a, v in zip(self.arguments, read, strict=True) if a.kind != "integer" and a.dtype == "real"]
         strong = [v.dtype if v.dtype.kind == "f" else np.float64 for v in real if not isinstance(v, float)]
         # In native byte order: NumPy has one dtype object for it, which arrays share.
         return np.dtype(np.result_type(*strong).type if strong else np.float64)
 
     def _suspects(self, read: Sequence[Any], sizes: dict[str, int]) -> tuple[DataCheck, ...]:
-        """Return the checks of integer arrays that the extremes of the arrays do not settle, so that each entry must be
-        tested.
+        """Return the checks of index arrays that their least and greatest entries do not decide, so that each entry has
+        to be checked.
 
         Raise DataIndexError if data are outside their known range.
         """
@@ -184,7 +186,9 @@ _MAX_INDEX = 2**40
 def _raise_failing_check(
     checks: Sequence[Check], error: type[TensorDiffError], values: dict[str, int], origin: dict[str, str]
 ) -> None:
-    """Raise ``error`` for the first check that fails; it names the sizes."""
+    """Raise ``error`` for the first of ``checks`` that fails at the sizes ``values``. Its message names the sizes and
+    where they come from.
+    """
     for check in checks:
         if all(row.holds(values) for row in check.violation) and _may_happen(check, values):
             names = {name for row in (*check.violation, *check.points) for name in row.form.atoms()} & origin.keys()
@@ -192,7 +196,9 @@ def _raise_failing_check(
 
 
 def _may_happen(check: Check, values: dict[str, int]) -> bool:
-    """Whether the violation of a check has an integer point at these sizes; True if the search takes too long."""
+    """Whether there is an integer point at which `check` is violated for the given sizes; True if the search takes too
+    long.
+    """
     if not check.points:
         return True
     sizes = {name: Affine.of(value) for name, value in values.items()}
@@ -209,7 +215,9 @@ def _sizes_text(names: frozenset[str] | set[str], values: dict[str, int], origin
 
 
 def _solve_size(solved: Solved, length: int, values: dict[str, int], least: int) -> int:
-    """Return the size that gives an axis this ``length``, at least ``least``; raise ArgumentError if there is none."""
+    """Return the size for which the axis of an argument has this ``length``. Raise ArgumentError if there is none of at
+    least ``least``.
+    """
     coefficient, rest = (part.evaluate(values) for part in solved.parts)
     rest = length - rest
     if not coefficient or rest % coefficient or (value := rest // coefficient) < least:
@@ -264,7 +272,7 @@ def check_array(argument: Argument, array: Any) -> None:
 
 
 def check_dtype(argument: Argument, dtype: np.dtype[Any]) -> None:
-    """Raise ArgumentTypeError if a dtype is not real, or not integer for an argument that selects entries."""
+    """Raise ArgumentTypeError if an array's dtype is not real, or, for an argument used as an index, not integer."""
     if argument.dtype == "integer" and dtype.kind not in "iu":
         wayout = "np.flatnonzero makes them of a mask" if dtype.kind == "b" else "pass .astype(int)"
         raise ArgumentTypeError(
@@ -295,7 +303,9 @@ def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
 
 
 def _read_scalar(argument: Argument, value: Any) -> Any:
-    """Return a real number; Python numbers stay Python numbers, which are weak in NumPy's promotion."""
+    """Return a real number as a float; a NumPy scalar as an array without axes, whose dtype counts for the dtype of
+    results. Raise ArgumentError for arrays with axes and for too large numbers.
+    """
     if isinstance(value, numbers.Real) and not isinstance(value, np.generic):
         try:
             return float(value)
@@ -323,7 +333,7 @@ def _read_integer(argument: Argument, value: Any) -> int:
 
 
 def _read(argument: Argument, value: Any) -> Any:
-    """Return an argument, checked, as an array or number, not yet converted to the dtype of the results."""
+    """Return an argument as an array or number, after checks; it is not converted to the dtype of the results yet."""
     if argument.kind != "integer" and argument.dtype == "integer":
         return _read_data(argument, value)
     is_array = bool(argument.shape) or isinstance(value, DeviceArray)
@@ -339,7 +349,9 @@ def read_number(argument: Argument, value: Any) -> Any:
 
 
 def refuse_asymmetric(name: str, matrix: NDArray[Any]) -> None:
-    """Raise ArgumentError unless a matrix equals its transpose, up to the root of the precision, relatively."""
+    """Raise ArgumentError unless ``matrix`` is symmetric, up to a relative error of the square root of the
+    precision.
+    """
     if np.array_equal(matrix, matrix.T):
         return  # nearly all are symmetric to the last digit
     gap = np.abs(matrix - matrix.T)
@@ -354,7 +366,7 @@ def refuse_asymmetric(name: str, matrix: NDArray[Any]) -> None:
 
 
 def entry_text(label: str, value: NDArray[Any], place: tuple[int, ...]) -> str:
-    """Return an entry of an integer array with its value, for messages."""
+    """Return a text like ``idx[2, 3] is 7`` on the entry of an integer array at ``place``, for messages."""
     return f"{label}[{', '.join(map(str, place)) or '()'}] is {value[place]}"
 
 
@@ -386,7 +398,8 @@ MAX_COPIED_BYTES = 2**15
 
 
 def writable_alias(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array with the same entries that is marked as writable, although kernels do not write to arguments.
+    """Return `array` if it is writable, else a view or copy that is marked as writable. Numba then compiles one kernel
+    for both kinds; kernels never write to arguments.
 
     Numba would compile a kernel again for each combination of read-only arrays.
     """

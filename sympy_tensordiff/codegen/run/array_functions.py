@@ -75,7 +75,7 @@ class ArrayFunction:
         self._for_empty_axes = functools.lru_cache(MAX_EMPTY_AXIS_PROGRAMS)(
             functools.partial(_for_empty_axes, build, backend, self.functions)
         )
-        self._is_compiling: Callable[[], bool] = _never
+        self._is_compiling: Callable[[], bool] = _never_traced
         self._compute = self._load()
         self.__signature__ = signature(program.arguments, backend)
         self.__doc__ = documentation(program, backend)
@@ -148,6 +148,6 @@ class ArrayFunction:
         return f"<ArrayFunction({arguments}) for {self.backend}>"
 
 
-def _never() -> bool:
-    """Return False: no compiler traces a call."""
+def _never_traced() -> bool:
+    """Return False: a call is never traced by a compiler, in libraries that have none."""
     return False

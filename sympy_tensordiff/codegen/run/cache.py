@@ -42,8 +42,8 @@ _lock = threading.Lock()
 
 
 def load_source(source: str, versions: str, own: bool = False, on_disk: bool = True) -> ModuleType:
-    """Return the module of the text ``source``, from a cache keyed by the text and ``versions`` of compilers and
-    packages.
+    """Return the module made from the text ``source``, from a cache if the same text was loaded before with the same
+    ``versions`` of compilers and packages.
 
     ``own``: a module that is not shared, because it will contain more than its text. Without ``on_disk``, the module
     has no file.

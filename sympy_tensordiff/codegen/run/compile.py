@@ -199,7 +199,8 @@ class CompiledFunction:
         return self._nested_results(filled) if out is None else out
 
     def runner(self, args: Sequence[Any], out: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
-        """Fill ``out`` as a call does, and return a function that does the same for other arguments without any checks.
+        """Compute ``out`` as a call does, and return a function that computes the same for other arguments without
+        checking them.
 
         These must have the shapes, types, memory orders and integers of ``args`` and ``out``, and the arrays must be
         aligned and in C order.
@@ -214,7 +215,9 @@ class CompiledFunction:
         )
 
     def _compute(self, prepared: PreparedArguments, filled: Sequence[Any]) -> Callable[..., None]:
-        """Fill the results of a call, compiling code if needed; return the function that filled them."""
+        """Compute the results of a call into ``filled``, after compiling if needed. Return the function that computed
+        them, for further calls.
+        """
         parallel = self._in_parallel()
         is_compiled = (prepared.dtype, parallel) in self._runs and not self._unfinished
         try:
@@ -231,7 +234,9 @@ class CompiledFunction:
         return run
 
     def _announced(self, is_compiled: bool) -> AbstractContextManager[None]:
-        """Return the context that announces a compilation if it takes long."""
+        """Return the context manager that prints a note if compilation takes long; one that does nothing if code is
+        compiled already.
+        """
         is_quick = is_compiled or self.backend not in COMPILED
         count = len(self._fused.kernels)
         return nullcontext() if is_quick else announce_if_slow(f"compiling {count} kernel{'s' * (count != 1)}")
@@ -254,7 +259,7 @@ class CompiledFunction:
             self._cuda.run(*prepared.values, *filled, queue)
 
     def _on_device(self, args: tuple[Any, ...], out: Any, stream: Any) -> Any:
-        """Return the results for arrays on the device, as arrays on the device."""
+        """Return the results for arguments in the memory of a GPU, as arrays in its memory."""
         require_device()
         given = None if out is None else fit(self.program.structure, out)
         results = self._device_calls(self._cuda.run_on_device, args, given, stream, self._check_data)
@@ -278,8 +283,8 @@ class CompiledFunction:
         return self._nest([array if array.ndim else array[()] for array in results])
 
     def _check_data(self, suspects: Sequence[DataCheck], args: Sequence[Any]) -> None:
-        """Raise DataIndexError if an index-array entry makes a read out of bounds; ``suspects`` are the checks to test
-        entry by entry.
+        """Raise DataIndexError if an entry of an index array makes a read out of bounds. ``suspects`` are the checks to
+        be made entry by entry.
         """
         if not suspects:
             return
@@ -305,7 +310,7 @@ class CompiledFunction:
                 raise data_error(self.program, check, int(places[check.number]), args, self._checker.known_sizes())
 
     def _run_translating_errors(self, run: Callable[..., None], values: Sequence[Any], results: Sequence[Any]) -> None:
-        """Fill ``results`` by ``run``; raise NumPy's `LinAlgError` as an error of this package."""
+        """Call ``run`` to fill ``results``. NumPy's `LinAlgError` is raised as an error of this package."""
         try:
             run(*values, *results)
         except np.linalg.LinAlgError as error:
@@ -366,7 +371,7 @@ class CompiledFunction:
 
     @functools.cached_property
     def source(self) -> str:
-        """The text of the generated module; for ``llvm``, that of the same loops in Python."""
+        """The text of the generated module. For the backend ``llvm``, it is the text of the same loops in Python."""
         return _module_source(self._bounded, self.backend, self._printed_parallel)
 
     def _module(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> ModuleType:

@@ -73,7 +73,8 @@ class DeviceArray(Memory):
 
 
 def describe_array(label: str, value: Any, stream: int) -> DeviceArray:
-    """Return the description of a device array; its library makes ``stream`` wait for pending computations of it.
+    """Return the description of an array in device memory. Its library is asked to make ``stream`` wait for pending
+    computations of the array.
 
     Raise ArgumentTypeError for masked arrays and types without kernels.
     """
@@ -100,13 +101,15 @@ def describe_array(label: str, value: Any, stream: int) -> DeviceArray:
 
 
 def _device_of(value: Any) -> int:
-    """Return the number of the device that holds an array; 0 if the array does not have it."""
+    """Return the number of the device whose memory contains an array; 0 if the array does not tell."""
     context = getattr(getattr(value, "gpu_data", None), "context", None)
     return int(context.device.id) if context is not None else 0
 
 
 def check_unconverted(label: str, array: DeviceArray, dtype: np.dtype[Any]) -> DeviceArray:
-    """Return a device array that kernels use directly; raise if its dtype is not ``dtype`` or it is not contiguous."""
+    """Return ``array`` if kernels can use it without conversion; raise if its dtype is not ``dtype`` or it is not
+    contiguous.
+    """
     if array.dtype != dtype:
         raise ArgumentTypeError(
             f"{label} has dtype {array.dtype} on the device, where the results have {dtype}: convert it first"
@@ -248,7 +251,9 @@ _LIBRARIES: dict[str, type[NumbaArrays]] = {
 
 
 def library_of(value: Any) -> type[NumbaArrays]:
-    """Return the class that allocates arrays of the library of ``value``; that of Numba for unknown libraries."""
+    """Return the class that allocates arrays of the same library as ``value``; `NumbaArrays` if the library is
+    unknown.
+    """
     names = [base.__module__.partition(".")[0] for base in type(value).__mro__]
     return next((_LIBRARIES[name] for name in names if name in _LIBRARIES), NumbaArrays)
 

@@ -77,7 +77,9 @@ def translate_device_errors(program: Program, prepared: PreparedArguments, sizes
 
 
 def _out_of_memory_message(program: Program, prepared: PreparedArguments, sizes: Mapping[str, int]) -> str:
-    """Return the message for a device without memory for a call: bytes of its results and temporaries."""
+    """Return the message for a call for which the device has too little memory, with the bytes of its results and
+    temporaries.
+    """
 
     def size(shapes: Sequence[Sequence[int]]) -> str:
         """Return the total bytes of arrays of the given shapes as text."""
@@ -148,7 +150,9 @@ class DeviceCalls:
     def _for_checks(
         self, cuda: Any, given: Mapping[str, DeviceArray], argument: Argument, value: Any, queue: Any
     ) -> Any:
-        """Return an argument as the argument checks need it: index arrays copied to the host, others described."""
+        """Return an argument in the form that the argument checks need: an index array copied to the host, any other
+        array as its description.
+        """
         array = given.get(argument.name)
         if array is None:
             if argument.kind == "array" and argument.shape and argument.dtype == "real":
@@ -199,14 +203,18 @@ class DeviceCalls:
         return results
 
     def _wait(self, cuda: Any, arrays: Sequence[DeviceArray], handle: int, queue: Any) -> None:
-        """Make the stream wait for the streams that compute the arrays, unless their library has done so."""
+        """Make the stream of a call wait for the streams on which its argument ``arrays`` are still computed, unless
+        their library has done so.
+        """
         for other in sorted({array.stream for array in arrays if array.stream is not None} - {handle}):
             record_event(cuda, cuda.external_stream(other)).wait(queue)
 
     def _keep_alive(
         self, cuda: Any, library: NumbaArrays, first: Any, objects: list[Any], handle: int, queue: Any
     ) -> None:
-        """Keep arrays until the kernels have finished, if their library does not know the stream."""
+        """Keep ``objects`` in memory until the kernels have finished, if the library that owns them does not know the
+        stream of the kernels.
+        """
         while self.pending and self.pending[0][0].query():
             self.pending.popleft()
         if not library.can_be_written or handle != library.current_stream(first):
@@ -214,7 +222,9 @@ class DeviceCalls:
 
 
 def _describe_argument(argument: Argument, value: Any, handle: int) -> DeviceArray:
-    """Return the description of a device argument; raise if it is a number, or has integers of a wrong type."""
+    """Return the description of an array argument in device memory. Raise if it is a number, or an index array with
+    another type of integers than kernels take.
+    """
     if argument.kind != "array":
         raise ArgumentTypeError(
             f"argument {argument.label} is one number on the device, which the host would have to wait for: "

@@ -250,7 +250,8 @@ def load_program(
 
 
 def load(module: ModuleText, functions: Mapping[str, tuple[str, str]], on_disk: bool = True) -> SimpleNamespace:
-    """Return the functions ``run``, ``run_in``, ``scratch`` and ``tables`` of a module, as far as it has them.
+    """Load the compiled code of a module, and return its functions ``run``, ``run_in``, ``scratch`` and ``tables``;
+    those that it lacks are left out.
 
     Raise `UnavailableError` if it calls a function that does not exist, or a function of the user that may raise an
     error.
@@ -292,14 +293,16 @@ def load(module: ModuleText, functions: Mapping[str, tuple[str, str]], on_disk: 
 
 
 def _may_raise(own: str, name: str) -> bool:
-    """Return whether the compiled form of a user's function may signal an exception by its return code."""
+    """Return whether a user's function, as compiled by Numba, can return an error code, so that callers have to test
+    it.
+    """
     found = re.search(rf"^define [^\n]*@{name.removeprefix('cfunc.')}\(.*?^}}", own, re.MULTILINE | re.DOTALL)
     return found is None or set(re.findall(r"^ +ret (.*)", found[0], re.MULTILINE)) != {"i32 0"}
 
 
 @functools.cache
 def _open_process() -> None:
-    """Make the symbols of this process available to LLVM, which loads them with the first engine."""
+    """Load the symbols of this process into LLVM, so that compiled code can call its functions; this is done once."""
     _binding().create_mcjit_compiler(_binding().parse_assembly(""), _machine())
 
 

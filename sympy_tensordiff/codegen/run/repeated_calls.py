@@ -19,7 +19,7 @@ Comparing 4 MB takes 0.6 ms, the checks that it saves take 4 ms.
 
 @dataclass(frozen=True, slots=True)
 class LastCall:
-    """The types, shapes and index arrays of the last call; a call that agrees in these needs no further checks."""
+    """The facts about the last call (types, shapes, index arrays), so that an equal call needs no further checks."""
 
     expected: tuple[tuple[Any, Any, Any], ...]
     """The type of each argument, then the dtype and shape of an array, or None and the number."""
@@ -32,7 +32,9 @@ class LastCall:
     run: Callable[..., None]
 
     def prepare(self, values: Sequence[Any]) -> Sequence[Any] | None:
-        """Return ``values`` ready for the driver if they agree with the recorded call; None if they must be checked."""
+        """Return ``values`` ready for the driver if their types, shapes and index data are those of the recorded call;
+        None if they need the full checks.
+        """
         if len(values) != len(self.expected):
             return None
         taken = []
@@ -53,14 +55,16 @@ class LastCall:
         return taken if self._has_same_data(taken) else None
 
     def _has_same_data(self, values: Sequence[Any]) -> bool:
-        """Return whether index arrays still have the recorded entries, and matrices that are declared symmetric are so
-        to the last digit, since callers may change them in place.
+        """Return whether index arrays still have the recorded entries, and whether matrices declared symmetric are so
+        exactly. Callers may change arrays in place.
         """
         same = all([values[position].tobytes() == entries for position, entries in self.data])
         return same and all([np.array_equal(values[position], values[position].T) for position in self.symmetric])
 
     def _prepare_one(self, value: Any, dtype: Any, shape: Any) -> Any:
-        """Return a number or an array of another library for the driver; None if it must be checked."""
+        """Return one argument, a number or an array of another library, for the driver; None if it needs the full
+        checks.
+        """
         if dtype is None:
             if type(value) is int:
                 return value if value == shape else None
@@ -80,7 +84,9 @@ def _fits(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
 def remember(
     arguments: Sequence[Argument], values: Sequence[Any], prepared: PreparedArguments, run: Callable[..., None]
 ) -> LastCall | None:
-    """Return the record of a checked call, for quick checks of the next one; None if that must be checked fully."""
+    """Return the record of a call for quick checks of the next one; None if each call of this kind needs the full
+    checks.
+    """
     if prepared.suspects:  # whether data are out of bounds may depend on numbers
         return None
     expected: list[tuple[Any, Any, Any]] = []
@@ -127,7 +133,8 @@ Time with reused memory divided by time with new memory, on one thread of an AMD
 
 
 class Workspace:
-    """Calls ``run_in`` with temporaries that are kept and reused while the argument shapes stay the same.
+    """Calls the compiled function with the same memory for temporaries each time, as long as the argument shapes stay
+    the same.
 
     ``tables`` fills the constant temporaries of new ``arrays``; the given ones are filled already.
     """
@@ -139,7 +146,9 @@ class Workspace:
         self._free = [list(arrays)]
 
     def fits(self, arrays: Sequence[np.ndarray[Any, Any]]) -> bool:
-        """Return whether the temporaries of a call have the same shapes and dtypes."""
+        """Return whether the memory of this workspace can be used for these arguments: their shapes and dtypes are the
+        same.
+        """
         return self._likes == [(array.shape, array.dtype) for array in arrays]
 
     def __call__(self, *values: Any) -> None:
@@ -155,8 +164,8 @@ class Workspace:
 
 
 class Runs:
-    """The functions of a loaded module: ``run`` allocates its temporaries, ``run_in`` takes those that ``scratch``
-    allocates.
+    """The functions of a loaded module: ``run`` allocates temporaries itself, ``run_in`` gets them as arguments, and
+    ``scratch`` allocates them for it.
 
     ``tables`` fills the constant ones among them.
     """

@@ -30,8 +30,8 @@ class _TupleEnd(NamedTuple):
 
 
 def flatten(expr: Any) -> tuple[list[Any], str]:
-    """Return ``(expressions, structure)`` of nested tuples: the leaves from left to right, and their nesting as a
-    string.
+    """Return ``(expressions, structure)`` for nested tuples: their leaves from left to right, and a string that
+    describes the nesting.
 
     >>> flatten((1, [2, 3]))
     ([1, 2, 3], '(.(..))')
@@ -63,14 +63,16 @@ def flatten(expr: Any) -> tuple[list[Any], str]:
 
 
 def nesting(structure: str) -> Callable[[Sequence[Any]], Any]:
-    """Return the function that turns a flat sequence of results into nested tuples of this ``structure``."""
+    """Return the function that arranges a flat sequence of results as the nested tuples that ``structure``
+    describes.
+    """
     if structure == SINGLE:
         return lambda values: values[0]
     return tuple if structure == f"({SINGLE * (len(structure) - 2)})" else partial(nest, structure)
 
 
 def nest(structure: str, values: Sequence[Any]) -> Any:
-    """Return the flat ``values`` as nested tuples of this ``structure``.
+    """Return the flat ``values`` arranged as the nested tuples that ``structure`` describes.
 
     >>> nest("(.(..))", [1, 2, 3])
     (1, (2, 3))

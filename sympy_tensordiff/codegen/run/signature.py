@@ -30,7 +30,7 @@ OPTIONS = ("out", "stream")
 
 
 def parameters(arguments: Sequence[Argument]) -> dict[str, Argument]:
-    """Return the program's arguments by valid Python identifiers, for keyword arguments."""
+    """Return the program's arguments by names that can be used as keywords: valid and distinct Python identifiers."""
     found: dict[str, Argument] = {}
     for argument in arguments:
         found[unique(argument.label, found, OPTIONS)] = argument
@@ -139,7 +139,9 @@ def expected_sizes(reader: Reader, sizes: Mapping[Any, int]) -> Hints:
 
 
 def extents_of_argument(reader: Reader, tensor: TensorSymbol, fixed: Any, names: dict[Any, str]) -> dict[str, Any]:
-    """Return the fields of `Argument` that describe a tensor's shape and the range of an index array."""
+    """Return the fields of `Argument` that depend on the tensor's declaration: its shape, and the range of the entries
+    of an index array.
+    """
     shape = tuple([over_names(reader.affine(extent).substitute(fixed), names) for extent in tensor.shape])
     below = reader.graph.below.get(tensor.name)
     if below is None:
@@ -155,13 +157,13 @@ def extents_of_argument(reader: Reader, tensor: TensorSymbol, fixed: Any, names:
 
 
 def over_names(form: Any, names: dict[Any, str]) -> Any:
-    """Return a form with names in place of variables."""
+    """Return a form of the graph with its variables replaced by their names in the program."""
     return form.substitute({v: form.variable(names[v]) for v in form.atoms()})
 
 
 def read_arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument, ...], dict[Any, str], dict[str, str]]:
-    """Return ``(arguments, names of scalars and integers by variable, names of arrays by tensor)`` for the user's
-    symbols.
+    """Return the records of the user's arguments, the names of scalars and integers by variable, and the names of
+    arrays by tensor.
 
     Raise ArgumentError if two arguments have one name, ArgumentTypeError if one is not a symbol.
     """
@@ -203,7 +205,7 @@ def named_arguments(args: Sequence[Any], exprs: Sequence[Any] = ()) -> tuple[Arg
 
 
 def size_checker(args: Sequence[Any], exprs: Sequence[Any], may_be_empty: bool = False) -> ArgumentChecker:
-    """Return the object that checks arguments and computes sizes from them.
+    """Return an object that checks arguments and computes the sizes from them, without a compiled program.
 
     Raise `ArgumentError` if no argument determines a size in a shape.
     """

@@ -55,7 +55,9 @@ _owner: int | None = None
 
 
 def blockable(program: Program) -> frozenset[str]:
-    """Return the functions of the steps that can run in blocks; ``program`` has fused kernels."""
+    """Return the functions of the steps that can run in blocks, so that cores share them. Kernels of ``program`` must
+    be fused before.
+    """
     prover, is_whole = Prover(program), is_compiled_whole(program)
     steps = [step for step in program.kernels if is_whole or not isinstance(step, ContractionStep)]
     return frozenset(function_name(step) for step in steps if runs_in_blocks(step, prover))
@@ -87,8 +89,8 @@ def has_compiled_products(program: Program) -> bool:
 def with_threads(
     run: Callable[..., None], serial: Callable[[], Callable[..., None]], has_products: bool = True
 ) -> Callable[..., None]:
-    """Return ``run`` with a lock around each call; a forked process calls ``serial()`` instead, as threads do not
-    survive a fork.
+    """Return a function that calls ``run`` under a lock, one call at a time. A forked process, in which no threads are
+    left, calls ``serial()`` instead.
 
     ``has_products``: compiled code calls BLAS, which is limited to one thread. A library that Python calls between
     kernels keeps its threads; without any call of BLAS, it is not loaded.
@@ -107,7 +109,9 @@ def with_threads(
 
 
 def start_pool() -> None:
-    """Start Numba's thread pool, which code from disk needs; note the process that owns it."""
+    """Start Numba's thread pool, which compiled code loaded from disk needs. The number of the process is recorded: a
+    forked one has no threads.
+    """
     global _owner
     if _owner is None:
         _owner = os.getpid()
@@ -183,7 +187,7 @@ def _body_work(body: Iterable[Statement], values: dict[str, Any]) -> int:
 
 
 def _bound_value(bound: Bound, values: Mapping[str, Any], sign: int) -> int:
-    """Return ``sign*bound`` at the variables ``values``, rounded down."""
+    """Return the value of ``sign*bound`` at the variables ``values``, rounded down."""
     return sign * bound.form.evaluate(values) // bound.divisor
 
 

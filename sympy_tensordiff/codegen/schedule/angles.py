@@ -38,8 +38,8 @@ CHOICES = frozenset({"select", "and", "or"})
 
 
 def works_on_near_angles(body: Sequence[Statement]) -> bool:
-    """Whether sines and cosines in a loop over `body` may be computed by vector functions for small angles, with a
-    second run if an angle is large.
+    """Whether vector functions for small angles may compute the sines and cosines in a loop over `body`. If an angle is
+    large, the loop is run again.
     """
     nodes = [node for node in scalars(body) if isinstance(node, Operation)]
     if not any(node.function in NEAR_ANGLE_FUNCTIONS for node in nodes) or not all(map(has_few_steps, loops(body))):
@@ -52,8 +52,8 @@ def works_on_near_angles(body: Sequence[Statement]) -> bool:
 
 
 def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement, ...] | None:
-    """Return `loop` with sine and cosine for small angles, followed by an ordinary run if an angle was large; None if
-    not allowed.
+    """Return `loop` with fast sines and cosines that are exact for small angles only, and a flag. The loop is run again
+    with ordinary ones if the flag says that an angle was large. None if this is not allowed.
     """
     if has_few_steps(loop) or not works_on_near_angles(loop.body) or _reads_what_it_writes(loop.body):
         return None
@@ -75,16 +75,20 @@ def _reads_what_it_writes(body: Sequence[Statement]) -> bool:
 
 
 def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: str) -> tuple[Statement, ...]:
-    """Return `body` with sine and cosine for small angles; ``wide`` is set if an angle exceeds `MAX_NEAR_ANGLE`."""
+    """Return `body` with sine and cosine replaced by versions for small angles, and with statements that set the flag
+    ``wide`` if an angle exceeds `MAX_NEAR_ANGLE`.
+    """
 
     def change(statement: Statement, _: Around) -> Iterator[Statement]:
-        """Yield the statements that name each angle and set the flag, then `statement` with sine and cosine for small
-        angles.
+        """Yield statements that name the angles in `statement` and set the flag for large ones, then `statement` with
+        sine and cosine for small angles.
         """
         angles: dict[Scalar, str] = {}
 
         def near(value: Scalar) -> Scalar:
-            """Return a sine or cosine as the function for small angles of a named angle; other nodes unchanged."""
+            """Return a sine or cosine with the function for small angles, applied to the name of its angle; other nodes
+            unchanged.
+            """
             if not _is_sine_or_cosine(value):
                 return value
             assert isinstance(value, Operation)

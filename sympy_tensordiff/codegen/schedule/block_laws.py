@@ -21,7 +21,8 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 def check_blocks(nest: BlockNest, step: Kernel | FusedKernels, prover: Prover, known: Collection[str]) -> None:
-    """Raise VerificationError if threads of a block may race: access one shared entry without a barrier in between.
+    """Raise VerificationError if threads of a block may race: two of them access one shared entry, one writes it, and
+    no barrier is in between.
 
     All accesses are in bounds, no two threads write one entry of a result, none reads a result, and between two
     barriers no two threads of a block touch one entry of a shared array unless both read.
@@ -71,7 +72,9 @@ class _Access:
 
 
 def _phases(body: Sequence[Statement]) -> Iterator[list[_Access]]:
-    """Yield the accesses between two barriers; a loop body counts twice, as its end is followed by its start."""
+    """Yield lists of the accesses that no barrier separates, so that they may happen at the same time. The body of a
+    loop is visited twice, since its end is followed by its start.
+    """
     found: list[_Access] = []
     waiting: list[tuple[Statement, tuple[Constraint, ...]]] = [(statement, ()) for statement in reversed(body)]
     while waiting:
@@ -91,7 +94,9 @@ def _phases(body: Sequence[Statement]) -> Iterator[list[_Access]]:
 
 
 def _merged(accesses: Sequence[_Access]) -> list[_Access]:
-    """Return accesses to entries ``[i]``, ``[i + 1]``, ... as one with a bounded variable for the constants."""
+    """Return fewer accesses, for quicker proofs: those to ``a[i]``, ``a[i + 1]`` and ``a[i + 2]`` become one access to
+    ``a[i + v]`` with ``0 <= v <= 2``.
+    """
     alike: dict[object, list[_Access]] = {}
     for access in accesses:
         key = access.array, access.is_write, tuple([form - form.constant for form in access.index])
@@ -122,8 +127,8 @@ def _check_apart(
     ranges: Sequence[Constraint],
     prover: Prover,
 ) -> None:
-    """Raise VerificationError if two different threads of a block may make the accesses ``one`` and ``other`` to one
-    entry.
+    """Raise VerificationError unless it is proved that two different threads never access the same array entry by
+    ``one`` and ``other``.
 
     Loops with ``strides`` have the same values in all threads: two of these are equal, or a stride apart.
     """

@@ -20,7 +20,8 @@ Fresh = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class BlockNest:
-    """The body of a GPU kernel whose threads share memory within blocks: thread coordinates, shared arrays, and grid.
+    """The body of a GPU kernel whose threads share memory within blocks, with the coordinates of its threads and
+    blocks, and the shared arrays.
 
     The ``blocks`` are variables with their extents, which the number of the block determines in row-major order. The
     number of the block and the thread coordinate ``along`` ("x" or "y") determine the ``entries``. ``x`` and ``y`` are
@@ -39,13 +40,13 @@ class BlockNest:
 
     @property
     def coordinates(self) -> tuple[tuple[str, Affine], ...]:
-        """All coordinates of a thread and of its block, with their extents."""
+        """The coordinates of a thread and of its block as pairs of name and extent."""
         return (*self.blocks, *self.entries, self.x, self.y)
 
     @property
     def grid(self) -> tuple[Affine, ...]:
-        """The extents whose product is the number of blocks; the last is divided by the number of threads along
-        `along`, rounded up.
+        """The extents whose product is the number of blocks to launch. The last one counts blocks instead of entries if
+        threads lie `along` it.
         """
         return tuple([extent for _, extent in (*self.blocks, *self.entries)])
 
@@ -56,6 +57,6 @@ def alloc_shape(alloc: Alloc) -> tuple[Affine, ...]:
 
 
 def shared_size(alloc: Alloc) -> int:
-    """Return the number of entries of a shared array: one for each thread if its shape depends on sizes."""
+    """Return the number of entries to allocate for a shared array: `THREADS` if its shape depends on sizes."""
     shape = alloc_shape(alloc)
     return prod(extent.constant for extent in shape) if all(extent.is_constant for extent in shape) else THREADS

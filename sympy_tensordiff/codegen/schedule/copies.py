@@ -18,8 +18,8 @@ Factor: TypeAlias = "int | Fraction | float"
 
 
 def without_copies(program: Program) -> Program:
-    """Return the program without kernels that only transpose and scale a matrix product: the product fills
-    their array.
+    """Return the program without kernels that only transpose or scale the result of a matrix product. The product
+    writes to their array directly.
     """
     flow = Dataflow(program)
     products = {step.array: n for n, step in enumerate(program.kernels) if isinstance(step, ContractionStep)}
@@ -49,13 +49,17 @@ def without_copies(program: Program) -> Program:
 
 
 def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
-    """Return `note` with the name of a removed array at its start replaced by that of the array which replaces it."""
+    """Return a `note` of the plan that begins with the name of a removed array with the name of its replacement
+    instead.
+    """
     name, mark, text = note.partition(":")
     return f"{gone[name].array}{mark}{text}" if name in gone else note
 
 
 def copied(step: Step) -> tuple[Factor, Load] | None:
-    """Return ``(factor, load)`` if a kernel only computes ``factor*load``, each index a different axis; else None."""
+    """Return ``(factor, load)`` if a kernel only computes ``factor*load`` and each index of the load is another axis,
+    as in a transpose; else None.
+    """
     if not isinstance(step, Kernel) or isinstance(step, Scatter) or len(step.body) > 1:
         return None
     store = step.body[0]
@@ -82,7 +86,7 @@ def copied(step: Step) -> tuple[Factor, Load] | None:
 
 
 def eliminate_dead_steps(program: Program) -> Program:
-    """Return the program without steps that only fill temporaries which nothing reads, and without these arrays.
+    """Return the program without the temporaries that nothing reads, and without the steps that only fill these.
 
     Law: each step that is left fills a result, or an array that a later step reads.
     """
@@ -106,8 +110,8 @@ Aliases = Mapping[str, tuple[str, int]]
 
 
 def without_aliases(program: Program) -> Program:
-    """Return the program without temporaries ``t[i, j] = a[i, j]`` or ``-a[i, j]``: readers of ``t`` read ``a``
-    instead.
+    """Return the program without temporaries that only copy an array, as ``t[i, j] = a[i, j]`` or ``-a[i, j]``. Kernels
+    read ``a`` instead.
 
     Law: every result is the same; what ``a`` holds is never changed after it has been filled.
     """
@@ -132,7 +136,9 @@ def without_aliases(program: Program) -> Program:
 
 
 def _copied(step: Step) -> tuple[str, int] | None:
-    """Return ``(array, sign)`` if a kernel only computes ``sign*array`` entry by entry; None for other steps."""
+    """Return ``(array, sign)`` for a kernel that only copies an array, or its negative, entry by entry; None for other
+    steps.
+    """
     found = copied(step)
     if found is None or found[0] not in (1, -1):
         return None
@@ -142,7 +148,7 @@ def _copied(step: Step) -> tuple[str, int] | None:
 
 
 def _reading(step: Step, aliases: Aliases) -> Step:
-    """Return `step` with reads of copies replaced by reads of the copied arrays."""
+    """Return `step` with reads of the copied arrays in place of reads of their copies."""
     if isinstance(step, Kernel):
         return replace(step, body=with_values(step.body, lambda value: _read(value, aliases)))
     if isinstance(step, ContractionStep):
@@ -156,7 +162,9 @@ def _reading(step: Step, aliases: Aliases) -> Step:
 
 
 def _read(value: Scalar, aliases: Aliases) -> Scalar:
-    """Return the read ``value`` of a copy as that of the copied array, with its sign; other values unchanged."""
+    """Return the read of an array instead of the read ``value`` of its copy, with the sign of the copy; any other
+    expression unchanged.
+    """
     if isinstance(value, Load) and value.array in aliases:
         name, sign = aliases[value.array]
         load = Load(name, value.index)

@@ -56,7 +56,9 @@ def with_correlations(program: Program) -> Program:
 
 
 class _CorrelationFinder:
-    """Finds contractions over copied sliding windows, and replaces them by correlations without the copies."""
+    """Finds contractions whose operands are copies of sliding windows, and replaces them by correlations that read the
+    windows in place.
+    """
 
     def __init__(self, program: Program) -> None:
         self.prover = Prover(program)
@@ -64,8 +66,8 @@ class _CorrelationFinder:
         self.taken = all_names(program)
 
     def correlation(self, step: ContractionStep) -> tuple[Correlation, list[Step], Step] | None:
-        """Return ``(correlation, steps it replaces, last of these)`` for the contraction `step`; None if it is not one
-        over windows.
+        """Return ``(correlation, replaced steps, last of these)`` for a contraction that reads copies of sliding
+        windows; None for others.
         """
         plain = in_views(step, self.prover.shapes, partial(reserve_name, taken=set(self.taken)))
         gone: list[Step] = []
@@ -97,24 +99,27 @@ class _CorrelationFinder:
         return found, gone, last
 
     def copied(self, array: str, by: Step) -> tuple[Kernel, Load] | None:
-        """Return ``(kernel, load)`` if a kernel only copies ``load`` into `array`, and only the step `by` reads
-        `array`; else None.
+        """Return the kernel that fills `array`, and the read that it copies, if only the step `by` uses `array`; else
+        None.
         """
-        kernel = self.only(array, by)
+        kernel = self.only_source(array, by)
         if kernel is None or not is_store(store := kernel.body[0]) or not isinstance(store.value, Load):
             return None
         return kernel, store.value
 
-    def only(self, array: str, by: Step) -> Kernel | None:
-        """Return the only kernel that fills `array`, if the step `by` is the only one that reads it; else None."""
+    def only_source(self, array: str, by: Step) -> Kernel | None:
+        """Return the kernel that fills `array`, if no other step fills it and only the step `by` reads it; else
+        None.
+        """
         writer = self.flow.writer(array)
         return writer if type(writer) is Kernel and self.flow.reader(array) is by else None
 
     def windows(
         self, step: ContractionStep, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
-        """Return ``(entry, kernel, zero fills)`` if a kernel only scatters the product into overlapping windows
-        (col2im); else None.
+        """Return the parts of a correlation step that can replace a product and a scatter of its entries into
+        overlapping windows (col2im): the accumulated entry, the scatter kernel, and the steps that fill its array with
+        0. None if there is no such scatter.
         """
         kernel = self.flow.reader(step.array)
         if not isinstance(kernel, Kernel) or self.flow.writer(step.array) is not step:
@@ -146,7 +151,9 @@ class _CorrelationFinder:
 
 
 def _window_sum(kernel: Kernel) -> tuple[Load, list[Loop], tuple[Affine, ...]] | None:
-    """Return ``(load, loops, index)`` if a kernel does nothing but sum one read over loops; else None."""
+    """Return ``(load, loops, index)`` for a kernel that only adds up ``load`` over ``loops`` into the entry at
+    ``index``; else None.
+    """
     if len(kernel.body) != 3:
         return None
     start, statement, end = kernel.body
@@ -164,7 +171,9 @@ def _window_sum(kernel: Kernel) -> tuple[Load, list[Loop], tuple[Affine, ...]] |
 
 
 def _solved(load: Load, labels: Sequence[Affine], variables: Sequence[str]) -> Forms | None:
-    """Return the variables in the index of `load` as forms of `labels`, the values of the indices; else None."""
+    """Return the values of `variables` at which `load` reads the entry with the indices `labels`: ``i = a, k = b - a``
+    for ``x[i, i + k]`` and the labels a, b. None if they are not determined.
+    """
     matrix = [[form.coefficient(v) for v in variables] for form in load.index]
     found = solve(matrix, len(variables))
     is_rounded = any(not form.hidden().isdisjoint(variables) for form in load.index)
@@ -206,7 +215,8 @@ _SERVES = 128
 
 
 def spares_copies(step: Correlation, kept: Sequence[tuple[Affine, ...]]) -> bool:
-    """Whether the correlation saves time: its copies, of shapes `kept`, are large compared with the multiplications.
+    """Whether reading windows in place saves time: the avoided copies, of shapes `kept`, are large compared with the
+    number of multiplications.
 
     Where it serves many, a library, which lays out both operands in blocks first, is faster than blocks in place.
     """
@@ -216,7 +226,8 @@ def spares_copies(step: Correlation, kept: Sequence[tuple[Affine, ...]]) -> bool
 
 @dataclass(frozen=True)
 class Tiling:
-    """The labels of a blocked product: ``output[rows, lanes] += left[rows, terms]*right[terms, lanes]``.
+    """The roles of a correlation's labels in its blocks, which are computed in registers: ``output[rows, lanes] +=
+    left[rows, terms]*right[terms, lanes]``.
 
     ``lanes`` are an axis of the output and of ``right``. For each of the ``tasks``, which are axes of the output, an
     array with the other axes is filled separately. One of them may be an index with several labels, from which
@@ -233,19 +244,19 @@ class Tiling:
 
 
 def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
-    """Return which labels become the lanes, the rows and the sum of a block of registers, and the order of the
-    operands, so that blocks are filled best; None if blocks would be mostly empty, or a role has no label.
+    """Return the roles of the labels of a correlation: lanes of vectors, rows of a block, summed terms. None if blocks
+    would be mostly empty, or no label fits a role.
     """
     lengths = {label: length(extent) for label, extent in step.labels}
     own = {
         label: place
         for label, extent in step.labels
-        if (place := _whole(step.output, label, extent, shapes)) is not None
+        if (place := _axis_of_whole_extent(step.output, label, extent, shapes)) is not None
     }
     best: tuple[tuple[float, int], Tiling] | None = None
     for left, right in ((step.left, step.right), (step.right, step.left)):
         inside = [_labels(view, lengths) for view in (step.output, left, right)]
-        lanes = [v for v, n in step.labels if v in own and _whole(right, v, n, shapes) is not None]
+        lanes = [v for v, n in step.labels if v in own and _axis_of_whole_extent(right, v, n, shapes) is not None]
         rows = [v for v in lengths if v in inside[0] and v in inside[1] and v not in inside[2]]
         terms = [v for v in lengths if v not in inside[0]]
         lane = _longest([v for v in lanes if v not in inside[1]], lengths)
@@ -265,18 +276,18 @@ def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
 
 
 def own_axis(view: Load, label: str) -> int | None:
-    """Return the axis of `view` whose index contains `label`, if that is its only occurrence; else None."""
+    """Return the axis of `view` in whose index `label` occurs, if it occurs in no other index; else None."""
     places = [place for place, form in enumerate(view.index) if label in form.atoms()]
     return places[0] if len(places) == 1 and view.index[places[0]] == Affine.variable(label) else None
 
 
 def length(extent: Affine) -> int:
-    """Return the expected length of an axis with this extent."""
+    """Return the length that is assumed for an axis with this `extent`: a typical one if it depends on sizes."""
     return extent.constant if extent.is_constant else UNKNOWN
 
 
-def _whole(view: Load, label: str, extent: Affine, shapes: Shapes) -> int | None:
-    """Return the axis whose index is exactly `label`, over the full extent; None without one."""
+def _axis_of_whole_extent(view: Load, label: str, extent: Affine, shapes: Shapes) -> int | None:
+    """Return the axis of `view` whose index is `label` alone and runs over its whole extent; None without one."""
     place = own_axis(view, label)
     return place if place is not None and shapes[view.array][place] == extent else None
 
@@ -284,7 +295,8 @@ def _whole(view: Load, label: str, extent: Affine, shapes: Shapes) -> int | None
 def _tasks(
     step: Correlation, row: str, lane: str, lengths: Mapping[str, int], own: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
-    """Return output axes that give enough parallel tasks, longest first, and a label to solve an index for, or None.
+    """Return the axes of the result over which threads divide the work, and a label that each task computes from its
+    position if an axis has an index like ``i + k``; else None.
 
     The label is None, unless an index with several labels is needed for enough tasks.
     """
@@ -314,10 +326,12 @@ def _longest(labels: Sequence[str], lengths: Mapping[str, int]) -> str | None:
 
 
 def _labels(view: Load, lengths: Mapping[str, int]) -> set[str]:
-    """Return the loop labels that occur in the indices of ``view``: those with an entry in ``lengths``."""
+    """Return the labels, keys of ``lengths``, that occur in the indices of ``view``."""
     return {name for form in view.index for name in form.atoms() if name in lengths}
 
 
 def _block_utilisation(size: int, block: int) -> float:
-    """Return the fraction of its blocks of length `block` that an axis of length `size` fills: 1 for whole blocks."""
+    """Return which part of its blocks of length `block` an axis of length `size` fills: 0.75 for 12 and 16, 1 for whole
+    blocks.
+    """
     return size / (max(-(-size // block), 1) * block)

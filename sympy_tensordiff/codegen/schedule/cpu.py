@@ -12,12 +12,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sympy_tensordiff.codegen.ir.facts import Prover, is_vectorised
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span, with_numbers, with_scalars
+from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span, with_entries_as_scalars, with_scalars
 from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
 from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, with_usual_loop
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, Bound, Ends, Load, Name, Operation
 from sympy_tensordiff.codegen.ir.walk import bounds, forms, loads, loops, scalars, statements, weight
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
+from sympy_tensordiff.codegen.schedule.common_loops import with_common_loops
 from sympy_tensordiff.codegen.schedule.distribution import distributed
 from sympy_tensordiff.codegen.schedule.interior import interior
 from sympy_tensordiff.codegen.schedule.invariant_reads import InvariantReads, gathers_first
@@ -35,7 +36,7 @@ from sympy_tensordiff.codegen.schedule.rows import (
     sums_plan,
 )
 from sympy_tensordiff.codegen.schedule.short_rows import PART, long_sums, short_row
-from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.indirect import data_entries
 
 CHAINS = 8
@@ -66,7 +67,8 @@ JAMMED_OPERATIONS = frozenset({"add", "mul", "neg", "pow"})
 
 @dataclass(frozen=True)
 class Site:
-    """The context in which a kernel is scheduled: enclosing axes, the block of rows, and the rules applied so far.
+    """The context in which a kernel is scheduled: the loops around it, the block of rows that a thread computes,
+    options, and the rules applied so far.
 
     ``outer`` are axes of its array over which something around it loops. ``block`` are the first value of the first
     axis and one past the last, where a function fills a part of the array only. ``is_within``: it may run often.
@@ -91,7 +93,9 @@ class Site:
     ends: set[str] = field(default_factory=set)
 
     def is_unrolled(self, loop: Loop) -> bool:
-        """Return whether `loop` has few iterations, given the lengths of the axes of arrays."""
+        """Return whether `loop` has so few iterations that compilers unroll it; lengths of array axes may be needed to
+        know that.
+        """
         lows, highs = (
             tuple([Bound(bound.form.substitute(self.prover.lengths), bound.divisor) for bound in side])
             for side in (loop.lows, loop.highs)
@@ -101,7 +105,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Nest:
-    """The local arrays of a function, and the statements of its body.
+    """The loop nest of a function: its statements, and the local arrays that they use.
 
     ``bare`` are arrays of rank 0 which are scalars there.
     """
@@ -115,7 +119,9 @@ Made: TypeAlias = "tuple[tuple[Alloc, ...], tuple[Statement, ...]]"
 
 
 class Rule(NamedTuple):
-    """A scheduling rule with its reason; its function ``do`` returns the new statements, None if it does not apply."""
+    """A scheduling rule: its name, the reason for it, and the function ``do``, which returns the new statements, or
+    None if the rule does not apply.
+    """
 
     name: str
     reason: str
@@ -123,11 +129,11 @@ class Rule(NamedTuple):
 
 
 def scheduled(kernel: Kernel, site: Site) -> Nest:
-    """Return the loop nest of `kernel`: the first applicable rule of `ROWS` rewrites its loops over rows, then further
-    rules rewrite single loops.
+    """Return the loop nest of `kernel`, scheduled for a CPU: one rule of `ROWS` for the loops over its axes, then rules
+    of `LOOPS` for single loops.
     """
     if kernel.array in site.bare:
-        kernel = replace(kernel, body=with_numbers(kernel.body, {kernel.array}))
+        kernel = replace(kernel, body=with_entries_as_scalars(kernel.body, {kernel.array}))
     like = site.like or (kernel.array if kernel.array not in site.bare else "")
     site = replace(site, like=like, buffers=[])
     spans = _axes(kernel, site)
@@ -146,8 +152,8 @@ def scheduled(kernel: Kernel, site: Site) -> Nest:
 
 
 def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None, Any]:
-    """Return the first rule of ``recipe`` that applies to ``args``, recorded in ``site.fired``, and its result; (None,
-    None) if none does or ``site.is_plain``.
+    """Apply the first rule of ``recipe`` that applies to ``args``, and return it with its result; (None, None) if none
+    does. The rule is recorded in ``site.fired``.
     """
     for rule in () if site.is_plain else recipe:
         if rule.name not in site.off and (found := rule.do(*args)) is not None:
@@ -157,7 +163,9 @@ def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None,
 
 
 def _reading_once(body: Sequence[Statement], kernel: Kernel, site: Site) -> tuple[Statement, ...]:
-    """Return the nest ``body`` with loop-invariant reads hoisted: stored in scalars before the loop around them."""
+    """Return the nest ``body`` in which a value that is the same in all iterations of a loop, such as ``idx[i]``, is
+    read before the loop.
+    """
     box = kernel.box(site.prover.shapes)
     extents = {f"{kernel.array}.shape[{n}]": length for n, length in enumerate(box)}
     ends = [(Affine.variable(axis), length) for axis, length in zip(site.outer, box, strict=False)]
@@ -181,7 +189,8 @@ def _axes(kernel: Kernel, site: Site) -> list[Loop]:
 
 
 def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence[Loop]:
-    """Return the loops over the axes with the loop innermost that makes most reads contiguous (interchange).
+    """Return the loops over the axes in another order: the innermost one is that along which most reads are contiguous
+    (loop interchange).
 
     That is the last axis unless more reads are contiguous along another. Short axes, which are unrolled, stay in their
     places, and so do all where longer loops run inside, and where several instances of a scatter add to one entry.
@@ -211,7 +220,9 @@ def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
 
 
 def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Site) -> Made | None:
-    """Return the local arrays and statements that compute a kernel row by row, as `plan` says; None without a plan."""
+    """Return the local arrays and statements for a kernel whose loop over a row is moved inside of other loops, as
+    `plan` says; None without a plan.
+    """
     if plan is None:
         return None
     row = spans[-1]
@@ -249,8 +260,8 @@ def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Sit
 
 
 def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[Statement, ...]:
-    """Return ``body`` with each loop replaced by the result of the first rule of `LOOPS` that applies; ``is_one``: it
-    runs once per call.
+    """Return ``body`` with each loop rewritten by the first rule of `LOOPS` that applies to it. ``is_one`` says that
+    ``body`` runs once per call.
     """
     found: list[Statement] = []
     for statement in body:
@@ -262,13 +273,15 @@ def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[State
 
 
 def _in_chains(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return a maximum or minimum over ``loop`` as `CHAINS` independent ones (rfactor); None for other loops."""
+    """Return a maximum or minimum over ``loop`` computed in `CHAINS` independent accumulators (rfactor), since each
+    comparison waits for the one before; None for other loops.
+    """
     goes_on = any(not bound.form.atoms().isdisjoint(site.ends) for bound in bounds(loop))
     return rfactor(loop, CHAINS, site.fresh) if is_extremum(loop) and not goes_on else None
 
 
 def _in_parts(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return ``loop`` with its long sums split into parts that are added afterwards; None if it has none, or runs
+    """Return ``loop`` with its long sums computed as sums of partial sums, for accuracy; None if it has none, or runs
     several times in a call (not ``is_one``).
     """
     sums = long_sums(loop) if is_one else []
@@ -278,7 +291,7 @@ def _in_parts(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | N
 
 
 def is_extremum(loop: Loop) -> bool:
-    """Whether `loop`, if not short, does nothing but compare short values with a maximum or a minimum."""
+    """Whether `loop` is a long maximum or minimum of cheap values, and nothing else."""
     add = loop.body[0]
     if len(loop.body) != 1 or not isinstance(add, Set) or add.reduction not in EXTREMA:
         return False
@@ -290,8 +303,8 @@ def is_extremum(loop: Loop) -> bool:
 
 
 def _jammed_rows(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return a loop that adds terms to a row of sums, with several terms added in each pass over the row
-    (unroll-and-jam); None for other loops.
+    """Return a loop like ``for i: row[j] += a[i]*b[i, j] for all j`` with several i per pass over the row, which is
+    then read less often (unroll-and-jam); None for other loops.
     """
     if not is_sum_of_rows(loop):
         return None
@@ -300,7 +313,7 @@ def _jammed_rows(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] 
 
 
 def is_sum_of_rows(loop: Loop) -> bool:
-    """Whether `loop`, if not short, only adds simple terms to one row, entry by entry: ``row[j] += ...`` for all j.
+    """Whether `loop` is long and only adds simple terms to a row, entry by entry: ``row[j] += a[i]*b[i, j]`` for all j.
 
     The row is the same in each turn; that no term reads an entry which is not complete is a law of all nests.
     """
@@ -321,8 +334,8 @@ def is_sum_of_rows(loop: Loop) -> bool:
 
 
 def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return an innermost ``loop`` split at the ends of the range in which its only conditional statement with
-    vectorised functions runs; None without exactly one such statement.
+    """Return three loops for ``loop``: before, in and after the range in which its one costly conditional statement
+    runs, so that none of them tests it. None if it does not have exactly one.
     """
     if any(isinstance(s, Loop) for s in statements(loop.body)):
         return None
@@ -336,8 +349,8 @@ def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
 
 
 def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return ``loop`` distributed over two loops, strip by strip: the first computes its reductions, the second applies
-    vector functions to their results; None if that is not possible.
+    """Return ``loop`` in strips with two loops each: the first computes reductions, the second functions of their
+    results, with vector instructions. None if that is not possible.
 
     The local arrays between them are added to ``site.buffers``. Long sums in a loop that runs once (``is_one``) are
     added up strip by strip.
@@ -353,16 +366,23 @@ def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] 
 
 
 def usual_rows(loop: Loop, site: Site) -> tuple[Statement, ...] | None:
-    """Return the common ``loop`` of fused kernels as a fast loop without rarely needed inner loops, followed by the
-    full loop if one was needed; None if it has none.
+    """Return the loop that fused kernels share as a fast one without rarely needed inner loops, followed by the full
+    loop in case one was needed; None if there are no such inner loops.
     """
     found: tuple[Statement, ...] | None = _first((USUAL,), site, loop, site, False)[1]
     return found
 
 
+def common_loops(body: Sequence[Statement], lengths: Mapping[Variable, Affine], site: Site) -> Sequence[Statement]:
+    """Return the statements for one row of fused kernels, with loops joined that compute the same costly values;
+    ``lengths`` are the extents of the axes of arrays.
+    """
+    return _first((COMMON,), site, body, lengths, site)[1] or body
+
+
 def distributed_rows(loop: Loop, site: Site) -> Loop:
-    """Return the common ``loop`` of fused kernels with reductions and functions in separate loops, strip by strip, so
-    that functions are vectorised; unchanged if that is not possible.
+    """Return the loop that fused kernels share as two loops, for reductions and for functions of their results, so that
+    the functions are vectorised; unchanged if that is not possible.
     """
     found = _first((DISTRIBUTE,), site, loop, site, False)[1]
     if found is None:
@@ -373,14 +393,16 @@ def distributed_rows(loop: Loop, site: Site) -> Loop:
 
 
 def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return ``loop`` split into the range in which its costly conditions hold, without tests, and the rest; None if
-    that is not possible.
+    """Return ``loop`` as several loops: one over the range in which all costly conditions hold, without tests, and
+    those before and after it. None if that is not possible.
     """
     return interior(loop, site.fresh, site.prover.lengths, lambda test: _is_dear(test.body))
 
 
 def is_range(test: If, variable: str) -> bool:
-    """Whether the conditions of ``test`` on `variable` are plain bounds, at least one of which is not a constant."""
+    """Whether the conditions of ``test`` are plain bounds of `variable`, such as ``i >= k``, and one of them is not a
+    constant.
+    """
     own = [row for row in test.conditions if variable in row.form.atoms()]
     if any(row.kind != "ge" or abs(row.form.coefficient(variable)) != 1 or row.form.hidden() for row in own):
         return False
@@ -393,6 +415,12 @@ def _is_dear(body: Sequence[Statement]) -> bool:
 
 
 CARRY = Rule("carry", "entries of a row go on from each other", lambda k, p, s: _rows(k, scans_plan(k), s, p))
+
+COMMON = Rule(
+    "common loops",
+    "values that several loops over one row need are computed once",
+    lambda body, lengths, s: with_common_loops(body, lengths, s.fresh),
+)
 
 DISTRIBUTE = Rule("distribute", "functions of inner sums are computed in vectors", _distributed)
 

@@ -24,8 +24,8 @@ MAX_STORED = 4
 
 
 def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[list[Alloc], Loop] | None:
-    """Return ``(local arrays, loop)``: `loop` in strips of two loops, the first for its reductions, the second for
-    functions of their results, which are passed in the local arrays.
+    """Return ``(local arrays, loop)``: `loop` in strips, each with a loop for its reductions and a vectorised one for
+    the functions of their results, which are passed in the local arrays. None if that is illegal or does not pay.
 
     ``like`` is an array of the dtype of the local ones. None if no vectorised function follows a reduction in the
     loop, if the loop is short, or if one part depends on what another iteration of the other computes.
@@ -64,7 +64,7 @@ def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[lis
 
 
 def _names_in(statement: Statement) -> set[str]:
-    """Return the names of scalars and integers from which a statement computes its value."""
+    """Return the names of scalars and integers that a statement reads."""
     return used_names(statement) - set(filled(statement)) | {
         str(name) for form in forms([statement]) for name in form.atoms()
     }
@@ -74,14 +74,15 @@ def _with_names(body: Sequence[Statement], made: Collection[str]) -> tuple[State
     """Return ``body`` with reads of rank-0 arrays replaced by the scalars in ``made`` of the same name."""
 
     def by_name(part: Scalar) -> Scalar:
-        """Return the name of a scalar for a read of an array of rank 0."""
+        """Return the scalar of the same name for a read of an array of rank 0; other nodes unchanged."""
         return Name(part.array) if isinstance(part, Load) and not part.index and part.array in made else part
 
     return with_values(body, by_name)
 
 
 def _are_independent(reductions: Sequence[Statement], functions: Sequence[Statement], made: Collection[str]) -> bool:
-    """Return whether all iterations of ``reductions`` can run before those of ``functions``.
+    """Return whether the statements ``reductions`` of all iterations can run before the statements ``functions`` of any
+    iteration.
 
     The reductions define the scalars ``made``, and nothing else; they read nothing that the functions write.
     """

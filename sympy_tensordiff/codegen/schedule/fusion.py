@@ -18,7 +18,7 @@ from sympy_tensordiff.codegen.ir.dataflow import Dataflow, check_order, uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, is_accumulator, is_store, reduction_of
-from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span
+from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, lengths, span
 from sympy_tensordiff.codegen.ir.programs import (
     Array,
     ContractionStep,
@@ -34,11 +34,18 @@ from sympy_tensordiff.codegen.ir.programs import (
 from sympy_tensordiff.codegen.ir.rename import renamed, unique
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, weight
-from sympy_tensordiff.codegen.schedule.cpu import PLAIN, Nest, Site, distributed_rows, scheduled, usual_rows
+from sympy_tensordiff.codegen.schedule.cpu import (
+    PLAIN,
+    Nest,
+    Site,
+    common_loops,
+    distributed_rows,
+    scheduled,
+    usual_rows,
+)
 from sympy_tensordiff.codegen.schedule.primitives import localise, split_sums
 from sympy_tensordiff.codegen.schedule.rows import is_short, row_plan
 from sympy_tensordiff.codegen.schedule.short_rows import PART
-from sympy_tensordiff.codegen.schedule.split import MAX_KERNEL_OPERATIONS
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.indirect import data_entries
@@ -47,6 +54,13 @@ FAR = 64
 """Steps further away than so many others do not run together.
 
 Half and twice as much change no text of the benchmarks.
+"""
+
+MAX_GROUP_OPERATIONS = 600
+"""Kernels of more scalar operations and reads in all do not run together.
+
+Half as many take 1.2 of the time of the derivatives of Hagan's volatilities, whose logarithms are computed once in each
+loop; twice as many take as long.
 """
 
 MAX_SUMS_IN_LOOP = 12
@@ -59,7 +73,9 @@ entries 93 and 73 us, of 12 195 and 139 us, of 16 155 and 175 us, of 100 0.45 an
 
 
 def fuse(program: Program, prover: Prover) -> Program:
-    """Return the program with kernels over one leading axis fused into common loops, unless "fuse" is off."""
+    """Return the program with kernels over the same first axis fused into common loops, unless its options switch that
+    off.
+    """
     if "fuse" in program.rules_off:
         return program
     result = replace(program, kernels=tuple(_Fusion(program, prover).steps()))
@@ -69,7 +85,9 @@ def fuse(program: Program, prover: Prover) -> Program:
 
 @dataclass
 class _Group:
-    """Kernels collected for one fused loop; ``others`` are the arrays that unfused steps in between fill."""
+    """Kernels that will share a loop, with the arrays they fill and read. ``others`` are arrays that steps in between
+    fill.
+    """
 
     extent: Affine
     kernels: list[Kernel] = field(default_factory=list)
@@ -93,7 +111,7 @@ class _Fusion:
         """The weights of kernels, by their identity: each is asked for in front of many groups."""
 
     def steps(self) -> list[Step]:
-        """Return all steps of the program, with fused kernels as one step."""
+        """Return the steps of the program in order, with each group of fused kernels as one step."""
         waiting = deque(self.by_readers())
         result: list[Step] = []
         while waiting:
@@ -103,7 +121,7 @@ class _Fusion:
                 result.append(first)
                 continue
             left: list[Step] = []
-            while waiting and len(left) < FAR and group.weight < MAX_KERNEL_OPERATIONS:
+            while waiting and len(left) < FAR and group.weight < MAX_GROUP_OPERATIONS:
                 step = waiting.popleft()
                 producers = self.producers(step, left, group)
                 group.others -= {other.array for other in producers}
@@ -119,7 +137,9 @@ class _Fusion:
         return result
 
     def by_readers(self) -> list[Step]:
-        """Return the steps reordered: a kernel that only one other kernel reads, row by row, comes right before it."""
+        """Return the steps with each kernel moved directly before the only kernel that reads its array row by row, so
+        that the two can be fused.
+        """
         late: list[Step] = []
         for step in reversed(self.program.kernels):
             place = 0
@@ -134,7 +154,7 @@ class _Fusion:
     # ------------------------------------------------------------------------ who takes part
 
     def started(self, step: Step) -> _Group | None:
-        """Return a new group that contains only `step`; None if a group cannot begin with it."""
+        """Return a new group with `step` as its first kernel; None if `step` cannot be fused with others."""
         if not isinstance(step, Kernel) or not self.shapes[step.array] or not self.is_row_kernel(step):
             return None
         group = _Group(self.shapes[step.array][0])
@@ -142,15 +162,17 @@ class _Fusion:
         return group
 
     def is_row_kernel(self, kernel: Kernel) -> bool:
-        """Whether `kernel` can be computed row by row, one value of its first axis at a time; a kernel with one axis
-        only if it has no `row_plan`, which that would undo.
+        """Whether `kernel` can run inside of a loop over its first axis, one row at a time. A kernel with one axis must
+        not have a `row_plan`, since its rows are single entries.
         """
         if isinstance(kernel, Scatter | Table) or not kernel.axes:
             return False
         return len(kernel.axes) > 1 or row_plan(kernel, self.prover) is None
 
     def producers(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
-        """Return the unfused kernels in `left` that only `step` reads, and that could be fused with `group` as well."""
+        """Return the kernels in `left`, not fused yet, that only `step` reads and that can be fused with `group`
+        together with it.
+        """
         wanted = self.flow.reads(step) & group.others if self.flow.reads(step) & group.filled else frozenset()
         return [
             other
@@ -162,20 +184,22 @@ class _Fusion:
         ]
 
     def is_row(self, kernel: Kernel, group: _Group) -> bool:
-        """Whether `kernel` can be computed row by row and its first axis has the extent of the fused loop of `group`,
-        so that the two can be fused.
+        """Whether `kernel` can be computed row by row in the common loop of `group`, which has the extent of the
+        kernel's first axis.
         """
         shape = self.shapes[kernel.array]
         return bool(shape) and shape[0] == group.extent and self.is_row_kernel(kernel)
 
     def joins(self, step: Kernel, group: _Group, producers: Sequence[Kernel] = ()) -> bool:
-        """Whether fusing `step`, with kernels ``producers`` that only it reads, into `group` is legal and useful."""
+        """Whether `step` can be fused into `group` and that pays. `producers` are kernels that only `step` reads, to be
+        fused with it.
+        """
         if isinstance(step, Scatter | Table):
             return False
         read = self.flow.reads(step)
         own = read & (group.filled | {kernel.array for kernel in producers})
         own_weight = sum(map(self.weight, (*producers, step)))
-        if not read.isdisjoint(group.others | group.totals) or group.weight + own_weight > MAX_KERNEL_OPERATIONS:
+        if not read.isdisjoint(group.others | group.totals) or group.weight + own_weight > MAX_GROUP_OPERATIONS:
             return False
         # The arrays that it reads from the group, or that both read.
         common = own or {name for name in read & group.read if len(self.shapes[name]) > 1}
@@ -186,7 +210,9 @@ class _Fusion:
         )
 
     def is_total(self, kernel: Kernel, group: _Group, common: AbstractSet[str]) -> bool:
-        """Whether `kernel` is one reduction over the fused axis of `group`, with fewer axes than arrays it reads."""
+        """Whether `kernel` is a single reduction over the loop of `group`, of arrays with more axes than its result;
+        `common` are the arrays that both read.
+        """
         loop = total_loop(kernel, group.extent)
         if loop is None or not _reads_only_at(kernel, common, loop.variable):
             return False
@@ -215,7 +241,9 @@ class _Fusion:
     # ------------------------------------------------------------------------ the common loop
 
     def fused(self, group: _Group) -> FusedKernels:
-        """Return the fused step for `group`, with a common loop variable and otherwise distinct names."""
+        """Return the kernels of `group` as one fused step: the common loop has one variable, and all other names are
+        distinct.
+        """
         axis = unique(group.kernels[0].axes[0], self.taken)
         taken = {*self.taken, axis}
         tried: dict[str, int] = {}
@@ -227,8 +255,8 @@ class _Fusion:
         return FusedKernels(axis, group.extent, tuple(parts), frozenset(group.totals), rows)
 
     def rows(self, group: _Group) -> tuple[Array, ...]:
-        """Return the temporaries that only the fused kernels read row by row, without their first axis: one row
-        suffices.
+        """Return the temporaries of the group that no other step reads, without their first axis: storing the current
+        row is enough.
         """
         inside = Counter(name for kernel in group.kernels for name in self.flow.reads(kernel))
         return tuple(
@@ -239,7 +267,9 @@ class _Fusion:
 
 
 def single_reduction(kernel: Kernel) -> tuple[Set, Loop, Set] | None:
-    """Return ``(start, loop, store)`` of a kernel that only computes one reduction; else None."""
+    """Return ``(start, loop, store)`` of a kernel that consists of one reduction: initialisation, loop and store. None
+    for other kernels.
+    """
     if len(kernel.body) != 3:
         return None
     start, loop, store = kernel.body
@@ -249,7 +279,7 @@ def single_reduction(kernel: Kernel) -> tuple[Set, Loop, Set] | None:
 
 
 def total_loop(kernel: Kernel, extent: Affine) -> Loop | None:
-    """Return the only top-level loop of a kernel if it reduces over ``0, ..., extent - 1``; else None."""
+    """Return the loop of a kernel that consists of one reduction over ``range(extent)``; None for other kernels."""
     found = single_reduction(kernel)
     ends = (Bound(ZERO),), (Bound(extent - 1),)
     return found[1] if found is not None and (found[1].lows, found[1].highs) == ends else None
@@ -268,7 +298,9 @@ def _reads_only_at(kernel: Kernel, arrays: AbstractSet[str], variable: str) -> b
 
 
 def runs_in_blocks(step: Step, prover: Prover) -> bool:
-    """Whether `step` can be split into blocks along its first axis: no reduction and no prefix scan runs along it."""
+    """Whether threads can compute `step` in blocks of rows: no reduction and no prefix scan runs along its
+    first axis.
+    """
     if isinstance(step, Correlation):
         return True
     if isinstance(step, ContractionStep | Trapezoid):
@@ -282,7 +314,7 @@ def runs_in_blocks(step: Step, prover: Prover) -> bool:
 
 
 def is_plain_total(kernel: Kernel) -> bool:
-    """Whether the entries of `kernel` are sums, for which the parts of several blocks can be added up."""
+    """Whether each entry of `kernel` is a sum, so that several threads can compute partial sums of it."""
     found = single_reduction(kernel)
     if not kernel.axes or found is None:
         return False
@@ -294,8 +326,8 @@ def is_plain_total(kernel: Kernel) -> bool:
 
 
 def nest_of(step: Kernel | FusedKernels, site: Site) -> Nest:
-    """Return the verified nest of `step`; the unscheduled nest if an access in the scheduled one is not proved in
-    bounds.
+    """Return the scheduled nest of `step`, verified. If one of its accesses cannot be proved to be in bounds, return
+    the unscheduled nest.
     """
     nest = scheduled_together(step, site) if isinstance(step, FusedKernels) else scheduled(step, site)
     used, totals = uses(step), step.totals if isinstance(step, FusedKernels) else ()
@@ -309,7 +341,9 @@ def nest_of(step: Kernel | FusedKernels, site: Site) -> Nest:
 
 
 def in_plain_loops(step: Kernel | FusedKernels, site: Site, error: VerificationError) -> Nest:
-    """Return the unscheduled nest of `step`; raise `error` if it was unscheduled already."""
+    """Return the unscheduled nest of `step`, since the scheduled one raised `error`. Raise `error` if that one was not
+    scheduled either.
+    """
     if site.is_plain:
         raise error
     nest = nest_of(step, replace(site, is_plain=True, fired={}, ends=set()))
@@ -319,7 +353,7 @@ def in_plain_loops(step: Kernel | FusedKernels, site: Site, error: VerificationE
 
 
 def scheduled_together(step: FusedKernels, site: Site) -> Nest:
-    """Return the nest of fused kernels: one loop over their common axis."""
+    """Return the nest of fused kernels: a loop over their common axis, in which each kernel computes its row."""
     bare = site.bare.union(array.name for array in step.rows if not array.shape)
     parts = _Parts(
         step, replace(site, bare=bare, outer=(), block=None, is_within=True, like=step.filled[0], buffers=[])
@@ -333,7 +367,10 @@ def scheduled_together(step: FusedKernels, site: Site) -> Nest:
         else:
             parts.row(kernel)
     first, stop = map(Affine.variable, site.block) if site.block is not None else (ZERO, step.extent)
-    whole = span(step.axis, first, stop, parts.inside)
+    known = dict(site.prover.lengths)
+    for array in step.rows:
+        known |= lengths(array.name, array.shape)
+    whole = span(step.axis, first, stop, common_loops(parts.inside, known, site))
     loops: tuple[Statement, ...] = (whole,)
     if (usual := usual_rows(whole, site)) is not None:
         loops = usual
@@ -349,7 +386,9 @@ def scheduled_together(step: FusedKernels, site: Site) -> Nest:
 
 @dataclass
 class _Parts:
-    """Builds the nest of fused kernels: the statements before, inside and after the common loop."""
+    """Builds the nest of fused kernels, in three parts: statements before the common loop, inside of it, and
+    after it.
+    """
 
     step: FusedKernels
     site: Site
@@ -376,7 +415,7 @@ class _Parts:
         self.inside += nest.body
 
     def total(self, kernel: Kernel) -> None:
-        """Add a reduction over the common loop: each iteration updates all entries of its result."""
+        """Add a `kernel` that is a reduction over the common loop: each iteration updates all entries of its result."""
         if (found := single_reduction(kernel)) is None or total_loop(kernel, self.step.extent) is None:
             raise VerificationError(f"{kernel.array} has no loop over all values of {self.step.axis}")
         (accumulator, loop, store), axes = found, kernel.axes
@@ -387,18 +426,22 @@ class _Parts:
             first = span(axis, ZERO, extent(kernel.array, number), [first])
         self.before.append(first)
         self.sums += [accumulator.name] if not axes and reduction_of(accumulator) == "sum" else []
-        self.inside += self.turn(kernel, loop.body, {accumulator.name: entry})
+        self.inside += self.iteration(kernel, loop.body, {accumulator.name: entry})
         if not axes or store.value != own:
-            self.after += self.turn(kernel, [store], {accumulator.name: entry})
+            self.after += self.iteration(kernel, [store], {accumulator.name: entry})
 
-    def turn(self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]) -> Sequence[Statement]:
-        """Return the scheduled nest of `body`, statements of `kernel` for one iteration, in which `entry` maps the
-        accumulator to its replacement; its local arrays are added to ``self.arrays``.
+    def iteration(
+        self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]
+    ) -> Sequence[Statement]:
+        """Return the scheduled nest of one iteration's statements of `kernel`, with accumulators replaced according to
+        `entry`. Local arrays are added to ``self.arrays``.
         """
         nest = scheduled(self.local(kernel, kernel.axes, body), replace(self.site, entries=entry))
         self.arrays += nest.arrays
         return nest.body
 
     def local(self, kernel: Kernel, axes: tuple[str, ...], body: Sequence[Statement]) -> Kernel:
-        """Return `kernel` with the given axes and body, and with reads of one-row temporaries adapted."""
+        """Return `kernel` with the given axes and body, where temporaries of which only the current row is stored are
+        read without their first index.
+        """
         return replace(kernel, axes=axes, body=localise(body, self.rows))

@@ -33,7 +33,7 @@ TYPICAL = 1024
 Values = Mapping[Any, Any]
 
 
-class Figures(NamedTuple):
+class LaunchCosts(NamedTuple):
     """The predicted costs of one kernel launch, per thread unless stated otherwise.
 
     Attributes
@@ -63,7 +63,7 @@ class Figures(NamedTuple):
 
 
 def computed_sizes(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return `sizes` with the sizes added that the program computes from them."""
+    """Return `sizes` with those sizes added that the program computes from them."""
     known = dict(sizes)
     for size in program.sizes:
         values = [int(form.evaluate(known)) for form in (size.lows or size.highs)]
@@ -71,14 +71,14 @@ def computed_sizes(program: Program, sizes: Mapping[str, int]) -> dict[str, int]
     return known
 
 
-def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list[Figures]:
+def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list[LaunchCosts]:
     """Return the predicted costs of each launch of a program at the given sizes."""
     program = device.program
     known, shapes = computed_sizes(program, sizes), array_shapes(program)
     found, taken = [], all_names(program)
     nests: dict[str, BlockNest] = {}
     for step in program.kernels:
-        nest = block_nest(step, device.deals, shapes, lambda wish: reserve_name(wish, taken))
+        nest = block_nest(step, device.shared_loops, shapes, lambda wish: reserve_name(wish, taken))
         nests |= {} if nest is None else {step.array: nest}
     for step in program.kernels:
         if isinstance(step, Kernel | FusedKernels):
@@ -89,7 +89,7 @@ def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list
 
 
 def temporary_bytes(program: Program, sizes: Mapping[str, int], itemsize: int = 8) -> int:
-    """Return the bytes of the temporaries of a call, without numbers of threads."""
+    """Return the bytes of memory for the temporary arrays of a call, without rows that a thread keeps in registers."""
     known = computed_sizes(program, sizes)
     own = {row.name for step in program.kernels if isinstance(step, FusedKernels) for row in step.rows}
     shapes = [array.shape for array in program.temporaries if array.name not in own]
@@ -97,7 +97,9 @@ def temporary_bytes(program: Program, sizes: Mapping[str, int], itemsize: int = 
 
 
 class _Threads:
-    """The threads of a kernel without shared memory, one per entry, as the generated launch arranges them."""
+    """The threads of a GPU kernel with one thread per entry and no shared memory: block shape, number, and the indices
+    of each.
+    """
 
     def __init__(self, step: Kernel | FusedKernels, shapes: Shapes, known: Values) -> None:
         axes, first = common_axes(step), kernels_of(step)[0]
@@ -118,7 +120,9 @@ class _Threads:
         self.lanes = prod(box) / max(1, self.threads)
 
     def lane(self, number: int) -> dict[str, int] | None:
-        """Return the axis values of thread `number` of a warp; None if it has no entry."""
+        """Return the indices of the entry that thread `number` of a warp computes; None for a thread without an
+        entry.
+        """
         width, height, _ = self.block
         inside = (number % width, number // width % height, number // (width * height))
         at = [start + own for start, own in zip(self.start, inside, strict=True)]
@@ -133,7 +137,7 @@ class _Threads:
 
 
 class _ModelBlocks:
-    """The threads of a kernel whose blocks share memory, for the cost model."""
+    """The threads of a GPU kernel whose blocks share memory: block shape, number, and the coordinates of each."""
 
     def __init__(self, nest: BlockNest, known: Values) -> None:
         self.nest, self.body, self.shared = nest, nest.body, nest.shared
@@ -148,7 +152,7 @@ class _ModelBlocks:
             self.lanes *= int(extent.evaluate(known)) / (full * dict(self.box)[tile])
 
     def lane(self, number: int) -> dict[str, int] | None:
-        """Return the coordinates of thread `number` of a warp; None if it has no entry."""
+        """Return the coordinates of thread `number` of a warp in a middle block; None for a thread without an entry."""
         x, y = number % self.width, number // self.width
         if y >= self.height:
             return None
@@ -161,7 +165,7 @@ class _ModelBlocks:
 
 
 class _Count:
-    """Counts the reads and operations that one warp of a launch executes."""
+    """Counts the reads and operations of a GPU launch, by running through its nest for one warp of threads."""
 
     def __init__(self, launch: _Threads | _ModelBlocks, shapes: Shapes, known: Values, itemsize: int) -> None:
         self.launch, self.itemsize = launch, itemsize
@@ -178,16 +182,16 @@ class _Count:
         self.short: list[Loop] = []
         """The loops of a few constant iterations around the current statement."""
 
-    def figures(self, name: str) -> Figures:
+    def figures(self, name: str) -> LaunchCosts:
         """Return the predicted costs of one kernel launch, counted by running through its statements."""
         if self.warp:
             self.count(self.launch.body, self.warp, 1)
         sectors = self.worst[max(self.worst)] if self.worst else 1.0
         counts = self.loads, self.shared_loads, self.operations
-        return Figures(name, self.launch.threads, self.launch.lanes, *counts, sectors, self.serial)
+        return LaunchCosts(name, self.launch.threads, self.launch.lanes, *counts, sectors, self.serial)
 
     def count(self, body: Sequence[Statement], warp: Sequence[dict[Any, Any]], times: int) -> None:
-        """Add the costs of the statements `body`, which the threads of `warp` execute `times` times."""
+        """Add to the counts what the statements `body` cost, which the threads of `warp` execute `times` times."""
         for statement in body:
             if isinstance(statement, If):
                 inside = [lane for lane in warp if _holds(statement.conditions, lane)]
@@ -202,7 +206,7 @@ class _Count:
                 self.count_value(statement, warp, times)
 
     def count_value(self, statement: Set, warp: Sequence[Values], times: int) -> None:
-        """Add the operations and reads of the statement, executed `times` times."""
+        """Add to the counts the operations and reads of one statement, which is executed `times` times."""
         if isinstance(statement.value, Ends | Identity):
             return
         nodes = list(subexpressions(statement.value))
@@ -219,8 +223,8 @@ class _Count:
             self.worst[times] = max(ratio, self.worst.get(times, 0.0))
 
     def sectors(self, load: Load, warp: Sequence[Values]) -> float:
-        """Return the number of memory sectors that a warp reads, divided by the least number for its entries (1 is
-        coalesced). The iterations of short loops count together: the cache keeps the few sectors that they share.
+        """Return the number of memory sectors that a warp reads, divided by the least possible number: 1 for coalesced
+        reads. Iterations of short loops count as one read, since the cache keeps their sectors.
         """
         used = {str(atom) for form in load.index for atom in form.atoms()}
         ranges = [
@@ -232,7 +236,9 @@ class _Count:
         return min(self.ratio(load, values) for values in (warp, together))
 
     def ratio(self, load: Load, points: Sequence[Values]) -> float:
-        """Return the number of sectors that reads take at some values of the variables, divided by the least number."""
+        """Return the number of memory sectors that `load` touches at all `points`, divided by the number that holds as
+        many adjacent entries.
+        """
         strides = self.strides[load.array]
         places = {
             sum(int(form.evaluate(values)) * stride for form, stride in zip(load.index, strides, strict=True))
@@ -243,7 +249,7 @@ class _Count:
 
 
 def is_unrolled(loop: Loop) -> bool:
-    """Whether a loop has few iterations, between constants."""
+    """Whether a loop has constant bounds and so few iterations that the compiler unrolls it."""
     bounds = (*loop.lows, *loop.highs)
     if len(bounds) > 2 or loop.step != 1 or any(b.divisor > 1 or not b.form.is_constant for b in bounds):
         return False
@@ -258,7 +264,7 @@ def _work(node: Scalar) -> int:
 
 
 def _holds(rows: Sequence[Constraint], lane: Values) -> bool:
-    """Whether the constraints `rows` hold at the variable values `lane` of a thread."""
+    """Whether the constraints `rows` hold for a thread, whose variables have the values `lane`."""
     try:
         values = [(row, int(row.form.evaluate(lane))) for row in rows]
     except KeyError:  # of data, which the model does not know
@@ -267,7 +273,9 @@ def _holds(rows: Sequence[Constraint], lane: Values) -> bool:
 
 
 def _middle(loop: Loop, warp: Sequence[dict[Any, Any]]) -> tuple[int, list[dict[Any, Any]]]:
-    """Return the most iterations of a loop over all threads, and the threads' variables in the middle iteration."""
+    """Return the greatest number of iterations of a loop among the threads of a warp, and the variables of each thread
+    in its middle iteration.
+    """
     most, inner = 0, []
     for lane in warp:
         low = max(ceil(b.form.evaluate(lane) / b.divisor) for b in loop.lows)
@@ -280,10 +288,12 @@ def _middle(loop: Loop, warp: Sequence[dict[Any, Any]]) -> tuple[int, list[dict[
 
 
 def block_shape(columns: int, rows: int, outer: int) -> tuple[int, int, int]:
-    """Return the threads of a block along x, y and z for one thread per entry, as the generated ``launch`` does."""
+    """Return the numbers of threads of a block along x, y and z, for entries in `columns`, `rows` and `outer` axes. The
+    generated ``launch`` chooses them so.
+    """
 
     def share(extent: int, most: int) -> int:
-        """Return the extent, divided into as many equal pieces as it takes for none to be longer than ``most``."""
+        """Return ``extent/n``, rounded up, for the least n for which this is at most ``most``."""
         return ceil(extent / ceil(extent / most))
 
     width = columns if columns <= 128 else ceil(share(columns, 256 if outer * rows == 1 else 128) / 8) * 8

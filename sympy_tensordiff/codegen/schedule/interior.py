@@ -33,7 +33,8 @@ MOST_WEIGHT = 250
 
 
 class Guards(NamedTuple):
-    """The guards at the top of a loop body: bounds on the loop variable, and conditions that are invariant in the loop.
+    """The guards of statements in a loop body, sorted: lower and upper bounds of the loop variable, and conditions that
+    are the same in all iterations.
 
     ``zeros`` are the quotients that are 0 between the bounds.
     """
@@ -47,8 +48,8 @@ class Guards(NamedTuple):
 def interior(
     loop: Loop, fresh: Callable[[str], str], lengths: Lengths, is_dear: Callable[[If], bool]
 ) -> tuple[Statement, ...] | None:
-    """Return an innermost loop split into an interior without guards and remainders, and the ends; None if it is not
-    split.
+    """Return an innermost loop as several: an interior, where all guards hold and are not tested, and the loops before
+    and after it. None if it has no such guards.
 
     ``lengths`` are those of the axes of arrays.
 
@@ -78,7 +79,9 @@ def interior(
 
 
 def guards(loop: Loop, lengths: Lengths) -> Guards:
-    """Return the guards at the top of `loop` that a split turns into loop bounds, and remainders that then vanish."""
+    """Return the guards in the body of `loop` that bounds of separate loops can replace, and remainders that are 0
+    between these bounds.
+    """
     found = Guards([], [], [], [])
     variable, highs = Affine.variable(loop.variable), [bound.form.substitute(lengths) for bound in loop.highs]
     set_inside = {s.name for s in statements(loop.body) if isinstance(s, Set)}
@@ -105,7 +108,8 @@ def guards(loop: Loop, lengths: Lengths) -> Guards:
 def _parts(
     loop: Loop, found: Guards, begin: list[Statement], fresh: Callable[[str], str], lengths: Lengths
 ) -> tuple[Statement, ...]:
-    """Return the loops before, inside and after the interior; in the interior all guards hold and are dropped.
+    """Return the loops before, inside and after the interior of `loop`. In the interior, all guards in `found` hold, so
+    they are not tested.
 
     Statements that compute the ends are added to `begin`.
     """
@@ -125,12 +129,12 @@ def _parts(
     within = [*after, *(Constraint("ge", high - variable) for high in found.highs)]
     parts = []
     if first:
-        parts.append(_part(loop, [], [first[0] - 1], found.outer, fails_before))
-    inside = _part(loop, first, last, within, [])
+        parts.append(_loop_between(loop, [], [first[0] - 1], found.outer, fails_before))
+    inside = _loop_between(loop, first, last, within, [])
     zeros = Renaming({}, forms={part: Affine() for part in found.zeros})
     parts.append(replace(inside, body=zeros.body(inside.body)))
     if last:
-        parts.append(_part(loop, [*first, last[0] + 1], [], after, fails_behind))
+        parts.append(_loop_between(loop, [*first, last[0] + 1], [], after, fails_behind))
     tight = [
         replace(part, lows=_tightest(part.lows, 1, lengths), highs=_tightest(part.highs, -1, lengths)) for part in parts
     ]
@@ -149,15 +153,15 @@ def _gap(low: Bound, high: Bound, lengths: Lengths) -> int | None:
     return gap.constant if gap.is_constant and low.divisor == high.divisor == 1 else None
 
 
-def _part(
+def _loop_between(
     loop: Loop,
     lows: Sequence[Affine],
     highs: Sequence[Affine],
     holds: Sequence[Constraint],
     fails: Sequence[Constraint],
 ) -> Loop:
-    """Return `loop` with further bounds, without the guards in `holds`, and without statements whose guards are in
-    `fails`.
+    """Return `loop` with the bounds `lows` and `highs` added. Guards in `holds` are dropped, and statements with a
+    guard in `fails` are removed.
     """
     body: list[Statement] = []
     for statement in loop.body:
@@ -171,8 +175,8 @@ def _part(
 
 
 def _tightest(bounds: Iterable[Bound], sign: int, lengths: Lengths) -> tuple[Bound, ...]:
-    """Return the lower bounds (upper ones for ``sign=-1``) without those that differ from a tighter one by a
-    constant.
+    """Return lower bounds (upper ones for ``sign=-1``) without redundant ones: ``i`` is dropped if there is ``i
+    + 1``.
     """
     found: list[Bound] = []
     for bound in bounds:

@@ -27,7 +27,8 @@ Entry: TypeAlias = "IndirectIndex | Load"
 
 @dataclass(frozen=True)
 class InvariantReads:
-    """Hoists loop-invariant reads, such as ``idx[i]`` in ``x[idx[i], j]``, out of inner loops.
+    """Moves reads that are the same in all iterations of a loop, such as ``idx[i]`` in a loop over j with ``x[idx[i],
+    j]``, in front of the loop.
 
     `fresh` makes names, `extents` maps the variables of axis lengths to extents. With `has_values`, reads of arrays of
     real numbers are hoisted, too.
@@ -39,32 +40,32 @@ class InvariantReads:
     has_values: bool
 
     def body(self, body: Sequence[Statement], rows: Rows) -> tuple[Statement, ...]:
-        """Return the nest `body`, where the constraints ``rows`` hold, with loop-invariant reads hoisted if integer
-        arrays occur.
+        """Return the nest `body` with hoisted reads, if it reads entries of integer arrays; else `body` itself.
+        ``rows`` hold around it.
         """
         return self.block(body, rows, {}, "") if any(data_entries(forms(body))) else tuple(body)
 
     def block(
         self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str], variable: str
     ) -> tuple[Statement, ...]:
-        """Return the body of the loop over `variable` ("" for a whole nest) with hoisted reads in front; ``known``
-        entries have names.
+        """Return the body of the loop over `variable` ("" for a whole nest), with the entries that its inner loops read
+        repeatedly read once in front. Entries in ``known`` have names already.
         """
         known, reads = dict(known), list[Statement]()
         for entry in dict.fromkeys(self.wanted(body, variable)):
             if self.is_inside(entry, rows):
                 name = self.fresh(entry_name(entry))
                 value = entry if isinstance(entry, Load) else exactly(Affine.variable(entry))
-                reads.append(with_parts(Set(Name(name), value), *_changes(known)))
+                reads.append(with_parts(Set(Name(name), value), *_replacements_by_names(known)))
                 known[entry] = name
         return (*reads, *self.inside(body, rows, known))
 
     def inside(self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str]) -> Iterator[Statement]:
-        """Yield the statements of `body` with known entries replaced by their names; inner loops get hoisted reads of
-        their own.
+        """Yield the statements of `body` with names in place of the entries in `known`; inner loops are rewritten by
+        `block`.
         """
         for statement in body:
-            new = with_parts(statement, *_changes(known))
+            new = with_parts(statement, *_replacements_by_names(known))
             inner = (*rows, *(row.substitute(self.extents) for row in rows_of(statement)))
             if isinstance(statement, Loop) and isinstance(new, Loop):
                 new = replace(new, body=self.block(statement.body, inner, known, statement.variable))
@@ -75,8 +76,8 @@ class InvariantReads:
             yield new
 
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
-        """Yield the entries that depend on `variable` and are used in loops inside of its loop, so that hoisting
-        pays.
+        """Yield the entries worth reading once per iteration over `variable`: those that depend on it, but not on the
+        inner loops in which they are read.
         """
         targets = [s.target for s in statements(body) if isinstance(s, Set)]
         others = self.prover.shapes.keys() - {target.array for target in targets if isinstance(target, Load)}
@@ -90,8 +91,8 @@ class InvariantReads:
                         yield entry
 
     def entries(self, statement: Statement, arrays: Collection[str]) -> Iterator[Entry]:
-        """Yield the integer-array entries in the indices of `statement` and, if ``self.has_values``, its reads of
-        ``arrays``.
+        """Yield the integer-array entries in the indices of `statement`. With ``self.has_values``, also yield its reads
+        of ``arrays``.
         """
         own = [replace(statement, body=()) if isinstance(statement, Loop | If) else statement]
         for entry in data_entries(forms(own)):
@@ -102,24 +103,28 @@ class InvariantReads:
                 yield value
 
     def is_inside(self, entry: Entry, context: Rows) -> bool:
-        """Whether `entry` is provably in bounds in the context, entries in its own index included."""
+        """Whether `entry`, and the entries in its own index, are proved to be in bounds in the context."""
         own = entry if isinstance(entry, Load) else Load(entry.tensor, entry.index)
         if any(isinstance(inner, MaskedEntry) for inner in data_entries(own.index)):
             return False
         loads = [*data_reads(own.index), own]
-        return not any(self.prover.axes_inside(load, context) for load in loads)
+        return not any(self.prover.unproved_bounds(load, context) for load in loads)
 
 
-def _changes(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Callable[[Affine], Affine]]:
-    """Return two functions that replace known entries by their names, in scalar expressions and in affine forms."""
+def _replacements_by_names(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Callable[[Affine], Affine]]:
+    """Return two functions that put in the names of the entries in `known`: one for scalar expressions, one for affine
+    forms.
+    """
     data: dict[Variable, Affine] = {e: Affine.variable(n) for e, n in known.items() if isinstance(e, IndirectIndex)}
 
     def form(one: Affine) -> Affine:
-        """Return the affine form `one` with known integer-array entries replaced by their names."""
+        """Return an affine form with names in place of the integer-array entries in ``known``."""
         return one.substitute(data)
 
     def part(one: Scalar) -> Scalar:
-        """Return the node `one`, a read or an index, with known entries replaced by names; others unchanged."""
+        """Return one node of a scalar expression, a read or an index, with names in place of the entries in ``known``;
+        others unchanged.
+        """
         if isinstance(one, IndexValue):
             return IndexValue(form(one.form))
         if not isinstance(one, Load):
@@ -137,8 +142,9 @@ def entry_name(entry: Entry) -> str:
 
 
 def gathers_first(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, RowPlan | None]:
-    """Return a kernel that first gathers the data-dependent reads of a row, then applies vectorised functions, and its
-    plan.
+    """Return ``(kernel, plan)`` for a kernel that first reads the data-dependent entries of a row, such as
+    ``x[idx[i]]``, and then applies functions to the row with vector instructions. Without such reads, return the kernel
+    unchanged and None.
 
     The kernel itself and None if it has no such reads. ``fresh`` makes names.
     """

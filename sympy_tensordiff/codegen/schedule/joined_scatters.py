@@ -18,7 +18,9 @@ from sympy_tensordiff.codegen.ir.walk import all_names, statements
 
 
 def with_joined_scatters(program: Program) -> Program:
-    """Return the program with adjacent scatters joined that add to the same entries of an array for all indices."""
+    """Return the program in which scatters that add to equal entries of an array, as ``y[p[k]] += a[k]`` and ``y[p[k]]
+    += b[k]``, are joined into one.
+    """
     taken = all_names(program)
     steps: list[Step] = []
     for array, run in itertools.groupby(program.kernels, lambda step: step.array if isinstance(step, Scatter) else ""):
@@ -28,7 +30,7 @@ def with_joined_scatters(program: Program) -> Program:
 
 
 def _joined(scatters: Iterable[Scatter], taken: set[str]) -> Iterator[Scatter]:
-    """Yield the scatters into one array, in the order of the first ones, those with equal places as one."""
+    """Yield the scatters into one array, with those joined that add to equal entries."""
     found: list[Scatter] = []
     for scatter in scatters:
         for place, other in enumerate(found):
@@ -41,7 +43,7 @@ def _joined(scatters: Iterable[Scatter], taken: set[str]) -> Iterator[Scatter]:
 
 
 def _join(one: Scatter, other: Scatter, taken: set[str]) -> Scatter | None:
-    """Return two scatters as one; None if they differ in their places, or test conditions."""
+    """Return one scatter that adds the values of both; None if they add to different entries, or test conditions."""
     if one.extents != other.extents or one.exclusive != other.exclusive:
         return None
     last = one.body[-1]

@@ -27,12 +27,14 @@ FREE = frozenset({"sum", "max", "min"})
 
 
 def with_joined_sums(kernel: Kernel) -> Kernel:
-    """Return `kernel` with nested sums as one accumulation, so that both loops can be distributed."""
+    """Return `kernel` with a sum of sums computed in one accumulator instead of two, so that both loops can be
+    distributed over threads.
+    """
     return replace(kernel, body=rewrite(kernel.body, lambda statement, _: (_joined(statement),)))
 
 
 def _joined(statement: Statement) -> Statement:
-    """Return a sum over a sum as loops that add to one accumulator; another statement unchanged."""
+    """Return a loop that adds up inner sums as a loop nest with a single accumulator; any other statement unchanged."""
     if not isinstance(statement, Loop | If):
         return statement
     lets, rest = split_off_definitions(statement.body)
@@ -46,12 +48,14 @@ def _joined(statement: Statement) -> Statement:
         return statement
 
     def adding(part: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return an addition to the inner sum as an addition to the outer one; another statement unchanged."""
+        """Return an addition to the inner sum's accumulator as one to the outer sum's; any other statement
+        unchanged.
+        """
         return (replace(part, target=add.target) if is_addition(part) and part.name == start.name else part,)
 
     return replace(statement, body=(*lets, *rewrite([inner], adding)))
 
 
 def split_off_definitions(body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
-    """Split `body` into its scalar definitions and all other statements."""
+    """Return the definitions of scalars in `body`, and the other statements."""
     return [s for s in body if is_let(s)], [s for s in body if not is_let(s)]

@@ -16,13 +16,14 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.ir.dataflow import check_order, uses
 from sympy_tensordiff.codegen.ir.loops import Statement
-from sympy_tensordiff.codegen.ir.nests import ZERO, span, with_numbers
+from sympy_tensordiff.codegen.ir.nests import ZERO, span, with_entries_as_scalars
 from sympy_tensordiff.codegen.ir.programs import (
     Array,
     ContractionStep,
     FusedKernels,
     Kernel,
     Program,
+    Recurrence,
     Scatter,
     Step,
     kernels_of,
@@ -34,16 +35,16 @@ from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, loops,
 from sympy_tensordiff.codegen.schedule.block_nests import shares_memory
 from sympy_tensordiff.codegen.schedule.fusion import FAR
 from sympy_tensordiff.codegen.schedule.recompute import recomputed
-from sympy_tensordiff.codegen.schedule.row_blocks import in_rows
-from sympy_tensordiff.codegen.schedule.shared_sums import Deal
+from sympy_tensordiff.codegen.schedule.row_blocks import with_row_launches
+from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop
 from sympy_tensordiff.codegen.schedule.split import MAX_KERNEL_OPERATIONS
 from sympy_tensordiff.codegen.schedule.split_reductions import SHORT, in_blocks, rounds
 from sympy_tensordiff.integer.affine import Affine
 
 
 def in_launches(program: Program, alone: Collection[str] = ()) -> Program:
-    """Return the program with kernels over the same entries merged into one launch, except those that fill arrays in
-    ``alone``.
+    """Return the program with kernels merged that compute arrays of the same shape, one thread per entry, so that fewer
+    GPU launches are needed. Kernels that fill arrays in ``alone`` stay as they are.
 
     Law: every result is the same.
     """
@@ -51,7 +52,7 @@ def in_launches(program: Program, alone: Collection[str] = ()) -> Program:
     launches: list[_Launch] = []
     for step in program.kernels:
         for launch in reversed(launches[-FAR:]):
-            if isinstance(step, Kernel) and step.array not in alone and launch.takes(step):
+            if isinstance(step, Kernel) and step.array not in alone and launch.can_take(step):
                 launch.add(step)
                 break
             if launch.precedes(step):
@@ -60,20 +61,22 @@ def in_launches(program: Program, alone: Collection[str] = ()) -> Program:
         else:
             launches.append(_Launch(step, shapes, alone))
     taken = outer_names(program)
-    private = _private(program, launches)
-    result = replace(program, kernels=tuple([launch.together(private, taken) for launch in launches]))
+    private = _used_by_one_launch(program, launches)
+    result = replace(program, kernels=tuple([launch.as_one_step(private, taken) for launch in launches]))
     check_order(result)
     return result
 
 
-def _private(program: Program, launches: Collection[_Launch]) -> frozenset[str]:
-    """Return the temporaries that only a single launch fills and reads."""
+def _used_by_one_launch(program: Program, launches: Collection[_Launch]) -> frozenset[str]:
+    """Return the temporaries that one launch fills and no other launch reads, so that they can stay in registers."""
     users = Counter(name for launch in launches for name in launch.filled | launch.read)
     return frozenset([array.name for array in program.temporaries if users[array.name] == 1])
 
 
 def common_axes(step: Kernel | FusedKernels) -> tuple[str, ...]:
-    """Return the axes of `step` along which there are threads: those that all of its kernels have in common."""
+    """Return the names of the axes along which the launch of `step` has threads: the leading axes that all its kernels
+    share.
+    """
     if isinstance(step, Kernel):
         return step.axes
     first, *others = (kernel.axes for kernel in step.kernels)
@@ -81,12 +84,14 @@ def common_axes(step: Kernel | FusedKernels) -> tuple[str, ...]:
 
 
 def thread_nest(step: Kernel | FusedKernels, shapes: Shapes) -> tuple[Statement, ...]:
-    """Return a step as a GPU nest: its last axis is thread axis x, the one before y, all others z."""
+    """Return a step as a GPU loop nest with one thread per entry: the last axis becomes the thread axis x, the one
+    before it y, all others z.
+    """
     axes = common_axes(step)
     numbers = {array.name for array in step.rows} if isinstance(step, FusedKernels) else set()
     body: tuple[Statement, ...] = ()
     for kernel in kernels_of(step):
-        inner = with_numbers(kernel.body, numbers)
+        inner = with_entries_as_scalars(kernel.body, numbers)
         for axis, extent in list(zip(kernel.axes, kernel.box(shapes), strict=True))[: len(axes) - 1 : -1]:
             inner = (span(axis, ZERO, extent, inner),)
         body += inner
@@ -98,7 +103,7 @@ def thread_nest(step: Kernel | FusedKernels, shapes: Shapes) -> tuple[Statement,
 
 
 class _Launch:
-    """The kernels merged into one launch; ``box`` are the extents of the entries, one thread each."""
+    """Kernels that become one GPU launch, with one thread per entry of an array of the shape ``box``."""
 
     def __init__(self, step: Step, shapes: Shapes, alone: Collection[str]) -> None:
         self.shapes = shapes
@@ -110,11 +115,11 @@ class _Launch:
         self.weight = weight(step.body) if isinstance(step, Kernel) else 0
 
     def precedes(self, step: Step) -> bool:
-        """Whether `step` depends on an array that this launch fills, so that it has to run later."""
+        """Whether `step` reads or fills an array that this launch fills, so that it has to run later."""
         return not self.filled.isdisjoint((step.array, *uses(step).arrays))
 
-    def takes(self, step: Kernel) -> bool:
-        """Whether the kernel `step` can be merged into this launch, and that is useful."""
+    def can_take(self, step: Kernel) -> bool:
+        """Whether merging the kernel `step` into this launch is possible and useful."""
         box = self.common(step)
         if isinstance(step, Scatter) or not box or self.weight + weight(step.body) > MAX_KERNEL_OPERATIONS:
             return False
@@ -127,14 +132,14 @@ class _Launch:
         return not rows or (bool(loads) and all(self.is_short(kernel, len(box)) for kernel in rows))
 
     def is_short(self, kernel: Kernel, axis: int) -> bool:
-        """Whether the part of `kernel` along its axes from `axis` on is small enough for one thread."""
+        """Whether the loops of `kernel` over its axes from number `axis` on are short enough for a single thread."""
         own = set(own_names(kernel))
         lengths = [*self.shapes[kernel.array][axis:], *(rounds(loop, own) for loop in loops(kernel.body))]
         numbers = [length.constant for length in lengths if length is not None and length.is_constant]
         return len(numbers) == len(lengths) and prod(numbers) < SHORT
 
     def common(self, step: Kernel) -> tuple[Affine, ...]:
-        """Return the leading extents that the entries of the kernel `step` share with this launch."""
+        """Return the leading extents in which the array of the kernel `step` agrees with the shape of this launch."""
         pairs = zip(self.box, self.shapes[step.array], strict=False)
         same = [one == other for one, other in pairs]
         return self.box[: (*same, False).index(False)]
@@ -147,8 +152,10 @@ class _Launch:
         self.filled.add(step.array)
         self.weight += weight(step.body)
 
-    def together(self, private: Collection[str], taken: Collection[str]) -> Step:
-        """Return the merged step, with common axis names and otherwise distinct names."""
+    def as_one_step(self, private: Collection[str], taken: Collection[str]) -> Step:
+        """Return the kernels of the launch as one step, with the same names of axes and otherwise distinct names.
+        Arrays in ``private`` are not stored.
+        """
         if len(self.kernels) < 2:
             return self.first
         axes = self.kernels[0].axes[: len(self.box)]
@@ -159,18 +166,22 @@ class _Launch:
 
 
 class Device(NamedTuple):
-    """A program of GPU launches: its partial-result arrays, its matrix products, and its block schedules."""
+    """A program as GPU launches, with its matrix products, its arrays of partial sums, and the loops that blocks of
+    threads share.
+    """
 
     program: Program
     whole: Mapping[str, str]
     products: Mapping[str, ContractionStep]
     """The products by the arrays that they fill; the program has kernels for them, too."""
-    deals: Mapping[str, Deal] = {}
+    shared_loops: Mapping[str, SharedLoop] = {}
     """The sums that blocks of threads share, by the arrays of their kernels."""
 
 
 def on_device(program: Program) -> Device:
-    """Return `program` as GPU launches in which blocks of threads share memory for long sums and products."""
+    """Return `program` prepared for a GPU: its steps as launches, in which blocks of threads share memory for long sums
+    and matrix products.
+    """
     products = {step.array: step for step in program.kernels if isinstance(step, ContractionStep)}
     plain = recomputed(calls_in_loops(program))
     shapes = array_shapes(plain)
@@ -178,10 +189,10 @@ def on_device(program: Program) -> Device:
     products |= {step.array: step for step in found if step is not None and step.array not in products}
     (staged, whole), sums = in_blocks(plain)
     shapes = array_shapes(staged)
-    staged, deals = in_rows(staged, sums, products)
-    blocks = {step.array for step in staged.kernels if shares_memory(step, deals, shapes)}
+    staged, shared_loops = with_row_launches(staged, sums, products)
+    blocks = {step.array for step in staged.kernels if shares_memory(step, shared_loops, shapes)}
     alone = {*blocks, *products, *(part for part, array in whole.items() if array in products)}
-    return Device(in_launches(staged, alone), whole, products, deals)
+    return Device(in_launches(staged, alone), whole, products, shared_loops)
 
 
 def describe_device(program: Program) -> list[str]:
@@ -192,5 +203,9 @@ def describe_device(program: Program) -> list[str]:
     again = ", ".join(array.name for array in program.temporaries if array.name not in stored)
     lines = [f"computed again where they are summed, instead of stored: {again}"] if again else []
     lines += [f"in two launches, where there are few entries: {whole}"] if whole else []
+    for step in device.program.kernels:
+        if isinstance(step, Recurrence):
+            count = len(on_device(step.body).program.kernels)
+            lines.append(f"launched by the host in each step of {step.array}: {count} kernel{'s' * (count > 1)}")
     groups = [step for step in device.program.kernels if isinstance(step, FusedKernels)]
     return lines + [f"in one launch: {', '.join(kernel.array for kernel in step.kernels)}" for step in groups]

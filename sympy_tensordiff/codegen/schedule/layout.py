@@ -41,12 +41,14 @@ Visit = Callable[[Load, str | None, tuple[str, ...]], Load]
 
 
 def in_reading_order(program: Program) -> Program:
-    """Return `program` with arrays transposed or copied so that loops read them contiguously, if copies are allowed."""
-    return _with_copies(_with_turned_products(program)) if program.copies else program
+    """Return `program` with arrays transposed or copied so that inner loops read them contiguously; `program` itself if
+    it does not allow copies.
+    """
+    return _with_copies(_with_transposed_products(program)) if program.copies else program
 
 
-def _with_turned_products(program: Program) -> Program:
-    """Return `program` with the results of matrix products transposed where loops mostly read them down columns."""
+def _with_transposed_products(program: Program) -> Program:
+    """Return `program` with the result of a matrix product stored transposed if most loops read it down its columns."""
     prover = Prover(program)
     own = {array.name for array in program.temporaries if len(array.shape) > 1}
     steps = [step for step in program.kernels if type(step) is not Kernel]
@@ -55,7 +57,9 @@ def _with_turned_products(program: Program) -> Program:
     votes: Counter[str] = Counter()
 
     def vote(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        """Record whether `load` runs along columns or rows of its array in the innermost loop; return it unchanged."""
+        """Count whether the innermost loop around `load` runs along the columns or the rows of its array; return `load`
+        unchanged.
+        """
         if load.array in own:
             runs = (run_of(load, one) for one in (variable, *reversed(around)))
             run, rank = next((run for run in runs if run is not None and run[1] == 1), None), len(load.index)
@@ -71,20 +75,22 @@ def _with_turned_products(program: Program) -> Program:
 
     def turn(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
         """Return `load` with its last two indices exchanged, if its array is transposed."""
-        return Load(load.array, _swapped(load.index)) if load.array in turned else load
+        return Load(load.array, _with_last_two_swapped(load.index)) if load.array in turned else load
 
     kernels: list[Step] = []
     for step in program.kernels:
         if isinstance(step, ContractionStep) and step.array in turned:
-            step = replace(step, output=_swapped(step.output))
+            step = replace(step, output=_with_last_two_swapped(step.output))
         kernels.append(_visited(step, prover, turn) if type(step) is Kernel else step)
-    arrays = [replace(a, shape=_swapped(a.shape)) if a.name in turned else a for a in program.temporaries]
+    arrays = [replace(a, shape=_with_last_two_swapped(a.shape)) if a.name in turned else a for a in program.temporaries]
     notes = [f"{name}: transposed, since loops read along its columns" for name in turned]
     return replace(program, temporaries=tuple(arrays), kernels=tuple(kernels), notes=(*program.notes, *notes))
 
 
 def _with_copies(program: Program) -> Program:
-    """Return `program` with transposed copies of arrays that loops read with a stride or not along the last axis."""
+    """Return `program` with a transposed copy of each array that loops would read with a stride, if they read it
+    repeatedly.
+    """
     prover = Prover(program)
     taken = all_names(program)
     copies: dict[tuple[str, int, int], Array] = {}
@@ -95,14 +101,14 @@ def _with_copies(program: Program) -> Program:
         fresh: list[Step] = []
 
         def visit(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
-            """Return a repeated strided read `load` as the contiguous read of a copy, whose step is added; other reads
-            unchanged.
+            """Return a read that strides over memory repeatedly as a contiguous read of a copy; the step that makes the
+            copy is added. Other reads are unchanged.
             """
             rank, run = len(load.index), run_of(load, variable)
             if run is None or run == (rank - 1, 1) or run[1] > MOST_CLASSES or not _is_repeated(load, around, run[1]):
                 return load
             place, factor = run
-            order = _last(place, rank)
+            order = _axes_with_last(place, rank)
             shape, index = _permuted(prover.shapes[load.array], order), _permuted(load.index, order)
             if factor > 1:
                 if not prover.proves(Constraint("ge", shape[-1] - 1)):
@@ -135,7 +141,8 @@ def _with_copies(program: Program) -> Program:
 
 
 def _is_repeated(load: Load, around: Sequence[str], factor: int) -> bool:
-    """Whether enclosing loops read the same entries repeatedly, so that a copy pays; `factor` is the stride.
+    """Whether the loops `around` a read access each of its entries several times, so that a contiguous copy pays;
+    `factor` is its stride.
 
     With a stride, an entry is repeated where more loops than axes are in the indices, too.
     """
@@ -145,15 +152,15 @@ def _is_repeated(load: Load, around: Sequence[str], factor: int) -> bool:
 
 
 def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> Kernel:
-    """Return the kernel that copies an array with its axes in another order."""
+    """Return the kernel that fills `copy` with the array, its axes in the given `order`."""
     axes = [unique(f"i{n}", taken) for n in range(len(order))]
     index = {place: Affine.variable(axis) for place, axis in zip(order, axes, strict=True)}
     return entrywise(copy.name, axes, [], Load(array, tuple([index[m] for m in range(len(order))])))
 
 
 def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, factor: int, taken: set[str]) -> Kernel:
-    """Return the kernel that copies an axis as residue classes modulo `factor`, padded with 0, so that strided reads
-    become contiguous.
+    """Return the kernel that copies an array so that reads with the stride `factor` are contiguous: entry ``factor*q +
+    r`` of an axis goes to ``[r, q]``.
     """
     *axes, residue, row = (unique(f"i{n}", taken) for n in range(len(order) + 1))
     place = factor * Affine.variable(row) + Affine.variable(residue)
@@ -168,7 +175,9 @@ def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, fact
 
 
 def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
-    """Return `kernel` with each read replaced by the result of ``visit``."""
+    """Return `kernel` with each read replaced by ``visit(read, v, loops)``: v is the innermost index, and `loops` are
+    the variables of all loops around the read.
+    """
     extents = kernel.box(prover.shapes)
     axes = list(zip(kernel.axes, extents, strict=True))
     planned = not isinstance(kernel, Scatter) and row_plan(kernel, prover) is not None
@@ -195,12 +204,12 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
     return replace(kernel, body=rewrite(kernel.body, change))
 
 
-def _last(place: int, rank: int) -> list[int]:
-    """Return the axis numbers below `rank` with `place` moved to the end."""
+def _axes_with_last(place: int, rank: int) -> list[int]:
+    """Return the numbers ``0, ..., rank - 1`` of axes with `place` moved to the end."""
     return [m for m in range(rank) if m != place] + [place]
 
 
-def _swapped(items: Sequence[T]) -> tuple[T, ...]:
+def _with_last_two_swapped(items: Sequence[T]) -> tuple[T, ...]:
     """Return `items` with the last two exchanged."""
     return *items[:-2], items[-1], items[-2]
 

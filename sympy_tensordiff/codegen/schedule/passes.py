@@ -9,6 +9,7 @@ from typing import TypeAlias
 from sympy_tensordiff.codegen.ir.programs import Program, Recurrence
 from sympy_tensordiff.codegen.ir.steps import is_compiled_step, lower_vector_products, not_compiled
 from sympy_tensordiff.codegen.schedule.correlations import with_correlations
+from sympy_tensordiff.codegen.schedule.device_loops import with_numbers_in_memory
 from sympy_tensordiff.codegen.schedule.joined_scatters import with_joined_scatters
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
 from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
@@ -32,9 +33,14 @@ SPLITS = frozenset({split_deep, split_large})
 
 
 def prepared(program: Program, backend: str, splits: bool = True) -> Program:
-    """Return `program` after all scheduling passes of `backend`; ``splits=False`` leaves out those in `SPLITS`."""
+    """Return `program` after all scheduling passes for `backend`. With ``splits=False``, the passes in `SPLITS` are
+    left out.
+    """
     for one in PASSES[backend]:
         program = one(program) if splits or one not in SPLITS else program
+    if backend == "cuda":
+        steps = [with_numbers_in_memory(step) if isinstance(step, Recurrence) else step for step in program.kernels]
+        program = replace(program, kernels=tuple(steps))
     if any(isinstance(step, Recurrence) for step in program.kernels):
         steps = [
             replace(step, body=prepared(step.body, _backend_of(step, backend), splits))

@@ -18,7 +18,7 @@ from sympy_tensordiff.codegen.ir.scalars import INFINITY, Bound, Ends, IndexValu
 from sympy_tensordiff.codegen.ir.walk import subexpressions, with_values
 from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, interchange_bounds
 from sympy_tensordiff.codegen.schedule.scans import PrefixScan
-from sympy_tensordiff.codegen.schedule.short_rows import in_rounds
+from sympy_tensordiff.codegen.schedule.short_rows import contains_loop
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
 Fresh: TypeAlias = Callable[[str], str]
@@ -26,8 +26,8 @@ Fresh: TypeAlias = Callable[[str], str]
 
 
 def split(loop: Loop, size: int, outer: str) -> Loop:
-    """Return `loop` strip-mined into blocks of `size` values, with an outer loop over ``outer``, the first value of a
-    block.
+    """Return `loop` in blocks of `size` iterations: an outer loop over ``outer``, the first value of a block, around a
+    loop over the block.
 
     >>> blocks = split(span("i", Affine(), Affine.variable("n")), 512, "first")
     >>> (inner,) = blocks.body
@@ -40,7 +40,8 @@ def split(loop: Loop, size: int, outer: str) -> Loop:
 
 
 def sink(row: Loop, plan: RowPlan) -> tuple[Statement, ...]:
-    """Return the nest with the loop over the last axis moved inside of the sums in `plan` (interchange).
+    """Return the statements of a kernel with the loop `row` over its last axis moved inside of the sums that `plan`
+    names (loop interchange).
 
     A scalar that one loop along the row makes and another one uses has an entry for each value, in an array of its
     name, which begins with the first value of the loop (scalar expansion).
@@ -50,34 +51,38 @@ def sink(row: Loop, plan: RowPlan) -> tuple[Statement, ...]:
         if segment.kind == "row":
             found += segment.body
         elif segment.kind == "sum":
-            found += _inside(row, plan.planner, segment.body)
+            found += _with_row_inside(row, plan.planner, segment.body)
         else:
-            found += _along(row, segment.body)
+            found += _loop_along_row(row, segment.body)
     entry = (Affine.variable(row.variable) - row.lows[0].form,)
     return with_scalars(found, {name: Load(name, entry) for name in plan.expanded})
 
 
-def _inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) -> list[Statement]:
-    """Return the statements `body` with the loop `row` moved into each inner loop or guard that depends on it."""
+def _with_row_inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) -> list[Statement]:
+    """Return `body` with the loop `row` put around the innermost statements that depend on the row, inside of other
+    loops and guards.
+    """
     found: list[Statement] = []
     leaf: list[Statement] = []
     for statement in body:
         if not planner.varies(statement):
             found.append(statement)
         elif isinstance(statement, Loop | If):
-            found += _along(row, leaf)
+            found += _loop_along_row(row, leaf)
             leaf, inner = [], row
             if isinstance(statement, Loop) and (window := interchange_bounds(statement, row.variable)) is not None:
                 statement, lows, highs = window
                 inner = replace(row, lows=(*row.lows, *lows), highs=(*row.highs, *highs))
-            found.append(replace(statement, body=tuple(_inside(inner, planner, statement.body))))
+            found.append(replace(statement, body=tuple(_with_row_inside(inner, planner, statement.body))))
         else:
             leaf.append(statement)
-    return [*found, *_along(row, leaf)]
+    return [*found, *_loop_along_row(row, leaf)]
 
 
-def _along(row: Loop, body: Sequence[Statement]) -> list[Statement]:
-    """Return ``[loop along row over body]``, with loop-invariant factors first in products; [] for an empty body."""
+def _loop_along_row(row: Loop, body: Sequence[Statement]) -> list[Statement]:
+    """Return ``[loop]``, the loop `row` around `body`, with the factors of products that do not change in it multiplied
+    first; [] for an empty body.
+    """
     own = {statement.name for statement in body if is_let(statement)}
 
     def varies(value: Scalar) -> bool:
@@ -98,7 +103,8 @@ def _along(row: Loop, body: Sequence[Statement]) -> list[Statement]:
 
 
 def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fresh: Fresh) -> tuple[Statement, ...]:
-    """Return one loop along a row that computes a prefix reduction: each entry continues from the one before.
+    """Return a loop along a row that computes a prefix sum (or product, maximum): each entry continues from the value
+    of the previous one.
 
     ``last`` is the last entry of the row; ``others`` are the scans whose entries are there already. If each entry adds
     one exponential, these are computed for the whole row first, in vectors.
@@ -140,7 +146,8 @@ def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fr
 
 
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
-    """Return statements that multiply a running sum by the factor that all of its terms gain at the next entry.
+    """Return the statements that multiply a running sum by the factor that all its terms gain at the next entry. They
+    reset the sum if the previous entry did not have all earlier terms.
 
     ``end`` is where the loop has ended there. A sum that the previous entry has not completed starts again, by
     ``begin``.
@@ -156,7 +163,7 @@ def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence
 
 
 def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
-    """Whether each entry of a row has exactly one term more than the entry before it, and the first entry has one."""
+    """Whether each entry of a row has exactly one term more than the entry before, and the first one has one term."""
     loop, here = scan.loop, (Bound(Affine.variable(row.variable)),)
     if scan.downward:
         return loop.lows == here and loop.highs == (Bound(last),)
@@ -164,8 +171,8 @@ def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
 
 
 def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fresh: Fresh) -> list[Statement]:
-    """Return statements for a changed maximum of a running sum of exponentials: rescale the sum, or add its ``terms``
-    again.
+    """Return the statements that adapt a running sum of ``exp(u[j] - m)`` to a new maximum m: multiply it by ``exp(old
+    - new)``, or add its ``terms`` again if that would lose digits.
     """
     root, again, moved = Name(fresh("root")), Name(fresh("again")), Name(fresh("moved"))
     is_less = Operation("le", (root, Number(1)))
@@ -183,7 +190,7 @@ def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fres
 
 
 def _flagged(flag: Name, condition: Scalar) -> tuple[Set, Set]:
-    """Return the statements that clear `flag`, and that set it if `condition` holds."""
+    """Return two statements: ``flag = 0``, and ``flag = 1`` if `condition` holds."""
     return Set(flag, FALSE), Set(flag, condition, "any")
 
 
@@ -193,7 +200,8 @@ def _is_set(flag: Name) -> Constraint:
 
 
 def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Return a reduction computed in ``count`` independent accumulators that are combined at the end.
+    """Return a reduction in ``count`` independent accumulators, which are combined after the loop, so that operations
+    need not wait for each other.
 
     The reduction is the one statement of the loop, into a scalar.
 
@@ -207,7 +215,8 @@ def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
     assert isinstance(add, Set) and isinstance(add.target, Name) and not isinstance(add.value, Ends)
     chains = [add.target, *(Name(fresh(f"{add.target.name}_{n}")) for n in range(1, count))]
     inside = [
-        Set(chain, value, add.reduction) for chain, value in zip(chains, _next(loop, add.value, count), strict=True)
+        Set(chain, value, add.reduction)
+        for chain, value in zip(chains, _at_next_iterations(loop, add.value, count), strict=True)
     ]
     before, main, rest = _in_steps(loop, count, inside, fresh)
     joined = [Set(add.target, chain, add.reduction) for chain in chains[1:]]
@@ -215,8 +224,8 @@ def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
 
 
 def jam(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Return sums over `loop`, each iteration of which runs along a row, with `count` iterations per pass
-    (unroll-and-jam).
+    """Return a loop that adds terms to a whole row in each iteration, changed so that `count` iterations are made in
+    one pass over the row (unroll-and-jam).
 
     The row of sums is read and written once for them; the terms are added in the order in which they were.
 
@@ -231,13 +240,13 @@ def jam(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
     assert isinstance(row, Loop)
     (add,) = row.body
     assert isinstance(add, Set) and not isinstance(add.value, Ends)
-    total = Operation("add", (add.target, *_next(loop, add.value, count)))
+    total = Operation("add", (add.target, *_at_next_iterations(loop, add.value, count)))
     before, main, rest = _in_steps(loop, count, [replace(row, body=(Set(add.target, total),))], fresh)
     return (*before, main, *rest)
 
 
-def _next(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
-    """Return `value` at iteration i, i + 1, ... of `loop`, `count` expressions in all."""
+def _at_next_iterations(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
+    """Return `value` at the iterations i, i + 1, ..., i + count - 1 of `loop`."""
     moved = [Affine({loop.variable: 1}, n) for n in range(count)]
     return [Renaming({}, forms={loop.variable: form}).value(value) for form in moved]
 
@@ -245,8 +254,8 @@ def _next(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
 def _in_steps(
     loop: Loop, count: int, inside: Sequence[Statement], fresh: Fresh
 ) -> tuple[list[Statement], Loop, list[Statement]]:
-    """Return statements that compute the loop ends, the loop in steps of ``count``, and a loop for the remaining
-    iterations.
+    """Return three parts that replace a loop: statements that compute its ends, a loop in steps of ``count`` with the
+    body ``inside``, and a loop over the remaining iterations.
     """
     before: list[Statement] = []
     low, stop = loop.lows[0].form, loop.highs[0].form + 1
@@ -265,15 +274,15 @@ def _in_steps(
 
 
 def split_sums(loop: Loop, sums: Sequence[str], size: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Return a loop whose `sums` are accumulated in parts of `size` terms, which are added to totals in double
-    precision.
+    """Return a loop whose `sums` are computed in parts of `size` terms each. The parts are added to totals in double
+    precision, for accuracy.
 
     A part has ``size`` terms, or is a round of the loop where that holds other loops.
     """
     totals, parts = ({name: Name(fresh(f"{name}_{what}")) for name in sums} for what in ("total", "part"))
     begin: list[Statement] = [Set(parts[name], Number(0)) for name in sums]
     end: list[Statement] = [add_part(totals[name], parts[name]) for name in sums]
-    if in_rounds(loop.body):
+    if contains_loop(loop.body):
         outer = replace(loop, body=(*begin, *with_scalars(loop.body, parts), *end))
     else:
         outer = split(loop, size, fresh(f"{loop.variable}_low"))
@@ -289,13 +298,13 @@ def add_part(total: Name, part: Name) -> Set:
 
 
 def localise(body: Sequence[Statement], arrays: frozenset[str]) -> tuple[Statement, ...]:
-    """Return statements whose reads of ``arrays`` drop the first index, for arrays stored one row at a time."""
+    """Return statements that read the ``arrays`` without their first index, since only one row of these is stored."""
     return Renaming({}, arrays).body(tuple(body))
 
 
 def cut(loop: Loop, number: int) -> tuple[Loop, ...]:
-    """Return `loop` split into the loops before, inside and after the range in which the guard statement ``number``
-    runs.
+    """Return three loops: `loop` before, inside and after the range in which the statement `number` of its body, a
+    guard, runs.
 
     Statement ``number`` of the loop is an `If`, whose conditions on the variable bound it by integer forms.
 
@@ -318,16 +327,22 @@ def cut(loop: Loop, number: int) -> tuple[Loop, ...]:
     inside = (replace(test, conditions=rest),) if rest else test.body
     found: list[Loop] = []
     for low in lows:
-        found.append(replace(loop, highs=(*loop.highs, Bound(low - 1)), body=_without(loop.body, number, ())))
+        found.append(
+            replace(loop, highs=(*loop.highs, Bound(low - 1)), body=_with_statement_replaced(loop.body, number, ()))
+        )
         loop = replace(loop, lows=(*loop.lows, Bound(low)))
     behind: list[Loop] = []
     for high in highs:
-        behind.append(replace(loop, lows=(*loop.lows, Bound(high + 1)), body=_without(loop.body, number, ())))
+        behind.append(
+            replace(loop, lows=(*loop.lows, Bound(high + 1)), body=_with_statement_replaced(loop.body, number, ()))
+        )
         loop = replace(loop, highs=(*loop.highs, Bound(high)))
-    pieces = (*found, replace(loop, body=_without(loop.body, number, inside)), *reversed(behind))
+    pieces = (*found, replace(loop, body=_with_statement_replaced(loop.body, number, inside)), *reversed(behind))
     return tuple([piece for piece in pieces if piece.body])
 
 
-def _without(body: Sequence[Statement], number: int, others: Sequence[Statement]) -> tuple[Statement, ...]:
+def _with_statement_replaced(
+    body: Sequence[Statement], number: int, others: Sequence[Statement]
+) -> tuple[Statement, ...]:
     """Return `body` with `others` in place of the statement at `number`."""
     return *body[:number], *others, *body[number + 1 :]

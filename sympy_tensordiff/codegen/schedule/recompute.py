@@ -41,8 +41,8 @@ MAX_ROUNDS = 24
 
 
 def recomputed(program: Program) -> Program:
-    """Return a program in which cheap arrays over pairs, such as distances ``d[i, j]``, are recomputed where they are
-    read.
+    """Return a program without arrays over pairs that are cheap to compute, such as ``d[i, j] = x[i] - x[j]``. Their
+    readers compute the values instead.
 
     Law: every result is the same. A program that compares numbers for equality is returned unchanged: compilers may
     round a value in two kernels in two ways.
@@ -68,7 +68,7 @@ def recomputed(program: Program) -> Program:
 
 
 def _degree(shape: Sequence[Affine]) -> int:
-    """Return the number of extents in `shape` that are not small constants."""
+    """Return the number of long axes in `shape`: those whose extent is not a small constant."""
     return sum(not _is_small(extent) for extent in shape)
 
 
@@ -90,7 +90,7 @@ def _is_of_pairs(kernel: Kernel, shapes: Shapes) -> bool:
 
 
 def _rounds(loop: Loop) -> int | None:
-    """Return the number of iterations of a loop if it is a small constant; else None."""
+    """Return the number of iterations of a loop if that is a small constant; else None."""
     forms = [loop.highs[0].form, loop.lows[0].form]
     is_plain = len(loop.highs) == len(loop.lows) == loop.highs[0].divisor == loop.lows[0].divisor == 1
     length = forms[0] - forms[1] + 1
@@ -98,8 +98,8 @@ def _rounds(loop: Loop) -> int | None:
 
 
 def _times(user: Kernel, array: str, shapes: Shapes) -> int | None:
-    """Return how often the kernel `user` would compute each value of `array`; None if unbounded, conditional, or
-    outside of sums.
+    """Return how often the kernel `user` would compute each value of `array` instead of reading it. None if that is not
+    a constant, or the reads are conditional or outside of sums.
     """
     total = 0
     for statement, around in walk(user.body):
@@ -128,7 +128,7 @@ def _times(user: Kernel, array: str, shapes: Shapes) -> int | None:
 
 
 def _reads(statement: Statement, array: str) -> list[Load]:
-    """Return the distinct reads of `array` in a statement itself, without its body."""
+    """Return the different reads of `array` in a statement, without those in its body."""
     if not isinstance(statement, Set):
         return []
     found = [node for node in scalars([statement]) if isinstance(node, Load) and node.array == array]
@@ -136,7 +136,9 @@ def _reads(statement: Statement, array: str) -> list[Load]:
 
 
 def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
-    """Return the kernel `user` with each read of ``kernel``'s array replaced by the computation of its value."""
+    """Return the kernel `user` with the statements of `kernel` inlined: they compute each value that `user` reads from
+    the array of `kernel`.
+    """
     used = set(own_names(user))
     *before, store = kernel.body
     assert isinstance(store, Set)
@@ -147,7 +149,9 @@ def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
         return found
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return the statements that compute the entries which `statement` reads, then `statement` with their names."""
+        """Return the statements that compute the entries that `statement` reads from the array, then `statement` with
+        the computed values.
+        """
         made: list[Statement] = []
         values: dict[Load, Name] = {}
         for load in _reads(statement, kernel.array):
@@ -158,7 +162,9 @@ def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
         if isinstance(statement, Set) and values:
 
             def chosen(part: Scalar) -> Scalar:
-                """Return the name of the computed value in place of its read; other nodes unchanged."""
+                """Return the scalar that replaces `part`: for a read of the array, the name of its recomputed value;
+                `part` itself otherwise.
+                """
                 return values.get(part, part) if isinstance(part, Load) else part
 
             statement = replace(statement, value=rewrite_scalar(statement.value, chosen))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.loops import Alloc, Barrier, If, Loop, Set, Statement, is_accumulator, let
-from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, with_numbers
+from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, with_entries_as_scalars
 from sympy_tensordiff.codegen.ir.programs import Array, FusedKernels, Kernel, Program, Size, Step
 from sympy_tensordiff.codegen.ir.rename import Renaming, renamed, reserve_name
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name
@@ -22,7 +22,7 @@ from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import added, all_names, array_shapes, loads, loops
 from sympy_tensordiff.codegen.schedule.blocks import BlockNest, Fresh
 from sympy_tensordiff.codegen.schedule.recompute import with_values
-from sympy_tensordiff.codegen.schedule.shared_sums import Deal, dealt, tree
+from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop, iterations_of_thread, tree_reduction
 from sympy_tensordiff.codegen.schedule.transposes import transposed_reads
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.extrema import minimum_of
@@ -32,37 +32,39 @@ MAX_TIMES = 2
 
 
 class RowBlocks(NamedTuple):
-    """A program with row-wise functions in one launch, and its shared sums by the arrays of their kernels."""
+    """The result of `with_row_launches`: the program with row-wise functions in single GPU launches, and the loops that
+    threads of a block share, by the array that they fill.
+    """
 
     program: Program
-    deals: Mapping[str, Deal]
+    shared_loops: Mapping[str, SharedLoop]
 
 
-def in_rows(program: Program, deals: Mapping[str, Deal], apart: Collection[str]) -> RowBlocks:
-    """Return the program in which kernels over the same rows, sums and entries, are one launch with a block per row;
-    kernels that fill arrays in ``apart`` are left alone.
+def with_row_launches(program: Program, shared_loops: Mapping[str, SharedLoop], excluded: Collection[str]) -> RowBlocks:
+    """Return the program in which kernels that work on the same rows, such as the sums and entries of a softmax, become
+    one GPU launch with a block of threads per row. Kernels that fill arrays in ``excluded`` are left alone.
 
     Law: every result is the same.
     """
-    return _RowGroups(program, deals).grouped(apart)
+    return _RowGroups(program, shared_loops).grouped(excluded)
 
 
 class _RowGroups:
-    """Joins the row-wise kernels of one program."""
+    """Finds the kernels of one program that work on the same rows, and joins them."""
 
-    def __init__(self, program: Program, deals: Mapping[str, Deal]) -> None:
+    def __init__(self, program: Program, shared_loops: Mapping[str, SharedLoop]) -> None:
         self.program, self.shapes, self.taken = program, array_shapes(program), all_names(program)
-        self.old_deals, self.deals, self.sizes = deals, dict(deals), list(program.sizes)
+        self.old_shared_loops, self.shared_loops, self.sizes = shared_loops, dict(shared_loops), list(program.sizes)
         self.gone: set[str] = set()
         """The temporaries that are not stored any more, and the sizes that nothing uses."""
         self.users = Counter(name for step in program.kernels for name in {step.array, *uses(step).arrays})
         self.temporaries = {array.name for array in program.temporaries}
 
-    def grouped(self, apart: Collection[str]) -> RowBlocks:
+    def grouped(self, excluded: Collection[str]) -> RowBlocks:
         """Return the program with its row-wise kernels joined, as many of them as possible."""
         groups: list[list[Step]] = []
         for step in self.program.kernels:
-            if groups and _joins(groups[-1], step, self.old_deals, self.shapes, apart):
+            if groups and _joins(groups[-1], step, self.old_shared_loops, self.shapes, excluded):
                 groups[-1].append(step)
             else:
                 groups.append([step])
@@ -74,13 +76,15 @@ class _RowGroups:
                         break
                 steps.append(made or group[0])
                 group = group[length:]
-        kept = {str(atom) for deal in self.deals.values() for atom in deal.threads.atoms()}
+        kept = {str(atom) for shared in self.shared_loops.values() for atom in shared.threads.atoms()}
         sizes = [size for size in self.sizes if size.name not in self.gone - kept]
         program = replace(self.program, sizes=tuple(sizes)).with_steps(steps, gone=self.gone)
-        return RowBlocks(program, self.deals)
+        return RowBlocks(program, self.shared_loops)
 
     def joined(self, group: Sequence[Step]) -> FusedKernels | None:
-        """Return some kernels over the same rows as one launch; None if a kernel reads what the launch stores."""
+        """Return the kernels of `group`, which work on the same rows, as one launch; None if fewer than two are left,
+        or one reads an array that another stores.
+        """
         kernels = [step for step in group if isinstance(step, Kernel)]
         if len(kernels) < 2:
             return None
@@ -94,7 +98,7 @@ class _RowGroups:
             return None
         known = {*self.taken, *axes}
         new = [renamed(kernel, dict(zip(kernel.axes, axes, strict=False)), known) for kernel in kernels]
-        length = self.old_deals[kernels[0].array].length
+        length = self.old_shared_loops[kernels[0].array].length
         assert length is not None
         threads = 32 * minimum_of([quotient(length, 128), Affine.of(8)])
         if threads.is_constant:
@@ -103,39 +107,46 @@ class _RowGroups:
             self.sizes.append(Size(reserve_name(f"{kernels[0].array}_row", self.taken), (threads, Affine.of(32))))
             threads = Affine.variable(self.sizes[-1].name)
         for old, kernel in zip(kernels, new, strict=True):
-            if (deal := self.old_deals.get(kernel.array)) is not None:
-                self.gone |= {str(atom) for atom in deal.threads.atoms()}
-                variable = _renamed_variable(old, kernel, deal.variable)
-                self.deals[kernel.array] = replace(deal, variable=variable, threads=threads)
+            if (shared := self.old_shared_loops.get(kernel.array)) is not None:
+                self.gone |= {str(atom) for atom in shared.threads.atoms()}
+                variable = _renamed_variable(old, kernel, shared.variable)
+                self.shared_loops[kernel.array] = replace(shared, variable=variable, threads=threads)
         self.gone |= inner - {kernel.array for kernel in kernels}
         rows = tuple([Array(number, ()) for number in numbers])
         return FusedKernels(axes[0], kernels[0].box(self.shapes)[0], tuple(new), rows=rows)
 
 
 def _renamed_variable(old: Kernel, new: Kernel, variable: str) -> str:
-    """Return the name in `new` of the loop that is called ``variable`` in `old`."""
+    """Return the new name of a loop variable: `old` and `new` are a kernel before and after renaming."""
     names = zip([loop.variable for loop in loops(old.body)], [loop.variable for loop in loops(new.body)], strict=True)
     return dict(names)[variable]
 
 
 def _joins(
-    group: Sequence[Step], step: Step, deals: Mapping[str, Deal], shapes: Shapes, apart: Collection[str]
+    group: Sequence[Step], step: Step, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, excluded: Collection[str]
 ) -> bool:
-    """Whether a step is a function of the rows that the kernels of `group` have."""
+    """Whether `step` can join `group`, kernels that one launch computes with a block of threads per row: it reads their
+    arrays at its own row only.
+    """
     first = group[0]
-    if type(first) is not Kernel or type(step) is not Kernel or not first.axes or {first.array, step.array} & {*apart}:
-        return False
-    deal, rank = deals.get(first.array), len(first.axes)
     if (
-        deal is None
-        or deal.length is None
-        or deal.is_across
-        or deal.jam
+        type(first) is not Kernel
+        or type(step) is not Kernel
+        or not first.axes
+        or {first.array, step.array} & {*excluded}
+    ):
+        return False
+    shared, rank = shared_loops.get(first.array), len(first.axes)
+    if (
+        shared is None
+        or shared.length is None
+        or shared.is_across
+        or shared.jam
         or shapes[step.array][:rank] != shapes[first.array]
     ):
         return False
-    own = deals.get(step.array)
-    if own is not None and (own.is_across or own.jam or len(step.axes) != rank or own.length != deal.length):
+    own = shared_loops.get(step.array)
+    if own is not None and (own.is_across or own.jam or len(step.axes) != rank or own.length != shared.length):
         return False
     if own is None and (any(loops(step.body)) or len(step.axes) > rank + 1 or transposed_reads(step, shapes)):
         return False
@@ -146,7 +157,9 @@ def _joins(
 
 
 def _recomputed(kernels: list[Kernel], inner: Collection[str], taken: Collection[str]) -> list[Kernel]:
-    """Return the kernels without those that fill a temporary row of entries, which their users compute again."""
+    """Return the kernels without those whose temporary array has several entries per row. The kernels that read it
+    compute the entries again, if that is at most `MAX_TIMES` times.
+    """
     rank = len(kernels[0].axes)
     for array in [kernel.array for kernel in kernels]:
         kernel = next(one for one in kernels if one.array == array)
@@ -158,10 +171,12 @@ def _recomputed(kernels: list[Kernel], inner: Collection[str], taken: Collection
     return kernels
 
 
-def row_nest(step: FusedKernels, deals: Mapping[str, Deal], shapes: Shapes, fresh: Fresh) -> BlockNest:
-    """Return the nest of row-wise kernels: a block per row, whose threads share each sum and the entries."""
+def row_nest(step: FusedKernels, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, fresh: Fresh) -> BlockNest:
+    """Return the nest of a fused row-wise step: one block of threads per row, which share the sums along the row and
+    then its entries.
+    """
     first = step.kernels[0]
-    count, rank = deals[first.array].threads, len(first.axes)
+    count, rank = shared_loops[first.array].threads, len(first.axes)
     box = list(zip(first.axes, shapes[first.array], strict=True))
     x, y = fresh("x"), fresh("y")
     t = Affine.variable(x)
@@ -173,11 +188,11 @@ def row_nest(step: FusedKernels, deals: Mapping[str, Deal], shapes: Shapes, fres
         if stored & {*uses(kernel).arrays}:
             body.append(Barrier())
             stored = set()
-        inside = with_numbers(kernel.body, numbers)
-        if kernel.array in deals:
+        inside = with_entries_as_scalars(kernel.body, numbers)
+        if kernel.array in shared_loops:
             partial = fresh("partial")
             shared.append(Alloc(partial, (exactly(count),), kernel.array))
-            variable = deals[kernel.array].variable
+            variable = shared_loops[kernel.array].variable
             number = next(n for n, s in enumerate(inside) if variable in {loop.variable for loop in loops([s])})
             begin = next(s for s in inside[:number] if is_accumulator(s) and s.name in added([inside[number]]))
             mine = fresh(f"{begin.name}_part")
@@ -187,8 +202,11 @@ def row_nest(step: FusedKernels, deals: Mapping[str, Deal], shapes: Shapes, fres
                 return Load(name, (thread,))
 
             part = Renaming({begin.name: mine})
-            body += [*part.body(inside[:number]), *part.body(dealt([inside[number]], variable, count, t))]
-            body += [Set(place(t), Name(mine)), *tree([place], t, count, begin)]
+            body += [
+                *part.body(inside[:number]),
+                *part.body(iterations_of_thread([inside[number]], variable, count, t)),
+            ]
+            body += [Set(place(t), Name(mine)), *tree_reduction([place], t, count, begin)]
             body += [Barrier(), let(begin.name, place(ZERO))]
             inside = inside[number + 1 :]
         elif len(kernel.axes) > rank:

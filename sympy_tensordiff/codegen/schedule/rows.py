@@ -44,7 +44,7 @@ from sympy_tensordiff.integer.indirect import data_entries
 
 
 def most_steps(loop: Loop) -> int | None:
-    """Return the maximal number of iterations of `loop` if its bounds give a constant; else None."""
+    """Return the number of iterations of `loop` if it is at most a constant: the greatest it can be; else None."""
     pairs = product(loop.lows, loop.highs)
     spans = [high.form - low.form for low, high in pairs if low.divisor == high.divisor == 1]
     return min((max(span.constant + 1, 0) for span in spans if span.is_constant), default=None)
@@ -54,7 +54,8 @@ Bounds: TypeAlias = tuple[Bound, ...]
 
 
 def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | None:
-    """Return `loop` with bounds independent of `axis`, and the bounds of `axis` inside of it (loop interchange).
+    """Return `loop` with bounds that do not depend on `axis`, and bounds of `axis` inside of it, so that the two loops
+    can be interchanged: ``i >= j`` for ``j <= i``. None if that is not possible.
 
     These are the same steps for the same entries, with the axis innermost; None where bounds do not allow for that.
     """
@@ -85,8 +86,8 @@ of 2,000 entries: 9 0.63, 13 0.48, 17 1.66, 23 1.29, 31 1.65; for 20,000 entries
 
 
 def windowed(loop: Loop, axis: str) -> Loop:
-    """Return `loop` counted from the start of a short window that moves with `axis`; unchanged if that has no fewer
-    iterations.
+    """Return a loop over a short window that moves with `axis`, such as ``for i in range(p - 2, p + 1)``, counted from
+    0. Other loops are returned unchanged.
 
     >>> from sympy_tensordiff.codegen.ir.loops import let
     >>> from sympy_tensordiff.codegen.ir.scalars import Load
@@ -148,7 +149,9 @@ Half and twice as much change no text of the benchmarks.
 
 
 def run_of(load: Load, variable: str | None) -> tuple[int, int] | None:
-    """Return ``(axis, stride)`` of the only index of a read that contains `variable`; None if there is no such axis."""
+    """Return ``(axis, stride)`` of a read along `variable`: (1, 2) for ``x[k, 2*i + 1]`` and i. None unless exactly one
+    index contains the variable, linearly.
+    """
     axes = [axis for axis, form in enumerate(load.index) if variable in form.atoms()]
     if variable is None or len(axes) != 1 or variable in load.index[axes[0]].hidden():
         return None
@@ -160,7 +163,9 @@ CACHE_LINE = 8
 
 
 def cache_lines(load: Load, variable: str) -> int:
-    """Return how many eighths of a cache line a read touches per iteration over `variable`: 0 if it does not move."""
+    """Return the part of a cache line, in eighths, that a read uses up per iteration over `variable`: 1 for contiguous
+    reads, 8 for far apart ones, 0 if it does not move.
+    """
     if not any(variable in form.atoms() for form in load.index):
         return 0
     run = run_of(load, variable)
@@ -168,7 +173,7 @@ def cache_lines(load: Load, variable: str) -> int:
 
 
 def is_short(extent: Affine, most: int = SHORT) -> bool:
-    """Whether an extent or number of iterations is a constant of at most `most`."""
+    """Whether `extent`, a length or number of iterations, is a constant of at most `most`."""
     return extent.is_constant and extent.constant <= most
 
 
@@ -187,8 +192,8 @@ def runs_less_often(loop: Loop, times: int) -> bool:
 
 @dataclass
 class Segment:
-    """Statements of a kernel scheduled alike: once per row ("row"), once per entry ("entry"), or as a sum over rows
-    ("sum").
+    """Consecutive statements of a kernel that are scheduled alike: "row" statements run once per row, "entry"
+    statements in a loop along the row, and a "sum" contains that loop.
     """
 
     kind: str
@@ -197,7 +202,9 @@ class Segment:
 
 @dataclass
 class RowPlan:
-    """A plan to run a kernel row by row: the segments of its body, and the scalars to store per entry of a row."""
+    """A plan to run a kernel row by row: the segments of its body, its prefix scans, and the scalars that become arrays
+    with one value per entry.
+    """
 
     planner: RowPlanner
     segments: list[Segment]
@@ -207,12 +214,16 @@ class RowPlan:
 
 
 def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
-    """Return a plan to run `kernel` row by row; None if nothing is gained or rows may be short or empty."""
+    """Return a plan to move the loop over the last axis of `kernel` inside of its sums, or to continue sums from entry
+    to entry. None if nothing is gained or rows may be empty.
+    """
     return sums_plan(kernel, prover) or scans_plan(kernel)
 
 
 def sums_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
-    """Return a plan to move the loop over the last axis inside of the sums of `kernel`; None if nothing is gained."""
+    """Return a plan to move the loop over the last axis of `kernel` inside of its sums, so that memory is read
+    contiguously; None if nothing is gained.
+    """
     if not kernel.axes or not stays_in_rows(kernel):
         return None
     extent = kernel.box(prover.shapes)[-1]
@@ -222,12 +233,15 @@ def sums_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
 
 
 def scans_plan(kernel: Kernel) -> RowPlan | None:
-    """Return a plan for a kernel with prefix scans along its last axis; None without any."""
+    """Return a plan to continue sums of `kernel` from entry to entry along its last axis (prefix scans); None if it has
+    none of these.
+    """
     return None if not kernel.axes or isinstance(kernel, Scatter) else RowPlanner(kernel, is_long=False).plan_of_scans()
 
 
 def stays_in_rows(kernel: Kernel) -> bool:
-    """Whether `kernel` writes one entry per value of its last axis; False for a scatter, which may write anywhere.
+    """Whether ``kernel`` adds only to entries whose index contains the last axis itself, so that the loop over this
+    axis can be moved.
 
     Then the additions to one entry keep their order with the axis innermost.
     """
@@ -236,13 +250,15 @@ def stays_in_rows(kernel: Kernel) -> bool:
 
 
 def runs_in_strips(kernel: Kernel, prover: Prover) -> bool:
-    """Whether `kernel` has one axis, which may be long, and sums, so that it is computed in strips."""
+    """Whether `kernel` has a single axis and sums inside of which its loop moves. It is computed in strips, so that
+    partial results fit the cache.
+    """
     plan = row_plan(kernel, prover)
     return len(kernel.axes) == 1 and plan is not None and not plan.scans
 
 
 class RowPlanner:
-    """Finds the sums of one kernel that run better with the loop over the last axis inside."""
+    """Finds the sums of a kernel inside of which the loop over its last axis should be moved."""
 
     def __init__(self, kernel: Kernel, is_long: bool) -> None:
         self.kernel = kernel
@@ -251,7 +267,7 @@ class RowPlanner:
         self.depends = dependences(kernel)
 
     def plan(self) -> RowPlan | None:
-        """Return the plan with the kernel's body in segments; None if no sum gains from it."""
+        """Return the plan, with the kernel's body cut into segments; None if no sum gains from it."""
         segments: list[Segment] = []
         pending = Segment("entry")
         for statement in self.kernel.body:
@@ -268,7 +284,9 @@ class RowPlanner:
         return RowPlan(self, segments, self.expanded(segments))
 
     def is_worthwhile(self, loop: Loop) -> bool:
-        """Return whether `loop` runs better with the loop over the last axis inside: not one that rarely runs."""
+        """Return whether moving the loop over the last axis inside of `loop` is legal and makes more reads contiguous.
+        A loop that rarely runs is left alone.
+        """
         return condition_of_loop(loop) is None and self.is_movable(loop) and self.gain(loop) > 0
 
     def plan_of_scans(self) -> RowPlan | None:
@@ -288,7 +306,7 @@ class RowPlanner:
         return RowPlan(self, [s for s in segments if s.body], names, tuple(scans))
 
     def varies(self, statement: Statement) -> bool:
-        """Whether an expression in ``statement``, its body included, depends on the last axis."""
+        """Whether a value or bound in ``statement``, its body included, depends on the last axis."""
         for part in statements([statement]):
             if isinstance(part, Set) and (isinstance(part.target, Load) or self.axis in self.depends[part.name]):
                 return True
@@ -297,7 +315,9 @@ class RowPlanner:
         return False
 
     def is_tied(self, statement: Loop | If) -> bool:
-        """Whether loop bounds or conditions of `statement` depend on the last axis."""
+        """Whether the bounds or conditions of `statement` depend on the last axis, as those of ``for j <= i`` for the
+        axis i.
+        """
         return any(self.axis in form.atoms() for form in tested_forms(statement))
 
     def is_movable(self, statement: Loop | If) -> bool:
@@ -317,13 +337,15 @@ class RowPlanner:
         return all(self.is_movable(inner) for inner in nested)
 
     def is_window(self, loop: Loop) -> bool:
-        """Whether `loop` has few iterations at each entry of the row, as a window that moves along it."""
+        """Whether `loop` has few iterations for each entry of the row, as a window ``i <= j <= i + 2`` has."""
         found = interchange_bounds(loop, self.axis)
         steps = None if found is None else most_steps(found[0])
         return steps is not None and steps <= _MAX_SHORT_WINDOW
 
     def is_brief(self, loop: Loop) -> bool:
-        """Whether a sum has few terms, but too many to unroll, and reads contiguously along the row only."""
+        """Whether `loop` is a sum over a short window that is not unrolled, and reads along the row only, so that the
+        loop along the row should be inside of it.
+        """
         nest = [loop, *inner_loops(loop.body)]
         if (
             not self.is_long
@@ -336,7 +358,9 @@ class RowPlanner:
         return bool(along) and all(run_of(node, self.axis) == (len(node.index) - 1, 1) for node in along)
 
     def gain(self, loop: Loop) -> int:
-        """Return how many more reads in `loop` become contiguous when the loop over the last axis is innermost."""
+        """Return how many more reads in `loop` are contiguous if the loop over the last axis is innermost; negative if
+        there are fewer.
+        """
         if self.is_brief(loop):
             return 1
         total = 0
@@ -354,8 +378,8 @@ class RowPlanner:
         return total
 
     def expanded(self, segments: Iterable[Segment]) -> frozenset[str]:
-        """Return the scalars that differ per entry and are used in another segment: these become row arrays (scalar
-        expansion).
+        """Return the scalars that differ from entry to entry and are used in a later segment, so that they become
+        arrays (scalar expansion).
         """
         made: dict[str, int] = {}
         found: set[str] = set()

@@ -48,7 +48,8 @@ Half and twice as much change no text of the benchmarks.
 
 @dataclass(frozen=True)
 class PrefixScan:
-    """A reduction loop that, at each entry of a row, continues from the previous entry (``Sum_{j <= i}``).
+    """A reduction loop, such as ``Sum_{j <= i} x[j]``, that continues from the value of the previous entry of a row
+    instead of starting again.
 
     ``downward``: the entry before is the next one of the row, and the loop begins where it has begun there. ``shift``:
     the terms of the exponents in the summand that depend on the entry. ``growth``: statements that multiply the sum of
@@ -64,7 +65,8 @@ class PrefixScan:
 
 
 def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[PrefixScan], tuple[Statement, ...]]:
-    """Return the prefix scans of a kernel along its last axis, and its body without them.
+    """Return the reductions of a kernel that continue from entry to entry along its last axis (prefix scans), and the
+    rest of its body.
 
     `outside` maps each name declared at top level to whether it has one value for a whole row.
     """
@@ -73,7 +75,9 @@ def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[Prefix
 
 
 class _ScanFinder:
-    """Finds loops of one kernel that are prefix scans along its last axis."""
+    """Finds the loops of a kernel that are prefix scans: reductions that continue from entry to entry along its last
+    axis.
+    """
 
     def __init__(self, kernel: Kernel, outside: Mapping[str, bool]) -> None:
         self.axis = kernel.axes[-1]
@@ -85,7 +89,9 @@ class _ScanFinder:
         self.additions = [s.name for s in statements(kernel.body) if is_addition(s)]
 
     def block(self, body: tuple[Statement, ...], conditions: tuple[Constraint, ...]) -> tuple[Statement, ...]:
-        """Return `body`, guarded by `conditions`, without its prefix scans, which are added to `found`."""
+        """Return `body` without the loops that are prefix scans. These are added to `found`, with the `conditions` of
+        the guards around them.
+        """
         outer = {s.name: s for s in body if is_accumulator(s)}
         taken: set[Statement] = set()
         result: list[Statement] = []
@@ -100,7 +106,9 @@ class _ScanFinder:
         return tuple(s for s in result if s not in taken)
 
     def scan(self, loop: Loop, outer: Mapping[str, Set], conditions: tuple[Constraint, ...]) -> PrefixScan | None:
-        """Return `loop` as a prefix scan along the row; None if it is not one."""
+        """Return `loop` as a reduction that continues from the previous entry of the row; None if it does not. `outer`
+        are the accumulators declared around it.
+        """
         rising = [any(self.axis in bound.form.atoms() for bound in side) for side in (loop.lows, loop.highs)]
         if rising[0] == rising[1] or not all(self.is_rising(bound) for bound in (*loop.lows, *loop.highs)):
             return None
@@ -114,7 +122,9 @@ class _ScanFinder:
         return self.rescaled(scan) or self.grown(scan) if self.varies(loop) else scan
 
     def is_rising(self, bound: Bound) -> bool:
-        """Whether `bound` never decreases from one entry of the row to the next."""
+        """Whether a loop bound is linear and nondecreasing in the axis of the kernel, such as ``i + 1`` for entry i,
+        but not ``n - i``.
+        """
         return self.axis not in bound.form.hidden() and bound.form.coefficient(self.axis) >= 0
 
     def is_filled_here(self, name: str, loop: Loop) -> bool:
@@ -123,15 +133,15 @@ class _ScanFinder:
         return here == self.additions.count(name)
 
     def varies(self, loop: Loop) -> bool:
-        """Whether the body of `loop`, for a fixed value of its variable, depends on the entry of the row."""
+        """Whether the terms of `loop` differ between the entries of a row, not only its range."""
         if any(self.axis in form.atoms() for form in forms(loop.body)):
             return True
         used = {node.name for node in scalars(loop.body) if isinstance(node, Name)} - declared(loop.body).keys()
         return any(name in self.declared and not self.outside.get(name) for name in used)
 
     def rescaled(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return `scan` with rescaled sums if its terms are ``exp(u[j] - m[i])`` and depend on the entry i in the
-        exponent only; else None.
+        """Return `scan` with the shift m[i] by which its terms ``exp(u[j] - m[i])`` depend on the entry i, so that the
+        running sum is rescaled when m changes. None for other terms.
         """
         *lets, add = scan.loop.body
         if not is_addition(add) or add.reduction != "sum" or not all(map(is_let, lets)):
@@ -149,8 +159,8 @@ class _ScanFinder:
         return replace(scan, loop=replace(scan.loop, body=(replace(add, value=value),)), shift=whole)
 
     def grown(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return `scan` with the factor that all of its terms gain from entry to entry, ``a`` for ``a**(i - j)*x[j]``;
-        None if there is no such factor.
+        """Return `scan` with the factor by which all of its terms change from one entry to the next: ``a`` for ``a**(i
+        - j)*x[j]`` and the entry i. None if there is no such factor.
         """
         loop, add = scan.loop, scan.loop.body[-1]
         moving, others = (loop.lows, loop.highs) if scan.downward else (loop.highs, loop.lows)
@@ -161,8 +171,8 @@ class _ScanFinder:
         return self.with_powers(scan, add) or self.with_product(scan, add)
 
     def with_powers(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return `scan` with the power that its terms gain per entry, ``a`` for ``a**(i - j)``; None unless one power
-        with a growing exponent is all that depends on the entry.
+        """Return `scan` with the factor ``a`` if its terms depend on the entry i by one power ``a**(i - j)`` only; else
+        None. `add` is the update of the sum.
         """
         loop = scan.loop
         fixed = tuple([s for s in loop.body[:-1] if not (is_let(s) and self.axis in self.depends[s.name])])
@@ -182,8 +192,8 @@ class _ScanFinder:
         return replace(scan, loop=replace(loop, body=body), growth=(replace(add, value=factor, reduction="prod"),))
 
     def with_product(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return `scan` with the factor that a product in its terms gains per entry, ``a[i]`` for
-        ``prod_{j < k <= i} a[k]``; None without such a product.
+        """Return `scan` with the factor by which all terms grow from one entry to the next: ``a[i]`` if they contain
+        ``prod_{j < k <= i} a[k]``. `add` is the update of the sum. None without such a product.
         """
         loop = scan.loop
         varying = [s for s in loop.body[:-1] if self.depends_on_axis_in(s)]
@@ -214,7 +224,9 @@ class _ScanFinder:
         return replace(scan, growth=body)
 
     def depends_on_axis_in(self, statement: Statement) -> bool:
-        """Return whether `statement`, with its body, depends on the entry of the row, or sets something that does."""
+        """Return whether `statement`, with its body, reads an index of the current entry, or sets a scalar that differs
+        between entries.
+        """
         if is_accumulator(statement):
             return False
         if any(self.axis in form.atoms() for form in forms([statement])):
@@ -222,11 +234,13 @@ class _ScanFinder:
         return any(isinstance(s, Set) and self.axis in self.depends.get(s.name, ()) for s in statements([statement]))
 
     def depends_on_axis(self, value: Scalar) -> bool:
-        """Whether `value` depends on the entry of the row."""
+        """Whether `value` differs between the entries of a row."""
         return self.axis in scalar_names(value, self.depends)
 
     def written_out(self, value: Scalar) -> Scalar | None:
-        """Return `value` with scalar names replaced by their definitions; None if that is not possible or gets long."""
+        """Return `value` with the definitions of its scalars put in; None if one is no plain definition, or the result
+        is long.
+        """
         known = {accumulator.name for scan in self.found for accumulator in scan.accumulators}
         known |= {name for name, is_same in self.outside.items() if is_same}
         while True:
@@ -237,7 +251,7 @@ class _ScanFinder:
                 return value if names & self.declared.keys() <= known else None
 
             def written(part: Scalar, lets: Mapping[str, Set] = lets) -> Scalar:
-                """Return the definition of a name; other nodes unchanged."""
+                """Return the value with which the scalar `part` is defined; other nodes unchanged."""
                 return lets[part.name].value if isinstance(part, Name) and part.name in lets else part
 
             value = rewrite_scalar(value, written)

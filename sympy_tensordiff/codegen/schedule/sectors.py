@@ -16,8 +16,8 @@ WARP = 32
 
 
 def neighbours(box: Mapping[str, Affine], first: str) -> dict[str, int]:
-    """Return how many values each axis has in a warp of neighbouring entries, along the axis ``first`` and then the
-    others from the last one on.
+    """Return how many values each axis has among the 32 neighbouring entries of a warp, which are counted along the
+    axis ``first``, then along the others from the last one on.
     """
     found: dict[str, int] = {}
     lanes = WARP
@@ -30,14 +30,16 @@ def neighbours(box: Mapping[str, Affine], first: str) -> dict[str, int]:
 
 
 def width_of(box: Mapping[str, Affine]) -> int:
-    """Return how many neighbouring entries a block computes: a warp, or all entries if these are fewer."""
+    """Return the number of neighbouring entries that a block computes: 32 (a warp), or all entries if there are
+    fewer.
+    """
     count = times(*box.values()) if box else Affine.of(1)
     return min(WARP, count.constant) if count.is_constant else WARP
 
 
 def sectors(values: Sequence[Scalar], lanes: Mapping[str, int]) -> float:
-    """Return about how many sectors of memory the reads in ``values`` take in a warp, in which each variable has as
-    many values as ``lanes`` says: a quarter of a sector for each entry side by side, one for each of entries far apart.
+    """Return about how many memory sectors a warp reads for ``values``; `lanes` gives the number of values of each
+    variable in the warp. An entry costs 1/4 if it is next to others, 1 if it is far apart.
     """
     loads = dict.fromkeys(node for value in values for node in subexpressions(value) if isinstance(node, Load))
     total = 0.0

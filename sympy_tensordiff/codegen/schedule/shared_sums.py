@@ -38,8 +38,8 @@ from sympy_tensordiff.integer.products import quotient_by
 
 
 @dataclass(frozen=True, slots=True)
-class Deal:
-    """A loop whose iterations are distributed over the ``threads`` of a block.
+class SharedLoop:
+    """A loop of a sum whose iterations the ``threads`` of a block share; their partial sums are added in shared memory.
 
     With a ``width``, the x axis runs over as many neighbouring entries, and the y axis over the iterations. Entries
     along ``axis`` are neighbours. A thread computes all entries along the short axis ``jam``.
@@ -55,7 +55,7 @@ class Deal:
 
     @property
     def is_across(self) -> bool:
-        """Whether the x axis runs over entries instead of the loop."""
+        """Whether neighbouring threads (along x) compute neighbouring entries instead of iterations of the loop."""
         return self.width > 0
 
 
@@ -64,8 +64,8 @@ MAX_JAMMED = 8
 
 
 def is_jammable(kernel: Kernel, extent: Affine) -> bool:
-    """Whether a thread may compute all entries of a kernel along its last axis, which has the given extent, together:
-    there are few, no loop depends on the axis, and the entries share reads.
+    """Whether one thread may compute all entries of a kernel along its last axis, of length `extent`: there are few, no
+    loop depends on the axis, and the entries share reads.
     """
     if not extent.is_constant or not 2 <= extent.constant <= MAX_JAMMED:
         return False
@@ -88,7 +88,9 @@ def _names_in(statement: Statement) -> set[str]:
 
 
 def _varying(kernel: Kernel) -> set[str]:
-    """Return the last axis of a kernel and the scalars that depend on it."""
+    """Return the names that differ between entries along the last axis: the axis itself, and the scalars computed from
+    it.
+    """
     found, before = {kernel.axes[-1]}, 0
     own = [s for s in statements(kernel.body) if isinstance(s, Set) and isinstance(s.target, Name)]
     while len(found) > before:
@@ -98,7 +100,7 @@ def _varying(kernel: Kernel) -> set[str]:
 
 
 class _Jam:
-    """The copies of statements, one for each entry along the axis that a thread computes alone."""
+    """Copies statements once for each entry along a short axis, all of whose entries one thread computes."""
 
     def __init__(self, kernel: Kernel, axis: str, shapes: Shapes, fresh: Fresh) -> None:
         self.varying: set[str] = _varying(kernel) if axis else set()
@@ -110,11 +112,15 @@ class _Jam:
         ]
 
     def body(self, body: Sequence[Statement]) -> list[Statement]:
-        """Return statements with copies of those that depend on the axis."""
+        """Return `body` with one copy per entry along the short last axis of each statement that depends on
+        this axis.
+        """
         return list(rewrite(body, lambda statement, _: self.copies(statement)))
 
     def copies(self, statement: Statement) -> tuple[Statement, ...]:
-        """Return the copies of a statement; a loop or guard, whose body has them already, unchanged."""
+        """Return one copy of a statement per entry along the short axis. A loop or guard, whose body has its copies
+        already, is returned once.
+        """
         if isinstance(statement, Set):
             touched = _names_in(statement) | {statement.name}
             if isinstance(statement.target, Load):
@@ -124,8 +130,10 @@ class _Jam:
         return (statement,)
 
 
-def dealt(body: Sequence[Statement], variable: str, count: Affine, t: Affine) -> tuple[Statement, ...]:
-    """Return statements in which the loop over `variable` has the iterations of the thread `t` of `count` only."""
+def iterations_of_thread(body: Sequence[Statement], variable: str, count: Affine, t: Affine) -> tuple[Statement, ...]:
+    """Return `body` in which the loop over `variable` runs only over the iterations t, t + count, t + 2*count, ... of
+    the thread `t` of `count`.
+    """
 
     def change(statement: Statement, _: object) -> tuple[Statement, ...]:
         """Return the loop restricted to the iterations of one thread; another statement unchanged."""
@@ -141,8 +149,10 @@ def dealt(body: Sequence[Statement], variable: str, count: Affine, t: Affine) ->
     return rewrite(body, change)
 
 
-def tree(places: Sequence[Callable[[Affine], Load]], t: Affine, count: Affine, start: Set) -> list[Statement]:
-    """Return the statements that add the partial sums of `count` threads, each array of them at its place 0."""
+def tree_reduction(places: Sequence[Callable[[Affine], Load]], t: Affine, count: Affine, start: Set) -> list[Statement]:
+    """Return the statements by which `count` threads add up their partial sums, pairwise in log2(count) rounds. The
+    total is stored at place 0 of each of the arrays `places`.
+    """
     body: list[Statement] = [Barrier()]
     is_power = count.is_constant and count.constant & (count.constant - 1) == 0
     step = (1 << (count.constant - 1).bit_length() if count.is_constant else THREADS) // 2
@@ -154,40 +164,42 @@ def tree(places: Sequence[Callable[[Affine], Load]], t: Affine, count: Affine, s
     return body[:-1]
 
 
-def sum_nest(kernel: Kernel, deal: Deal, shapes: Shapes, fresh: Fresh) -> BlockNest:
+def sum_nest(kernel: Kernel, shared_loop: SharedLoop, shapes: Shapes, fresh: Fresh) -> BlockNest:
     """Return the nest of a kernel whose sum is distributed over the threads of a block and reduced in shared memory."""
-    number = next(n for n, s in enumerate(kernel.body) if deal.variable in {loop.variable for loop in loops([s])})
+    number = next(
+        n for n, s in enumerate(kernel.body) if shared_loop.variable in {loop.variable for loop in loops([s])}
+    )
     outer = kernel.body[number]
     before, after = kernel.body[:number], kernel.body[number + 1 :]
     start = next(s for s in before if is_accumulator(s) and s.name in added([outer]))
-    jam = _Jam(kernel, deal.jam, shapes, fresh)
+    jam = _Jam(kernel, shared_loop.jam, shapes, fresh)
     starts = jam.copies(start)
     x, y = fresh("x"), fresh("y")
     partial = {s.name: fresh("partial") for s in starts if isinstance(s, Set)}
-    count = deal.threads
-    box = [pair for pair in zip(kernel.axes, shapes[kernel.array], strict=True) if pair[0] != deal.jam]
-    box.sort(key=lambda pair: pair[0] == deal.axis)
+    count = shared_loop.threads
+    box = [pair for pair in zip(kernel.axes, shapes[kernel.array], strict=True) if pair[0] != shared_loop.jam]
+    box.sort(key=lambda pair: pair[0] == shared_loop.axis)
     height = quotient_by(Affine.of(THREADS), count) if box else Affine.of(1)
-    is_alone = not deal.is_across and height == Affine.of(1)
-    t = Affine.variable(y if deal.is_across else x)
-    e = ZERO if is_alone else Affine.variable(x if deal.is_across else y)
+    is_alone = not shared_loop.is_across and height == Affine.of(1)
+    t = Affine.variable(y if shared_loop.is_across else x)
+    e = ZERO if is_alone else Affine.variable(x if shared_loop.is_across else y)
 
     def place(name: str, thread: Affine) -> Load:
         """Return the entry of the shared array in which a thread stores its partial sum."""
-        return Load(partial[name], (thread, e) if deal.is_across else (e, thread))
+        return Load(partial[name], (thread, e) if shared_loop.is_across else (e, thread))
 
     rows = [Constraint("ge", extent - 1 - Affine.variable(axis)) for axis, extent in box[:1]]
     inside = () if is_alone else tuple(rows)
     lets = [s for s in before if s is not start]
-    first = jam.body([*needed(lets, used_names(outer)), *dealt([outer], deal.variable, count, t)])
+    first = jam.body([*needed(lets, used_names(outer)), *iterations_of_thread([outer], shared_loop.variable, count, t)])
     body: list[Statement] = [*starts, *([If(inside, tuple(first))] if inside else first)]
     body += [Set(place(name, t), Name(name)) for name in partial]
-    body += tree([functools.partial(place, name) for name in partial], t, count, start)
+    body += tree_reduction([functools.partial(place, name) for name in partial], t, count, start)
     totals = [let(name, place(name, ZERO)) for name in partial]
     last = (*totals, *jam.body([*needed(lets, {n for s in after for n in used_names(s)}), *after]))
     body.append(If((*inside, Constraint("eq", t)), last))
-    width, height = (Affine.of(deal.width), count) if deal.is_across else (count, height)
+    width, height = (Affine.of(shared_loop.width), count) if shared_loop.is_across else (count, height)
     shared = tuple([Alloc(name, (exactly(height), exactly(width)), kernel.array) for name in partial.values()])
     blocks, entries = (tuple(box), ()) if is_alone else ((), tuple(box))
-    along = "" if is_alone else "x" if deal.is_across else "y"
+    along = "" if is_alone else "x" if shared_loop.is_across else "y"
     return BlockNest(tuple(body), (x, width), (y, height), shared, blocks, entries, along)

@@ -34,8 +34,8 @@ Half and twice as many take 0.95 to 1.03 of the time of the three benchmarks tha
 
 
 def short_row(kernel: Kernel, prover: Prover, fresh: Callable[[str], str]) -> tuple[Statement, ...] | None:
-    """Return statements that compute all entries along a short last axis of `kernel` together; None if nothing is
-    gained.
+    """Return statements that compute all entries along the short last axis of `kernel` in the same loops, so that they
+    share reads; None if nothing is gained.
 
     ``fresh`` makes names for what each entry has for itself.
     """
@@ -51,12 +51,12 @@ def short_row(kernel: Kernel, prover: Prover, fresh: Callable[[str], str]) -> tu
         Renaming({name: fresh(f"{name}_{number}") for name in own}, forms={planner.axis: Affine({}, number)})
         for number in range(extent.constant)
     ]
-    return rewrite(kernel.body, lambda s, _: _together(s, planner, entries))
+    return rewrite(kernel.body, lambda s, _: _copies_per_entry(s, planner, entries))
 
 
-def _together(statement: Statement, planner: RowPlanner, entries: list[Renaming]) -> tuple[Statement, ...]:
-    """Return `statement` once for each entry of the short axis; loops, guards and statements that do not depend on the
-    axis are returned unchanged.
+def _copies_per_entry(statement: Statement, planner: RowPlanner, entries: list[Renaming]) -> tuple[Statement, ...]:
+    """Return the copies of `statement`, one per entry of the short axis; a loop, a guard, or a statement that does not
+    depend on the axis is returned once.
     """
     if isinstance(statement, Loop | If) or not planner.varies(statement):
         return (statement,)
@@ -82,8 +82,8 @@ def _gains(planner: RowPlanner, count: int) -> bool:
 
 
 def _shares(planner: RowPlanner, loop: Loop) -> bool:
-    """Whether all reads that move with `loop` are contiguous, and at least one of them is the same for all entries of
-    the short axis.
+    """Whether the reads that move with `loop` are contiguous, and at least one is the same for all entries of the short
+    axis, so that it is shared.
     """
     loads = [node for node in scalars(loop.body) if isinstance(node, Load)]
     moving = [node for node in loads if any(loop.variable in form.atoms() for form in node.index)]
@@ -107,20 +107,18 @@ Beside one loop over 5,000 to 10**6 terms (entries, exponentials, cosines), part
 
 
 def long_sums(loop: Loop) -> list[str]:
-    """Return the accumulators of sums in `loop` that may have many terms and are declared outside of it; [] if it is
-    short.
-    """
+    """Return the accumulators, declared outside of `loop`, to which it adds many terms; [] if it has few iterations."""
     steps = [most_steps(inner) for inner in (loop, *loops(loop.body))]
     known = [count for count in steps if count is not None]
     if len(known) == len(steps) and prod(known) <= PART:
         return []
-    if in_rounds(loop.body) and works_on_near_angles(loop.body):  # vectors hold several rounds after all
+    if contains_loop(loop.body) and works_on_near_angles(loop.body):  # vectors hold several rounds after all
         return []
     return [name for name, add in added(loop.body).items() if add.reduction == "sum"]
 
 
-def in_rounds(body: Sequence[Statement]) -> bool:
-    """Whether ``body`` contains a loop, so that the loop over it is not vectorised.
+def contains_loop(body: Sequence[Statement]) -> bool:
+    """Whether ``body`` contains a loop, so that compilers do not vectorise the loop around ``body``.
 
     Where that adds to the same sum, it is faster so, since no round waits for the one before.
     """

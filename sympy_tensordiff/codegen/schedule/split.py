@@ -43,7 +43,8 @@ _ASSOCIATIVE = ("add", "mul", "max", "min", "and", "or")
 
 
 def split_deep(program: Program) -> Program:
-    """Return the program with deeply nested or long expressions split into several assignments.
+    """Return the program with long or deeply nested expressions cut into several assignments, since compilers take long
+    for them.
 
     Such a part is computed even under the condition of a ``select`` that fails. That changes no result: reads out of
     bounds are tested there.
@@ -70,7 +71,9 @@ def _fits(value: Scalar) -> bool:
 
 
 class _Splitter:
-    """Splits the expressions of one kernel; ``outside`` are names that are taken."""
+    """Splits long expressions of one kernel into several statements. ``outside`` are names that new scalars must not
+    have.
+    """
 
     def __init__(self, kernel: Kernel, outside: set[str]) -> None:
         self.own = kernel
@@ -94,7 +97,9 @@ class _Splitter:
         return [*before, new]
 
     def value(self, value: Scalar, before: list[Statement]) -> Scalar:
-        """Return ``value`` with too deep or large parts replaced by names, with assignments appended to ``before``."""
+        """Return ``value`` with parts that are too deep or large replaced by names. Their assignments are appended to
+        ``before``.
+        """
         done: dict[int, Scalar] = {}
         depths: dict[int, int] = {}
         sizes: dict[int, int] = {}
@@ -114,8 +119,8 @@ class _Splitter:
         return done[id(value)]
 
     def folded(self, node: Operation, before: list[Statement]) -> Operation:
-        """Return a sum or product of many operands as nested ones of at most ``WIDTH``: the first group is named and
-        continued.
+        """Return a long sum or product with at most ``WIDTH`` operands: the first operands are combined in a named
+        scalar, which is the first operand of the rest, and so on.
         """
         arguments = node.arguments
         while len(arguments) > WIDTH:
@@ -162,7 +167,9 @@ Half and twice as much change no text of the benchmarks.
 
 
 def split_large(program: Program) -> Program:
-    """Return the program with kernels of limited size; a single large loop is not split."""
+    """Return the program with large kernels cut into several small ones, since compilers take long for them. A single
+    large loop is not cut.
+    """
     if all(weight(kernel.body) <= MAX_KERNEL_OPERATIONS for kernel in program.nests):
         return program
     taken = all_names(program)
@@ -184,7 +191,9 @@ def split_large(program: Program) -> Program:
 
 
 class _Pieces:
-    """Splits one large kernel into several; ``made`` are the new arrays for scalars passed between them."""
+    """Splits a kernel that is too large for compilers into several. Values that they share are stored in new arrays,
+    listed in ``made``.
+    """
 
     def __init__(self, kernel: Kernel, taken: set[str]) -> None:
         self.kernel = kernel
@@ -200,7 +209,7 @@ class _Pieces:
         self.cut()
 
     def cut(self) -> None:
-        """Make the smaller kernels, in the order of the statements."""
+        """Build the list of smaller kernels, in the order of the statements of the large one."""
         body = self.kernel.body
         uses = Counter(name for statement in body for name in used_names(statement))
         conditions: set[str] = set()
@@ -225,7 +234,7 @@ class _Pieces:
         self.kernels.append(replace(self.kernel, body=self.piece([], result)))
 
     def below(self, statement: Statement) -> int:
-        """Return the weight of the computations that `statement` needs and that are not stored in arrays yet."""
+        """Return the weight (number of operations) of what `statement` needs and no new array stores yet."""
         return sum(
             self.weights[name] for name in used_names(statement) if name in self.weights and name not in self.loads
         )
@@ -242,8 +251,8 @@ class _Pieces:
         self.loads[name] = kernel.entry
 
     def piece(self, body: list[Statement], store: Statement) -> tuple[Statement, ...]:
-        """Return `body` and `store`, preceded by the definitions of all names used; names stored in arrays are read
-        instead.
+        """Return `body` and `store` after the earlier statements that compute the scalars used in them. A scalar that
+        was stored in an array is read from it instead.
         """
         needed = {name for statement in body for name in filled(statement)}
         statements = {self.positions[id(statement)]: statement for statement in body}
@@ -259,5 +268,5 @@ class _Pieces:
         return with_values([*ordered, store], self.read)
 
     def read(self, value: Scalar) -> Scalar:
-        """Return the array read that replaces a name; other nodes unchanged."""
+        """Return the read of the array that stores the scalar `value`, if there is one; other nodes unchanged."""
         return self.loads.get(value.name, value) if isinstance(value, Name) else value

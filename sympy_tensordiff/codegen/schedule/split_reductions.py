@@ -1,8 +1,8 @@
 """Two-stage reductions on CUDA (split-K): kernels of partial sums, and kernels that add these.
 
-Kernels have one thread for each entry. Where these are few, the loop of a sum is dealt out to parts, which are an axis
-of an array: a part takes every m-th iteration, so that neighbouring threads read neighbouring entries. How many parts
-there are is computed from the sizes, as other sizes are, before any kernel runs. So all stages are kernels like all
+Kernels have one thread for each entry. Where these are few, the loop of a sum is divided into parts, which are an axis
+of an array: a part takes every m-th iteration, so that neighbouring threads read neighbouring entries. The number of
+parts is computed from the sizes, as other sizes are, before any kernel runs. So all stages are kernels like all
 others, no thread waits for another one, and the same values are added in the same order in every run.
 """
 
@@ -43,7 +43,7 @@ from sympy_tensordiff.codegen.ir.walk import (
 from sympy_tensordiff.codegen.schedule.blocks import THREADS
 from sympy_tensordiff.codegen.schedule.joined_sums import FREE, split_off_definitions, with_joined_sums
 from sympy_tensordiff.codegen.schedule.sectors import WARP, neighbours, sectors, width_of
-from sympy_tensordiff.codegen.schedule.shared_sums import Deal, is_jammable
+from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop, is_jammable
 from sympy_tensordiff.codegen.schedule.tiles import tiling, without_guard
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.extrema import maximum_of, minimum_of
@@ -57,17 +57,21 @@ MOST_PARTS = 256
 
 
 class Stages(NamedTuple):
-    """A program with two-stage reductions, and a map from each array of partial results to the array they are for."""
+    """A program in which long sums are computed in two stages, partial sums first. ``whole`` maps each array of partial
+    sums to the array of the totals.
+    """
 
     program: Program
     whole: dict[str, str]
 
 
 def _in_stages(program: Program, work: _Stages) -> Stages:
-    """Return the program with each kernel replaced by its stages, made by `work`."""
+    """Return the program with each long reduction replaced by the kernels for partial sums and totals that `work`
+    makes.
+    """
     steps: list[Step] = []
     for step in program.kernels:
-        for part in work.parted(step):
+        for part in work.prepared_steps(step):
             kernel = with_joined_sums(part) if isinstance(part, Kernel) else None
             unguarded = kernel and without_guard(kernel, work.shapes)
             if kernel and unguarded and tiling(unguarded, work.shapes) is not None:
@@ -80,7 +84,9 @@ def _in_stages(program: Program, work: _Stages) -> Stages:
 
 
 class ChosenLoop(NamedTuple):
-    """A reduction loop to be distributed over threads, with its number of iterations."""
+    """The loop of a sum that will be distributed over threads or blocks, its number of iterations, the loops around it
+    and inside, and how its iterations are shared out.
+    """
 
     loop: Loop
     length: Affine
@@ -99,7 +105,9 @@ class ChosenLoop(NamedTuple):
 
     @property
     def is_across(self) -> bool:
-        """Whether neighbouring threads compute neighbouring entries."""
+        """Whether neighbouring threads compute neighbouring entries of the result, instead of neighbouring terms of one
+        sum.
+        """
         return self.width > 0
 
     @property
@@ -109,33 +117,38 @@ class ChosenLoop(NamedTuple):
 
     @property
     def threads(self) -> int:
-        """The threads of a block that share a sum if neighbouring threads compute neighbouring entries."""
+        """The number of threads of a block that share one sum, if neighbouring threads compute neighbouring entries."""
         return 1 << ((THREADS // self.width).bit_length() - 1)
 
 
 class _Stages:
-    """Distributes the reductions of one program over blocks of threads that share memory, in at most two stages."""
+    """Divides the long reductions of one program among blocks of threads: a kernel for partial sums and, if needed, a
+    second one that adds them up.
+    """
 
     def __init__(self, program: Program) -> None:
         self.taken = all_names(program)
         self.shapes = array_shapes(program)
         self.sizes = list(program.sizes)
         self.whole: dict[str, str] = {}
-        self.deals: dict[str, Deal] = {}
+        self.shared_loops: dict[str, SharedLoop] = {}
         self.values: list[str] = []
         """The arrays of values that scatters add."""
         self.levels: dict[str, int] = {}
         """How often the sum has been cut whose parts an axis numbers, by the axis."""
 
-    def parted(self, step: Step) -> Sequence[Step]:
-        """Return the steps that replace `step` before sums are distributed."""
+    def prepared_steps(self, step: Step) -> Sequence[Step]:
+        """Return the steps that replace `step` so that sums can be distributed: the values of a scatter, or products
+        inside of a sum, get kernels of their own.
+        """
         if not isinstance(step, Kernel):
             return [step]
         return self.with_values(step) if isinstance(step, Scatter) else self.with_stored_products(step)
 
     def with_stored_products(self, kernel: Kernel) -> list[Kernel]:
-        """Return the steps that replace a kernel that sums functions of products, as ``sum(b[i, k]*sum(A[i, j]*C[j, k],
-        j), k)``: a kernel of the products, which has tiles, and one that sums them; `kernel` alone without any.
+        """Return two kernels for a sum with a matrix product in each term, as ``sum(b[i, k]*sum(A[i, j]*C[j, k], j),
+        k)``. The first stores the product and can be tiled, the second sums. Without such a product, return only
+        `kernel`.
         """
         for number, loop in enumerate(kernel.body):
             if not isinstance(loop, Loop) or loop.step != 1 or loop.lows != (Bound(ZERO),) or len(loop.highs) > 1:
@@ -160,8 +173,8 @@ class _Stages:
         return [kernel]
 
     def with_values(self, scatter: Scatter) -> list[Kernel]:
-        """Return the steps that replace `scatter`: for a sum that is added to an entry of its own, as on a diagonal, a
-        kernel that computes it, and the scatter of its value.
+        """Return two kernels for a scatter that adds a sum to an entry of its own, as on a diagonal: one stores the
+        sums, the other one adds them. Other scatters are returned alone.
         """
         *before, last = scatter.body
         is_plain = scatter.exclusive and scatter.axes and isinstance(last, Set) and isinstance(last.target, Load)
@@ -177,7 +190,9 @@ class _Stages:
         return [kernel, replace(scatter, body=(replace(last, value=kernel.entry),))]
 
     def chosen_loop(self, kernel: Kernel, number: int, outer: Loop | If, most: int) -> ChosenLoop | None:
-        """Return the loop of a reduction to distribute; None without one, or if it was split ``most`` times already."""
+        """Return the loop of the reduction in `outer` that threads should share; None if there is none. Loops that were
+        split ``most`` times already are left out.
+        """
         start, before = _initial_assignment(kernel.body, outer), needed(kernel.body[:number], used_names(outer))
         if start is None or any(map(is_accumulator, before)):
             return None
@@ -216,8 +231,8 @@ class _Stages:
         array: str,
         chunk: int = 1,
     ) -> tuple[Kernel, Kernel]:
-        """Split the reduction at position ``number`` of the kernel's body into a kernel for ``count`` partial sums and
-        one that adds them; partial sum p runs over the chunks p, p + count, ... of ``chunk`` iterations.
+        """Return two kernels for a long reduction, at position ``number`` of the kernel's body: one computes ``count``
+        partial sums, the other one adds them. Partial sum p has the chunks p, p + count, ... of ``chunk`` iterations.
         """
         loop, start, before = chosen.loop, chosen.start, chosen.before
         shape, own = self.shapes[kernel.array], set(own_names(kernel))
@@ -251,12 +266,14 @@ class _Stages:
         return first, replace(kernel, body=tuple(needed(body, set())))
 
     def size(self, wish: str, value: Affine) -> Affine:
-        """Return a new size variable, computed before the kernels: ``max(value, 1)``."""
+        """Return a new size with the value ``max(value, 1)``, which the host computes before any kernel runs."""
         self.sizes.append(Size(reserve_name(wish, self.taken), (value, Affine.of(1))))
         return Affine.variable(self.sizes[-1].name)
 
     def stages(self, kernel: Kernel, array: str) -> list[Kernel]:
-        """Return the kernels that replace `kernel`: itself, or a kernel of partial sums and one that adds them."""
+        """Return `kernel` alone, or two kernels that replace it: one for partial sums, and one that adds these up into
+        `array`.
+        """
         sums = [number for number, statement in enumerate(kernel.body) if isinstance(statement, Loop | If)]
         for number in sums if not isinstance(kernel, Scatter) and (len(sums) == 1 or len(kernel.axes) < 2) else ():
             outer = kernel.body[number]
@@ -283,17 +300,17 @@ class _Stages:
                 count = parts if parts.is_constant else self.size(f"{array}_count", parts)
                 first, second = self.parts(kernel, number, outer, chosen, count, array, chunk)
                 if plan is None:
-                    self.deals[first.array] = Deal(
+                    self.shared_loops[first.array] = SharedLoop(
                         chosen.loop.variable, Affine.of(chunk), chosen.width, chosen.axis, chosen.jam
                     )
                 return [first, *self.stages(second, array)]
             if plan is None and len(sums) == 1 and not (is_part and kernel.axes):
-                self.deal(kernel, chosen, array)
+                self.share_loop(kernel, chosen, array)
         return [kernel]
 
     def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, tile: int) -> tuple[int, Affine]:
-        """Return the number of iterations per chunk of a block, and the number of partial sums that fills the device,
-        at most `MOST_PARTS`.
+        """Return how many consecutive iterations belong to one partial sum, and into how many partial sums a sum is
+        divided so that they fill the device.
         """
         if tile:
             chunk, at_once = chosen.chunk, tile
@@ -307,18 +324,20 @@ class _Stages:
         parts = minimum_of([*enough, Affine.of(MOST_PARTS), room])
         return chunk, Affine.of(1) if parts.is_constant and parts.constant < 1 else parts
 
-    def deal(self, kernel: Kernel, chosen: ChosenLoop, array: str) -> None:
-        """Record how the threads of a block share the iterations of a kernel's reduction, eight or more each."""
+    def share_loop(self, kernel: Kernel, chosen: ChosenLoop, array: str) -> None:
+        """Record that the threads of a block share the iterations of the kernel's `chosen` loop, unless one thread is
+        enough.
+        """
         if chosen.loop.step != 1 or len(chosen.loop.lows) > 1:
             return
         threads = self.thread_count(chosen, array)
         if threads != Affine.of(1):
-            self.deals[kernel.array] = Deal(
+            self.shared_loops[kernel.array] = SharedLoop(
                 chosen.loop.variable, threads, chosen.width, chosen.axis, chosen.jam, chosen.length
             )
 
     def thread_count(self, chosen: ChosenLoop, array: str) -> Affine:
-        """Return how many threads share a sum, as a size of its own if it depends on sizes."""
+        """Return how many threads share one sum. If this depends on sizes, it is a new size that the host computes."""
         if chosen.is_across:
             return Affine.of(chosen.threads)
         threads = 8 * minimum_of([quotient(chosen.length, 8), quotient(chosen.work, 16), Affine.of(32)])
@@ -329,8 +348,8 @@ class _Stages:
     def in_parts_of_another_loop(
         self, kernel: Kernel, number: int, chosen: ChosenLoop, array: str
     ) -> list[Kernel] | None:
-        """Return the kernels that replace a kernel of few entries and a sum with several long loops: the iterations of
-        one loop are parts, those of another belong to the threads; None if that does not apply.
+        """Return two kernels for a sum with several long loops but few entries: blocks compute parts of one loop, and
+        the threads of a block share another one. None for other sums.
         """
         entries = times(*self.shapes[kernel.array])
         is_few = entries.is_constant and entries.constant <= 4 * MOST_PARTS
@@ -350,22 +369,25 @@ class _Stages:
         outer = kernel.body[number]
         assert isinstance(outer, Loop | If)
         first, second = self.parts(kernel, number, outer, chosen._replace(loop=loop), count, array)
-        self.deals[first.array] = Deal(chosen.loop.variable, threads, chosen.width, chosen.axis, chosen.jam)
+        self.shared_loops[first.array] = SharedLoop(
+            chosen.loop.variable, threads, chosen.width, chosen.axis, chosen.jam
+        )
         return [first, *self.stages(second, array)]
 
 
-def in_blocks(program: Program) -> tuple[Stages, dict[str, Deal]]:
-    """Return the program with long sums distributed over blocks of threads, and the distribution by array.
+def in_blocks(program: Program) -> tuple[Stages, dict[str, SharedLoop]]:
+    """Return the program with long sums distributed over the threads of GPU blocks, and the loops that threads share,
+    by the array that they fill.
 
     Law: every result is the same, but for the order in which the terms of a sum are added.
     """
     work = _Stages(program)
-    return _in_stages(program, work), work.deals
+    return _in_stages(program, work), work.shared_loops
 
 
 def _initial_assignment(body: Sequence[Statement], outer: Statement) -> Set | None:
-    """Return the accumulator's initial assignment of the only reduction in `outer`; None for several, or one that is
-    not reorderable.
+    """Return the statement in `body` that initialises the accumulator of the only reduction in `outer`. None if there
+    are several reductions, or the order of its terms matters.
     """
     adds, others = added([outer]), [name for s in body if s is not outer for name in added([s])]
     starts = [s for s in body if is_accumulator(s) and s.name in adds and reduction_of(s) in FREE]
@@ -373,7 +395,9 @@ def _initial_assignment(body: Sequence[Statement], outer: Statement) -> Set | No
 
 
 def _chain(statement: Statement) -> list[Loop]:
-    """Return the nested loops from `statement` inwards while each contains only the next one and scalar definitions."""
+    """Return `statement` and the loops nested in it, as long as each contains nothing but the next loop and definitions
+    of scalars.
+    """
     found: list[Loop] = []
     while isinstance(statement, Loop | If):
         found += [statement] if isinstance(statement, Loop) else []
@@ -385,8 +409,8 @@ def _chain(statement: Statement) -> list[Loop]:
 
 
 def rounds(loop: Loop, own: set[str], box: Mapping[str, Affine] | None = None) -> Affine | None:
-    """Return the maximal number of iterations of a loop as a form without the names `own`; None if it depends
-    on them. Axes with the extents in ``box`` are replaced by their extremes first.
+    """Return the greatest number of iterations of a loop, as a form without the names `own`; None if there is none.
+    Axes with the extents in ``box`` may have any value.
     """
     loop = at_extremes(loop, box or {})
     bounds = (*loop.lows, *loop.highs)
@@ -396,7 +420,8 @@ def rounds(loop: Loop, own: set[str], box: Mapping[str, Affine] | None = None) -
 
 
 def at_extremes(loop: Loop, box: Mapping[str, Affine]) -> Loop:
-    """Return a loop over the iterations of `loop` at any values of the axes with the extents in ``box``.
+    """Return a loop over all iterations that `loop` has for some values of the axes in ``box``: ``j < n`` instead of
+    ``j <= i``.
 
     Bounds with an axis in an index of data, or below a division, keep it: data need not rise or fall with it.
     """
@@ -407,7 +432,7 @@ def at_extremes(loop: Loop, box: Mapping[str, Affine]) -> Loop:
 
 
 def _at_extreme(bound: Bound, axis: str, extent: Affine, sign: int) -> Bound:
-    """Return a bound at the end of an axis where it is least, or, with -1 for the sign, greatest."""
+    """Return the lower bound (upper one for ``sign=-1``) at the end of `axis` at which it is least (greatest)."""
     if axis in bound.form.hidden():
         return bound
     end = ZERO if sign * bound.form.coefficient(axis) > 0 else extent - 1
@@ -415,5 +440,5 @@ def _at_extreme(bound: Bound, axis: str, extent: Affine, sign: int) -> Bound:
 
 
 def _is_short(length: Affine) -> bool:
-    """Whether `length` is a small constant, so that a loop is not split."""
+    """Whether `length` is a small constant: a sum over so few terms is not worth splitting."""
     return length.is_constant and length.constant < SHORT

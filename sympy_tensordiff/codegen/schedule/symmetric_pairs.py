@@ -42,8 +42,8 @@ _MIN_PACKED_INDICES = 4
 
 @dataclass(frozen=True)
 class Packed:
-    """An array that is symmetric in two ``axes`` and stores each unordered index pair (i, j) once, by distance and
-    first index.
+    """An array that is symmetric in two ``axes`` and stores ``a[i, j] == a[j, i]`` once: at the distance of i and j on
+    a circle, and the first index.
     """
 
     name: str
@@ -52,12 +52,13 @@ class Packed:
 
     @property
     def distances(self) -> int:
-        """The number of distances between two indices on a circle: ``extent // 2 + 1``."""
+        """The number of distances that two indices on a circle of ``extent`` points can have: ``extent // 2 + 1``."""
         return self.extent // 2 + 1
 
 
 def with_packed_pairs(program: Program, hints: Hints, graph: Graph, entries: Mapping[str, Entry]) -> Program:
-    """Return the program in which arrays symmetric in two axes are stored packed, if matrix products then save work.
+    """Return the program in which symmetric arrays are stored packed, with each pair of equal entries once, if this
+    saves work in matrix products.
 
     ``hints`` are the expected sizes by their names; ``entries`` of the arrays are nodes of ``graph``.
     """
@@ -66,7 +67,7 @@ def with_packed_pairs(program: Program, hints: Hints, graph: Graph, entries: Map
 
 
 def exchangeable_axes(graph: Graph, entry: Entry) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of axes in which the array is symmetric: exchanging them gives the same expression."""
+    """Yield the pairs of axes whose exchange leaves the array unchanged, because its expression stays the same."""
     plain, *_ = with_canonical_signs(graph, [entry.node])
     for first, second in combinations(range(len(entry.axes)), 2):
         one, other = entry.axes[first], entry.axes[second]
@@ -76,7 +77,7 @@ def exchangeable_axes(graph: Graph, entry: Entry) -> Iterator[tuple[int, int]]:
 
 
 class _Packing:
-    """Packs the symmetric arrays of one program."""
+    """Decides which symmetric arrays of a program are stored packed, and rewrites the steps that fill and read them."""
 
     def __init__(self, program: Program, hints: Hints, graph: Graph, entries: Mapping[str, Entry]) -> None:
         self.program = program
@@ -109,7 +110,9 @@ class _Packing:
                 return
 
     def is_worth(self, found: Packed, name: str, readers: Sequence[ContractionStep]) -> bool:
-        """Whether matrix products with the packed array save more work than unpacking their results costs."""
+        """Whether the matrix products `readers` of the packed array save more work than unpacking their results
+        costs.
+        """
         before = after = entries = 0
         for step in readers:
             labels = {label: self.hints(extent) for label, extent in extents(step, self.shapes).items()}
@@ -150,8 +153,8 @@ class _Packing:
         return self.program.with_steps(steps, self.packed, arrays, notes)
 
     def filled(self, kernel: Kernel, found: Packed) -> Kernel:
-        """Return the kernel that fills a packed array: its indices are ``(distance, j)`` for the pair ``((distance + j)
-        mod extent, j)``.
+        """Return the kernel that fills the packed array instead of the full one. Its entry ``[d, j]`` is the full
+        array's entry for the pair j and ``(d + j) mod extent``.
         """
         first, second = (kernel.axes[axis] for axis in found.axes)
         distance = unique("distance", self.taken | set(kernel.axes))
@@ -163,7 +166,9 @@ class _Packing:
         return entrywise(found.name, axes, body, store.value)
 
     def multiplied(self, step: ContractionStep) -> tuple[Array, list[Step]]:
-        """Return the array of a product over packed arrays, and its steps: the product, and the kernel to unpack it."""
+        """Return the new array of a product with packed operands, and two steps: the product, and the kernel that
+        unpacks it into the array of `step`.
+        """
         name = reserve_name(f"{step.array}_pairs", self.taken)
         pairs: list[tuple[int, int, Packed]] = []
         for operand in step.operands:
@@ -185,7 +190,9 @@ class _Packing:
 
 
 def _packed_labels(operand: Operand, step: ContractionStep, found: Packed) -> tuple[int, int] | None:
-    """Return the labels of the packed axes of an operand; None unless they are kept and occur in no other operand."""
+    """Return the labels of the two packed axes of an operand. None if they are summed over, or occur in the other
+    operand.
+    """
     first, second = (operand.labels[axis] for axis in found.axes)
     everywhere = Counter((*step.left.labels, *step.right.labels))
     if first == second or everywhere[first] > 1 or everywhere[second] > 1:
@@ -194,7 +201,9 @@ def _packed_labels(operand: Operand, step: ContractionStep, found: Packed) -> tu
 
 
 def _unpacking_kernel(step: ContractionStep, name: str, pairs: Sequence[tuple[int, int, Packed]]) -> Kernel:
-    """Return the kernel that unpacks a product: entry ``(i, j)`` is read at distance and first index of its pair."""
+    """Return the kernel that unpacks the product in the array ``name``: the entries ``(i, j)`` and ``(j, i)`` are both
+    read at ``(j - i, i)``, with the distance taken modulo the length of the axis.
+    """
     axes = tuple([f"i{n}" for n in range(len(step.output))])
     choices: list[list[tuple[Constraint, dict[int, Affine]]]] = []
     for place, other, found in pairs:

@@ -9,7 +9,8 @@ from sympy_tensordiff.codegen.ir.programs import Kernel, Program, Step, Table
 
 
 def with_tables(program: Program) -> Program:
-    """Return the program in which temporaries that depend on no argument and no size are computed once for all calls.
+    """Return the program in which temporaries that depend on no argument and no size become tables, which are computed
+    once for all calls.
 
     Law: a table reads nothing but tables.
     """

@@ -54,8 +54,8 @@ LEAST_IN_USE = 0.6
 
 @dataclass(frozen=True, slots=True)
 class _Tiling:
-    """A matrix-product-like sum computed in tiles: its row and column axis, its loops, and the reads of both
-    operands.
+    """The plan to compute a kernel that is like a matrix product in tiles: its row and column axis, its summed loops,
+    and the reads of both operands.
     """
 
     row: str
@@ -68,13 +68,13 @@ class _Tiling:
 
     @property
     def sums(self) -> int:
-        """The sums of a block."""
+        """The number of sums (entries of the result) that one block of threads computes."""
         return prod(SIDE * each for each in self.each.values())
 
 
 def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
-    """Return the axes and reads for computing a kernel's sum in tiles through shared memory; None if no read is
-    reused.
+    """Return how to compute a kernel like ``Sum_k a[i, k]*b[k, j]`` in tiles through shared memory. None if it is no
+    such sum, or no read is used by several entries.
     """
     if type(kernel) is not Kernel or len(kernel.axes) < 2 or len(kernel.body) < 3:
         return None
@@ -114,7 +114,9 @@ def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
 
 
 def _sums_per_thread(extent: Affine) -> int:
-    """Return how many sums a thread computes along an axis, so that a block fills most of its tile; 0 if none does."""
+    """Return how many sums a thread computes along an axis of length `extent`: the most with which tiles are still
+    filled well; 0 if even one is too many.
+    """
     if not extent.is_constant:
         return EACH
     each = max(1, min(EACH, -(-extent.constant // SIDE)))
@@ -122,8 +124,8 @@ def _sums_per_thread(extent: Affine) -> int:
 
 
 def without_guard(kernel: Kernel, shapes: Shapes) -> Kernel | None:
-    """Return a kernel whose sum inside of a guard, ``if i >= j: s += a[i]*sum(...)``, is computed before the guard, as
-    in ``s0 = sum(...); if i >= j: s += a[i]*s0``; None for other kernels. All reads have to be in bounds everywhere.
+    """Return a kernel with the inner sum of ``if i >= j: s += a[i]*sum(...)`` moved in front of the guard, so that it
+    can be tiled. None for other kernels, or if the sum might read out of bounds there.
     """
     number = next((n for n, s in enumerate(kernel.body) if isinstance(s, If)), None)
     if number is None or any(isinstance(s, Loop) for s in statements(kernel.body[:number])):
@@ -148,7 +150,7 @@ def without_guard(kernel: Kernel, shapes: Shapes) -> Kernel | None:
 
 
 def _extent(loop: Loop) -> Affine | None:
-    """Return the length of a loop from 0 to one bound; None for another loop."""
+    """Return the number of iterations of a loop from 0 to a single upper bound; None for any other loop."""
     plain = len(loop.highs) == 1 == loop.highs[0].divisor == loop.step and loop.lows == (Bound(ZERO),)
     return loop.highs[0].form + 1 if plain else None
 
@@ -174,8 +176,8 @@ def tile_nest(kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> Bl
 
 
 class _TileNest:
-    """Builds the nest of one kernel computed in tiles; ``entries`` has the row and column of each sum that a thread
-    computes.
+    """Builds the GPU nest of one kernel computed in tiles. ``entries`` lists the row and column of each entry that a
+    thread computes.
     """
 
     def __init__(self, kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> None:
@@ -226,13 +228,15 @@ class _TileNest:
         return BlockNest((*starts, loop, *stores), *coordinates, shared, tuple(blocks), tiles=tuple(tiles))
 
     def extreme(self, form: Affine, sign: int) -> Affine:
-        """Return the greatest value of a loop's bound in the tile, or the least one if `sign` is -1."""
+        """Return the greatest value (least for ``sign=-1``) of a loop bound among the entries of the tile."""
         for axis, start in self.starts.items():
             form = form.substitute({axis: start + (self.size[axis] - 1) * (sign * form.coefficient(axis) > 0)})
         return form
 
     def tied_rows(self, entry: Mapping[str, Affine]) -> tuple[Constraint, ...]:
-        """Return the constraints of a sum's terms that differ between the entries of a tile, as of triangles."""
+        """Return the conditions on a term that depend on the entry, as ``k <= i`` for a triangular matrix, at one
+        `entry` of the tile.
+        """
         own = self.first + self.k
         rows = [Constraint("ge", high.form.substitute(entry) - own) for high in self.last.highs if self.is_tied(high)]
         rows += [Constraint("ge", own - low.form.substitute(entry)) for low in self.last.lows if self.is_tied(low)]
@@ -243,12 +247,12 @@ class _TileNest:
         return not {self.plan.row, self.plan.column}.isdisjoint(map(str, bound.form.atoms()))
 
     def sides(self) -> tuple[tuple[str, tuple[Load, ...]], ...]:
-        """Return the row axis with the reads of the left operand, and the column axis with those of the right one."""
+        """For both operands: the axis of the result to which it belongs (row or column), and its reads."""
         return (self.plan.row, self.plan.left), (self.plan.column, self.plan.right)
 
     def copies(self, load: Load, axis: str) -> Iterator[Statement]:
-        """Yield the statements by which a thread copies its entries of ``load`` into the shared tile; neighbouring
-        threads read contiguously.
+        """Yield the statements by which a thread copies entries of ``load`` into the tile in shared memory.
+        Neighbouring threads copy neighbouring entries.
         """
         name = self.fresh(f"{load.array}_tile")
         self.tiles[load] = name, axis
@@ -269,8 +273,8 @@ class _TileNest:
             yield If(tuple(inside), (Set(Load(name, (term, place + SIDE * number)), read),))
 
     def terms(self, term: Set, sums: Mapping[tuple[int, int], str]) -> Iterator[Statement]:
-        """Yield the statements that load one term of each tile into registers, and add the products to all sums of the
-        thread.
+        """Yield the statements for one term of the sums: a thread loads its entries of both tiles into registers, and
+        adds their products to all of its sums.
         """
         values: dict[tuple[Load, int], Name] = {}
         for load, (name, axis) in self.tiles.items():
@@ -299,8 +303,8 @@ class _TileNest:
             yield from [If(rows, tuple(inside))] if rows else inside
 
     def store(self, rest: Sequence[Statement], sums: Mapping[str, str], entry: Mapping[str, Affine]) -> Statement:
-        """Return the statement that stores a thread's sum in the result, guarded against positions outside of the
-        array.
+        """Return the statement that stores one sum of a thread in the result, below a test that its position is inside
+        of the array.
         """
         names = {name: self.fresh(name) for name in declared(rest)}
         inside = [Constraint("ge", self.box[axis] - 1 - form) for axis, form in entry.items()]

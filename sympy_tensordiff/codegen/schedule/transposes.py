@@ -38,8 +38,8 @@ MAX_TILES = 4
 
 
 def transposed_reads(kernel: Kernel, shapes: Shapes) -> tuple[str, tuple[Load, ...]] | None:
-    """Return the axis along which some reads of a kernel are contiguous while its entries are so along the last axis,
-    and these reads; None if there are none, or too many for shared memory.
+    """Return an axis i and the reads such as ``a[j, i]`` in a kernel for ``y[i, j]``: they are contiguous along i, not
+    along the last axis. None if there are none, or too many for shared memory.
     """
     if type(kernel) is not Kernel or len(kernel.axes) < 2:
         return None
@@ -66,13 +66,13 @@ def transposed_reads(kernel: Kernel, shapes: Shapes) -> tuple[str, tuple[Load, .
 
 
 def last_axis(box: Mapping[str, Affine]) -> str:
-    """Return the axis of an array along which neighbouring entries lie: the last one with more than one entry."""
+    """Return the last axis of an array with more than one entry: neighbouring entries in memory differ along it."""
     return next((axis for axis, extent in [*box.items()][::-1] if extent != Affine.of(1)), "")
 
 
-def turn_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Shapes, fresh: Fresh) -> BlockNest:
-    """Return the nest of a kernel whose blocks fill squares of its entries, and first copy what they read down columns
-    into shared memory, along rows.
+def transposing_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Shapes, fresh: Fresh) -> BlockNest:
+    """Return the GPU nest of a kernel with `transposed_reads`: each block computes a square of entries, and copies what
+    it reads into shared memory first, so that all reads are contiguous.
     """
     box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
     column = last_axis(box)
@@ -83,7 +83,7 @@ def turn_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Shapes, f
     names = {load: fresh(f"{load.array}_tile") for load in reads}
 
     def inside(entry: Mapping[str, Affine]) -> list[Constraint]:
-        """Return the constraints that an entry of the square is one of the array."""
+        """Return the constraints that `entry` of a square belongs to the array, not to the part beyond its end."""
         return [Constraint("ge", box[axis] - 1 - form) for axis, form in entry.items()]
 
     at = {row: starts[row] + across, column: starts[column] + down}
@@ -96,11 +96,11 @@ def turn_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Shapes, f
     entry = {row: starts[row] + down, column: starts[column] + across}
 
     def from_tile(node: Scalar) -> Scalar:
-        """Return a transposed read as one of its tile."""
+        """Return a transposed read as the read of its copy in shared memory; any other node unchanged."""
         return Load(names[node], (across, down)) if isinstance(node, Load) and node in names else node
 
     def changed(statement: Statement, _: object) -> tuple[Statement, ...]:
-        """Return a statement that reads the tiles."""
+        """Return the statement with its transposed reads replaced by reads of their copies."""
         if isinstance(statement, Set) and not isinstance(statement.value, Ends):
             statement = replace(statement, value=rewrite_scalar(statement.value, from_tile))
         return (statement,)

@@ -13,7 +13,7 @@ from sympy_tensordiff.parsing.latex.lower import LatexLowering
 from sympy_tensordiff.parsing.matrix.build import MatrixBuilder
 from sympy_tensordiff.parsing.matrix.shapes import MATRIX
 from sympy_tensordiff.parsing.numbers import errors_at
-from sympy_tensordiff.symbolic import comparisons, functions, operators, reductions
+from sympy_tensordiff.symbolic import comparisons, concatenation, functions, operators, reductions
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import choice
 from sympy_tensordiff.symbolic.indices import indices
@@ -138,6 +138,10 @@ class LatexBuilder(MatrixBuilder):
             return sympy.Piecewise(*found)
         except RecursionError:  # SymPy turns some conditions round for ever
             return choice(found)
+
+    def _build_column(self, node: Tree, *parts: Any) -> Any:
+        """Return the rows of a column as a tensor."""
+        return concatenation.stack(parts)
 
     # ------------------------------------------------------------------------ products and functions
 

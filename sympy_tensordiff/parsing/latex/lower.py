@@ -243,6 +243,10 @@ class LatexLowering(OperandLowering):
                 raise case.error("the case `otherwise` is the last one")
         return self.node("cases", node, children)
 
+    def _lower_column(self, node: Tree, scope: Scope) -> Tree:
+        """Lower a matrix environment of one column: numbers or tensors that are stacked."""
+        return self.node("column", node, [self.lower(part, scope) for part in node.children])
+
     def _lower_arrow(self, node: Tree, scope: Scope) -> Tree:
         r"""Raise `ParseError`: functions written with ``\mapsto`` are not supported."""
         raise node.error("functions written with \\mapsto are not read")

@@ -159,6 +159,14 @@ class LatexShapes(ShapeInference):
 
     _infer_both = _infer_either = _infer_cases = _infer_relation
 
+    def _infer_column(self, node: Tree, *parts: Axes) -> Axes:
+        """Return a first axis for the rows of a column, then the axes of a row."""
+        row = self.infer_entrywise(node, "stack", node.children, *parts)
+        axis = 0 if self.unified is None else self.new_axis()
+        if self.unified is not None:
+            self.exact.append((axis, len(parts), node))
+        return axes_of((axis, *(one for one in row if one is not None)))
+
     def _infer_indicator(self, node: Tree, part: Axes) -> Axes:
         """Return the axes of the condition."""
         return part

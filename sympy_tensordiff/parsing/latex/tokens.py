@@ -87,7 +87,7 @@ LATEX = Language(
     example=EXAMPLE,
     signs={
         "": "formulas consist of letters, digits, operators and commands such as \\frac, \\sum, \\operatorname{tr}",
-        "\\": "commands of layout and definitions are not read, nor are environments but cases and aligned",
+        "\\": "commands of layout and definitions are not read, nor are environments but cases, columns and aligned",
         "#": "macros are not read: write the formula itself",
         "!": "factorials are not read",
         ":": "a definition is written with =",

@@ -1,0 +1,342 @@
+"""Loop fusion inside of a row: loops over the same entries that compute the same value are one loop.
+
+Kernels that run row by row have a loop over the entries of the row each, and each loop would compute
+``log(c[i] - x[i, j])`` again where an earlier one has done so. As one loop they compute it once, in a scalar. A loop is
+moved to an earlier one if it reads what that one stores at the same entry only, and nothing in between is needed or
+changed by it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias, TypeGuard
+
+from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement, is_accumulator, is_let, is_store, let
+from sympy_tensordiff.codegen.ir.rename import Renaming
+from sympy_tensordiff.codegen.ir.scalars import (
+    Bound,
+    Ends,
+    External,
+    Identity,
+    IndexValue,
+    Load,
+    Name,
+    Operation,
+    Scalar,
+)
+from sympy_tensordiff.codegen.ir.walk import filled, forms, loads, parts, scalars, statements, used_names
+from sympy_tensordiff.integer.affine import Affine, Variable
+from sympy_tensordiff.integer.indirect import data_entries
+
+_CHEAP = frozenset({"add", "mul", "neg", "max", "min", "abs", "sign", "floor", "ceil", "heaviside", "infinity"})
+_CHEAP |= {"and", "or", "not", "lt", "le", "eq", "ne", "select"}
+"""Operations that do not alone make it worth while to join two loops."""
+
+Key: TypeAlias = Hashable
+"""A value in one iteration: equal keys are equal numbers."""
+
+
+def with_common_loops(
+    body: Sequence[Statement], lengths: Mapping[Variable, Affine], fresh: Callable[[str], str]
+) -> tuple[Statement, ...] | None:
+    """Return `body` with loops joined that run over the same range and compute the same costly value; None if there are
+    none.
+
+    ``lengths`` are the extents of the axes of arrays, ``fresh`` makes names of new scalars.
+    """
+    found = _with_distinct_scalars(body)
+    count, place = len(found), 1
+    while place < len(found):
+        later = found[place]
+        if _is_flat(later):
+            for first, earlier in enumerate(found[:place]):
+                if not (_is_flat(earlier) and _range(earlier, lengths) == _range(later, lengths)):
+                    continue
+                joined = _joined(earlier, found[first + 1 : place], later, fresh)
+                if joined is not None:
+                    found[first : place + 1] = joined
+                    place = first
+                    break
+        place += 1
+    return tuple(found) if len(found) < count else None
+
+
+def _joined(
+    earlier: Loop, between: Sequence[Statement], later: Loop, fresh: Callable[[str], str]
+) -> list[Statement] | None:
+    """Return the statements from the loop `earlier` to the loop `later` with the two as one; None if they stay."""
+    own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
+    moved = _moved(earlier, between, replace(later, body=own))
+    if moved is None or not _have_common_values(earlier, own):
+        return None
+    body = _Computed(earlier.variable, fresh).once((*earlier.body, *own))
+    return [*moved, replace(earlier, body=body), *(part for part in between if part not in moved)]
+
+
+def _with_distinct_scalars(body: Sequence[Statement]) -> list[Statement]:
+    """Return `body` with one scalar in place of several that are defined by the same expression."""
+    arrays = {part.name for part in statements(body) if isinstance(part, Set) and isinstance(part.target, Load)}
+    names: dict[str, str] = {}
+    values: dict[Scalar, str] = {}
+    found: list[Statement] = []
+    for statement in body:
+        (new,) = Renaming(names).body((statement,)) if names else (statement,)
+        if is_let(new) and arrays.isdisjoint(load.array for load in loads([new])):
+            first = values.setdefault(new.value, new.name)
+            if first != new.name:
+                names[new.name] = first
+                continue
+        found.append(new)
+    return found
+
+
+def _is_flat(statement: Statement) -> TypeGuard[Loop]:
+    """Return whether `statement` is a loop over each entry in turn, without loops, guards or user functions in it."""
+    if not isinstance(statement, Loop) or statement.step != 1 or statement.bind:
+        return False
+    return all(isinstance(part, Set) for part in statement.body) and not any(
+        isinstance(value, Operation) and isinstance(value.function, External) for value in scalars(statement.body)
+    )
+
+
+def _range(loop: Loop, lengths: Mapping[Variable, Affine]) -> tuple[frozenset[Bound], frozenset[Bound]]:
+    """Return the bounds of a loop as forms in sizes, so that those of axes of two arrays can be compared."""
+    lows, highs = (
+        frozenset(Bound(bound.form.substitute(lengths), bound.divisor) for bound in side)
+        for side in (loop.lows, loop.highs)
+    )
+    return lows, highs
+
+
+# ---------------------------------------------------------------------------- which loops can be joined
+
+
+def _moved(earlier: Loop, between: Sequence[Statement], later: Loop) -> list[Statement] | None:
+    """Return the statements of ``between`` that have to come before both loops when `later` joins `earlier`; None if it
+    cannot.
+    """
+    stores = [part for part in earlier.body if isinstance(part, Set) and isinstance(part.target, Load)]
+    if not _agree(earlier, stores, later) or not set(filled(earlier)).isdisjoint(_used(later)):
+        return None
+    moved: list[Statement] = []
+    changed = _changed(later)
+    wanted = _used(later) | changed
+    for statement in reversed(between):
+        if _changed(statement).isdisjoint(wanted):
+            if not _used(statement).isdisjoint(changed):
+                return None
+            continue
+        if not (is_let(statement) or is_accumulator(statement)):
+            return None
+        if not _used(statement).isdisjoint(_changed(earlier)):
+            return None
+        wanted |= _used(statement)
+        moved.insert(0, statement)
+    return moved
+
+
+def _agree(earlier: Loop, stores: Sequence[Set], later: Loop) -> bool:
+    """Return whether the loops read and fill in one iteration what they read and fill one after the other."""
+    if not all(is_store(store) for store in stores):
+        return False
+    entries = {store.name: store.index for store in stores}
+    if len(entries) < len(stores) or not _changed(later).isdisjoint(_used(earlier) | _changed(earlier)):
+        return False
+    if any(str(entry.tensor) in entries for entry in data_entries(forms(later.body))):
+        return False
+    variable = earlier.variable
+    is_own = all(any(variable in form.atoms() for form in index) for index in entries.values())
+    return is_own and all(entries.get(load.array, load.index) == load.index for load in loads(later.body))
+
+
+def _used(statement: Statement) -> set[str]:
+    """Return the names of the scalars, integers and arrays that a statement uses, and of the arrays that it fills."""
+    names = used_names(statement) | {load.array for load in loads([statement])}
+    own = {*forms([statement])}
+    return names | {str(atom) for form in own for atom in form.atoms()} | {str(e.tensor) for e in data_entries(own)}
+
+
+def _changed(statement: Statement) -> set[str]:
+    """Return the names of the scalars and arrays that a statement defines, adds to or fills."""
+    return {*filled(statement), *(part.name for part in statements([statement]) if isinstance(part, Set))}
+
+
+def _have_common_values(earlier: Loop, own: Sequence[Statement]) -> bool:
+    """Return whether the loops compute a costly value in common that differs from one iteration to the next.
+
+    Both read along rows or neither does: one that reads down columns keeps functions of the other from being vectors.
+    """
+    work = _Numbering(earlier.variable, has_entries=False)
+    first = {*work.costly(earlier.body)}
+    is_along, is_other_along = (_reads_along_rows(body, earlier.variable) for body in (earlier.body, own))
+    return is_along == is_other_along and any(key in first for key in work.costly(own))
+
+
+def _reads_along_rows(body: Sequence[Statement], variable: str) -> bool:
+    """Return whether entries of arrays are neighbours from one iteration to the next, or stay the same."""
+    for load in loads(body):
+        own = [n for n, form in enumerate(load.index) if variable in map(str, form.atoms())]
+        if own and (own != [len(load.index) - 1] or load.index[-1].coefficient(variable) not in (1, -1)):
+            return False
+    return True
+
+
+# ---------------------------------------------------------------------------- values that are computed once
+
+
+class _Value(NamedTuple):
+    """A scalar expression by the numbers of its arguments; ``varies``: it differs from one iteration to the next."""
+
+    scalar: Scalar
+    arguments: tuple[int, ...]
+    varies: bool
+
+
+class _Numbering:
+    """Value numbering: equal numbers for scalar expressions of one iteration that are equal.
+
+    With ``has_entries``, a read of an entry that was stored before is the stored value.
+    """
+
+    def __init__(self, variable: str, has_entries: bool = True) -> None:
+        self.variable = variable
+        self.has_entries = has_entries
+        self.values: list[_Value] = []
+        self.numbers: dict[Key, int] = {}
+        self.names: dict[str, int] = {}
+        """The numbers of the scalars that are defined in the loop."""
+        self.stored: dict[Load, int] = {}
+
+    def number(self, scalar: Scalar) -> int:
+        """Return the number of a scalar expression."""
+        done: dict[int, int] = {}
+        for node in parts(scalar):
+            arguments = tuple([done[id(a)] for a in node.arguments]) if isinstance(node, Operation) else ()
+            done[id(node)] = self._of_node(node, arguments)
+        return done[id(scalar)]
+
+    def _of_node(self, node: Scalar, arguments: tuple[int, ...]) -> int:
+        """Return the number of a node whose arguments have these numbers."""
+        if isinstance(node, Name) and node.name in self.names:
+            return self.names[node.name]
+        if isinstance(node, Load) and node in self.stored:
+            return self.stored[node]
+        varies = any(self.values[a].varies for a in arguments)
+        if isinstance(node, Load | IndexValue):
+            own = node.index if isinstance(node, Load) else (node.form,)
+            varies = any(self.variable in map(str, form.atoms()) for form in own)
+        key = (node.function, arguments) if isinstance(node, Operation) else node
+        if key not in self.numbers:
+            self.numbers[key] = len(self.values)
+            self.values.append(_Value(node, arguments, varies))
+        return self.numbers[key]
+
+    def read(self, statement: Statement) -> int | None:
+        """Return the number of the value of a statement, which later reads of its target have; None without one."""
+        if not isinstance(statement, Set) or isinstance(statement.value, Ends | Identity):
+            return None
+        number = self.number(statement.value)
+        if is_let(statement):
+            self.names[statement.name] = number
+        elif self.has_entries and is_store(statement) and isinstance(statement.target, Load):
+            self.stored[statement.target] = number
+        return number
+
+    def costly(self, body: Iterable[Statement]) -> Iterator[int]:
+        """Yield the numbers of the costly values that `body` computes, and that differ between iterations."""
+        for statement in body:
+            number = self.read(statement)
+            for one in () if number is None else self.below(number):
+                value = self.values[one]
+                if value.varies and isinstance(value.scalar, Operation) and value.scalar.function not in _CHEAP:
+                    yield one
+
+    def below(self, number: int) -> Iterator[int]:
+        """Yield the number of a value and of all values that it is computed from, each once."""
+        seen, stack = {number}, [number]
+        while stack:
+            one = stack.pop()
+            yield one
+            new = [a for a in self.values[one].arguments if a not in seen]
+            seen.update(new)
+            stack += new
+
+
+class _Computed(_Numbering):
+    """The body of a loop in which each value is computed once."""
+
+    def __init__(self, variable: str, fresh: Callable[[str], str]) -> None:
+        super().__init__(variable)
+        self.fresh = fresh
+        self.uses: Counter[int] = Counter()
+        self.counted: set[int] = set()
+        self.always: set[int] = set()
+        """The values that are computed in each iteration, not only where a choice takes them."""
+        self.scalar: dict[int, Scalar] = {}
+        self.body: list[Statement] = []
+
+    def once(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
+        """Return `body` with scalars for the values that it needs several times."""
+        roots = [self.read(statement) for statement in body]
+        for root, statement in zip(roots, body, strict=True):
+            if root is not None:
+                self._count(root, is_root=not is_let(statement))
+        for root, statement in zip(roots, body, strict=True):
+            assert isinstance(statement, Set)
+            if root is None:
+                self.body.append(statement)
+            elif not is_let(statement):
+                value = self._written(root)
+                self.body.append(replace(statement, value=value))
+        return tuple(self.body)
+
+    def _count(self, root: int, is_root: bool) -> None:
+        """Count a use of a value, and the uses of its arguments where it is new."""
+        self.uses[root] += is_root
+        stack = [root] if root not in self.counted else []
+        while stack:
+            one = stack.pop()
+            if one not in self.counted:
+                self.counted.add(one)
+                self.uses.update(self.values[one].arguments)
+                stack += self.values[one].arguments
+        stack = [root]
+        while stack:
+            one = stack.pop()
+            if one not in self.always:
+                self.always.add(one)
+                value = self.values[one]
+                is_choice = isinstance(value.scalar, Operation) and value.scalar.function == "select"
+                stack += value.arguments[:1] if is_choice else value.arguments
+
+    def _written(self, root: int) -> Scalar:
+        """Return the value with this number as a scalar expression; those used several times are defined before."""
+        for one in self._in_order(root):
+            value = self.values[one]
+            if not isinstance(value.scalar, Operation):
+                self.scalar[one] = value.scalar
+                continue
+            new: Scalar = Operation(value.scalar.function, tuple([self.scalar[a] for a in value.arguments]))
+            if one in self.always and self.uses[one] > 1:
+                name = self.fresh("v")
+                self.body.append(let(name, new))
+                new = Name(name)
+            self.scalar[one] = new
+        return self.scalar[root]
+
+    def _in_order(self, root: int) -> list[int]:
+        """Return the values below one that are not written yet, arguments first."""
+        found: list[int] = []
+        stack = [root]
+        while stack:
+            one = stack[-1]
+            missing = [a for a in self.values[one].arguments if a not in self.scalar and a not in found]
+            if one in self.scalar or one in found:
+                stack.pop()
+            elif missing:
+                stack += reversed(missing)
+            else:
+                found.append(stack.pop())
+        return found
