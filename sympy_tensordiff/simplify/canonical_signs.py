@@ -47,12 +47,12 @@ def with_canonical_signs(graph: Graph, nodes: Sequence[Node], *, numbers: bool =
 
     With `numbers`, common divisors of the terms of an addition are taken out, too.
     """
-    work = CanonicalSigns(graph, numbers)
+    work = _Signs(graph, numbers)
     return [node if node.has_tensor_ops else work.root(node) for node in nodes]
 
 
-class CanonicalSigns:
-    """The rewriting of `with_canonical_signs`, with the results of each node, which several calls share."""
+class _Signs:
+    """The rewriting of `with_canonical_signs`, with the results of each node."""
 
     def __init__(self, graph: Graph, numbers: bool) -> None:
         self.graph = graph
@@ -71,10 +71,11 @@ class CanonicalSigns:
 
     def within(self, node: Node) -> Node:
         """Return `node` with canonical signs, rewritten bottom-up; new nodes keep the labels of those they replace."""
-        for part in reachable(node, known=self.done):
-            self.done[part] = self.signed(part)
-            if part in self.graph.labels:
-                self.graph.labels.setdefault(self.done[part].alone, self.graph.labels[part])
+        for part in reachable(node):
+            if part not in self.done:
+                self.done[part] = self.signed(part)
+                if part in self.graph.labels:
+                    self.graph.labels.setdefault(self.done[part].alone, self.graph.labels[part])
         return self.done[node].alone
 
     def signed(self, node: Node) -> Signed:

@@ -22,7 +22,6 @@ from sympy_tensordiff.integer.implication import is_implied, remove_redundant
 from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.lattice import independent
 from sympy_tensordiff.integer.rows import Rows, partition, renaming_map, unit_bounds_of
-from sympy_tensordiff.simplify.canonical_signs import CanonicalSigns
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,6 @@ class Planner:
         self._loops: list[int] = []
         self._domains: dict[tuple[tuple[Affine, ...], Context, bool], Domain | None] = {}
         self._ranges: dict[tuple[Affine, Context], tuple[Affine, Affine] | None] = {}
-        self._signs = CanonicalSigns(graph, numbers=False)
         self._numbered_nodes: dict[tuple[Node, tuple[int, ...]], Node] = {}
 
     def rank(self, node: Node, context: Context) -> int:
@@ -133,8 +131,6 @@ class Planner:
             forms = [form for axis, form in zip(axes, forms, strict=True) if axis in used]
             axes = self._numbered(len(used))
             node = self.graph.substitute(node, dict(zip(used, map(Affine.variable, axes), strict=True)))
-        if not node.has_tensor_ops:  # (x[i] - x[j])**2 and (x[j] - x[i])**2 are one array
-            node = self._signs.root(node)
         renamed, loops = self._renamed(forms, context)
         key = renamed, loops, rounded
         if key not in self._domains:
